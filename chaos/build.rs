@@ -1,5 +1,5 @@
-//! Compiles `shim/shim.c` into the shared object that the crate carries (who runs the program needs no compiler), and lists the scenario
-//! files that come with the program.
+//! Compiles `shim/shim.c` into the shared object that the crate carries (who runs the program needs no
+//! compiler), and lists the scenario files that come with the program.
 
 #![allow(missing_docs, clippy::print_stdout)]
 
@@ -15,9 +15,11 @@ fn main() {
     let baselines = listed("scenarios/baselines", "", false);
     let text = format!(
         "/// Every scenario of the suite by name, controls last.\npub static BUILTINS: &[Builtin] = &[{suite}];\n\
-         /// Safe configurations under random faults, one per topology. They are no part of the suite: each seed is another run.\n\
+         /// Safe configurations under random faults, one per topology. They are no part of the suite: each
+         /// seed is another run.\n\
          pub static SOAK: &[Builtin] = &[{soak}];\n\n\
-         /// Scenarios of locks of other systems, on their servers. They are a part of the suite where such locks are built in ([`suite`]).\n\
+         /// Scenarios of locks of other systems, on their servers. They are a part of the suite where such
+         /// locks are built in ([`suite`]).\n\
          pub static BASELINES: &[Builtin] = &[{baselines}];\n"
     );
     std::fs::write(out.join("builtins.rs"), text).expect("the folder is ours");
@@ -34,10 +36,7 @@ fn listed(folder: &str, prefix: &str, control: bool) -> String {
     let mut text = String::new();
     for file in files {
         let stem = file.file_stem().expect("it has a name").to_string_lossy();
-        let (name, path) = (
-            format!("{prefix}{stem}"),
-            format!("chaos/{folder}/{stem}.toml"),
-        );
+        let (name, path) = (format!("{prefix}{stem}"), format!("chaos/{folder}/{stem}.toml"));
         let _ = write!(
             text,
             "Builtin {{ name: {name:?}, path: {path:?}, text: include_str!({file:?}), control: {control} }}, "

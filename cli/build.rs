@@ -1,4 +1,5 @@
-//! Sets `LOCKLAB_COMMIT` from the checkout that is being built, so that a kept run names the code that made it.
+//! Sets `LOCKLAB_COMMIT` from the checkout that is being built, so that a kept run names the code that made
+//! it.
 
 use std::process::Command;
 
@@ -14,12 +15,7 @@ fn main() {
         // Not a checkout: an unpacked archive. The run then says so.
         return;
     };
-    let dirty =
-        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|out| !out.is_empty());
+    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|out| !out.is_empty());
     let commit = String::from_utf8_lossy(&commit);
-    println!(
-        "cargo::rustc-env=LOCKLAB_COMMIT={}{}",
-        commit.trim(),
-        if dirty { "-dirty" } else { "" }
-    );
+    println!("cargo::rustc-env=LOCKLAB_COMMIT={}{}", commit.trim(), if dirty { "-dirty" } else { "" });
 }

@@ -1,9 +1,11 @@
-//! What the generator takes away from what it measures: the cycles that `locklab bench` counts beside the library's own loop, which writes
-//! nothing down but their number. Beside them two loops on the library that show what measuring costs at least: one with two readings of
-//! the clock and one value in a histogram per cycle, and one with just what a row says, without any seam: four readings of the
-//! clock, a histogram each of acquires and releases, and each hold, kept until its exclusion is judged, after what is timed.
+//! What the generator takes away from what it measures: the cycles that `locklab bench` counts beside the
+//! library's own loop, which writes nothing down but their number. Beside them two loops on the library that
+//! show what measuring costs at least: one with two readings of the clock and one value in a histogram per
+//! cycle, and one with just what a row says, without any seam: four readings of the clock, a histogram each
+//! of acquires and releases, and each hold, kept until its exclusion is judged, after what is timed.
 //!
-//! Round by round in one run on one server; `-- bare`, `-- least`, `-- recorded` or `-- measured` runs one alone, for a profiler.
+//! Round by round in one run on one server; `-- bare`, `-- least`, `-- recorded` or `-- measured` runs one
+//! alone, for a profiler.
 #![allow(clippy::print_stdout)]
 
 #[path = "../../lock-core/benches/locks/goals.rs"]
@@ -41,12 +43,8 @@ enum Way {
 }
 
 /// In the order of the columns.
-const WAYS: [(Way, &str); 4] = [
-    (Way::Measured, "measured"),
-    (Way::Recorded, "recorded"),
-    (Way::Least, "least"),
-    (Way::Bare, "bare"),
-];
+const WAYS: [(Way, &str); 4] =
+    [(Way::Measured, "measured"), (Way::Recorded, "recorded"), (Way::Least, "least"), (Way::Bare, "bare")];
 
 /// What rounds with so many tasks came to.
 #[derive(Default)]
@@ -123,10 +121,7 @@ impl Seen {
 
     fn judge(&self, tasks: u32) {
         let bound = Bound::AtLeast(LEAST_OF_BARE);
-        let columns = [
-            "cycles of a row",
-            "cycles with just what a row says written down",
-        ];
+        let columns = ["cycles of a row", "cycles with just what a row says written down"];
         for (column, name) in columns.into_iter().enumerate() {
             let name = format!("{name} against the library's own loop, {tasks} tasks");
             goals::ratio(&name, self.of_bare(column).expect("all ran"), bound);
@@ -150,8 +145,7 @@ async fn measured(url: &str, tasks: u32, seen: &mut Seen) -> f64 {
     let outcome = driver::run(&plan, &Hooks::default()).await;
     let row = outcome.expect("a running server").rows.remove(0);
     seen.client.extend(row.client_cpu_us_per_cycle);
-    seen.generator
-        .extend(row.measures.generator_cpu_us_per_cycle);
+    seen.generator.extend(row.measures.generator_cpu_us_per_cycle);
     row.cycles_per_s.median
 }
 
@@ -173,23 +167,17 @@ struct Hold {
 impl Kept {
     fn new() -> Self {
         let histogram = || Histogram::new(3).expect("three digits");
-        Kept {
-            acquires: histogram(),
-            releases: histogram(),
-            holds: Vec::new(),
-        }
+        Kept { acquires: histogram(), releases: histogram(), holds: Vec::new() }
     }
 }
 
-/// Cycles per second of a loop on the library itself: each task has a lock of its own, and notes down what the way says.
+/// Cycles per second of a loop on the library itself: each task has a lock of its own, and notes down what
+/// the way says.
 async fn own_loop(url: &str, tasks: u32, way: Way) -> f64 {
     let target = url.parse().expect("a URL");
     let client = Client::connect(&target, ClientOptions::default()).await;
     let client = client.expect("a running server");
-    let (cycles, over) = (
-        Arc::new(AtomicU64::new(0)),
-        Arc::new(AtomicBool::new(false)),
-    );
+    let (cycles, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let kept: Arc<[_; 4]> = Arc::new(std::array::from_fn(|_| Mutex::new(Kept::new())));
     let running = (0..tasks).map(|task| {
         // Names as long as those of a run, which the server reads and hashes.
@@ -217,16 +205,10 @@ async fn own_loop(url: &str, tasks: u32, way: Way) -> f64 {
                 };
                 let mut kept = kept();
                 let acquired = granted.unwrap_or(freed);
-                kept.acquires
-                    .record(ns(called, acquired))
-                    .expect("it grows");
+                kept.acquires.record(ns(called, acquired)).expect("it grows");
                 if let Some((granted, sent)) = granted.zip(sent) {
                     kept.releases.record(ns(sent, freed)).expect("it grows");
-                    kept.holds.push(Hold {
-                        task,
-                        granted,
-                        sent,
-                    });
+                    kept.holds.push(Hold { task, granted, sent });
                 }
             }
         })
@@ -247,10 +229,7 @@ async fn own_loop(url: &str, tasks: u32, way: Way) -> f64 {
     holds.sort();
     // Each task has its own lock: holds of one are holds of the other.
     let excluded = |pair: &[Hold]| pair[0].task != pair[1].task || pair[0].sent < pair[1].granted;
-    assert!(
-        holds.windows(2).all(excluded),
-        "two holds of a lock at once"
-    );
+    assert!(holds.windows(2).all(excluded), "two holds of a lock at once");
     rate
 }
 

@@ -39,12 +39,7 @@ const FEATURES: [&str; 9] = [
 impl Abilities {
     /// Of a lock of which only the kinds are known before it is asked: everything else is taken as given.
     pub fn assumed(kinds: Vec<String>) -> Self {
-        Self {
-            kinds,
-            features: Some(FEATURES.map(str::to_owned).into()),
-            renews: true,
-            ..Self::default()
-        }
+        Self { kinds, features: Some(FEATURES.map(str::to_owned).into()), renews: true, ..Self::default() }
     }
 
     fn common(mut self, other: Self) -> Self {

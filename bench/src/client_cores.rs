@@ -21,11 +21,11 @@ fn list(cores: &[u32]) -> String {
     words.join(",")
 }
 
-/// Keeps the servers on their half of the cores and says which half is the clients'. Nothing is done, and nothing said, where there
-/// is one client, too few cores, or no `taskset`. A server without a process number here cannot be kept anywhere.
+/// Keeps the servers on their half of the cores and says which half is the clients'. Nothing is done, and
+/// nothing said, where there is one client, too few cores, or no `taskset`. A server without a process number
+/// here cannot be kept anywhere.
 pub fn pin_servers(servers: impl IntoIterator<Item = Option<u32>>, clients: u32) -> Vec<u32> {
-    let cores =
-        std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+    let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
     let Some((own, rest)) = split(cores).filter(|_| clients > 1) else {
         return Vec::new();
     };
@@ -34,15 +34,15 @@ pub fn pin_servers(servers: impl IntoIterator<Item = Option<u32>>, clients: u32)
         taskset.args(["-a", "-cp", &list(&own), &pid.to_string()]);
         taskset.stdout(Stdio::null()).stderr(Stdio::null()).status()
     };
-    let is_pinned =
-        |pid: Option<u32>| pid.is_some_and(|pid| pin(pid).is_ok_and(|status| status.success()));
+    let is_pinned = |pid: Option<u32>| pid.is_some_and(|pid| pin(pid).is_ok_and(|status| status.success()));
     match servers.into_iter().all(is_pinned) {
         true => rest,
         false => Vec::new(),
     }
 }
 
-/// The subjects of a plan; with several clients each of ours is served by a process per client, which is `program driver NAME`.
+/// The subjects of a plan; with several clients each of ours is served by a process per client, which is
+/// `program driver NAME`.
 ///
 /// # Errors
 /// A lock that is not known, or is not built here.

@@ -1,7 +1,8 @@
 //! The closed loop that a driver runs by itself: what it is asked for, and what it says of it.
 //!
-//! Times that are measured through a driver's pipe contain the pipe. A driver may offer to run the loop on its own side of it; what it
-//! then says is its own word, since no history of it is seen here, so it stands beside a row and never in its place.
+//! Times that are measured through a driver's pipe contain the pipe. A driver may offer to run the loop on
+//! its own side of it; what it then says is its own word, since no history of it is seen here, so it stands
+//! beside a row and never in its place.
 
 use std::time::Duration;
 
@@ -89,8 +90,7 @@ mod encoded {
 impl LoadReport {
     /// Of the body of an `ok` to a load of `tasks` tasks. An error says which field is wrong, and how.
     pub(crate) fn of_body(body: &Value, tasks: u32) -> Result<Self, String> {
-        let report: LoadReport =
-            serde_path_to_error::deserialize(body).map_err(|wrong| wrong.to_string())?;
+        let report: LoadReport = serde_path_to_error::deserialize(body).map_err(|wrong| wrong.to_string())?;
         if report.per_task.len() != tasks as usize {
             return Err("`per_task` is no list of one figure per task".to_owned());
         }
@@ -170,15 +170,8 @@ mod tests {
 
     #[test]
     fn each_wrong_field_is_named() {
-        for field in [
-            "cycles",
-            "failed",
-            "unknown",
-            "elapsed_ns",
-            "per_task",
-            "acquire_hist",
-            "release_hist",
-        ] {
+        for field in ["cycles", "failed", "unknown", "elapsed_ns", "per_task", "acquire_hist", "release_hist"]
+        {
             let mut body = json!(report());
             body[field] = json!({"a": 1});
             let error = LoadReport::of_body(&body, 2).unwrap_err();

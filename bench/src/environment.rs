@@ -112,9 +112,8 @@ pub(crate) fn process_cpu_us(pid: u32) -> Option<(f64, f64)> {
     let stat = process_stat(pid)?;
     // The four times are fields 14 to 17.
     let times = stat.split_whitespace().skip(11).take(4);
-    let us: Vec<f64> = times
-        .map(|ticks| Some(ticks.parse::<f64>().ok()? * 10_000.0))
-        .collect::<Option<_>>()?;
+    let us: Vec<f64> =
+        times.map(|ticks| Some(ticks.parse::<f64>().ok()? * 10_000.0)).collect::<Option<_>>()?;
     Some((us.get(..2)?.iter().sum(), us.get(2..4)?.iter().sum()))
 }
 
@@ -124,26 +123,16 @@ pub(crate) fn tree_cpu_us(pid: u32) -> Option<f64> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let below = lists.collect::<Vec<_>>().join(" ");
-    let below = below
-        .split_whitespace()
-        .filter_map(|pid| tree_cpu_us(pid.parse().ok()?));
+    let below = below.split_whitespace().filter_map(|pid| tree_cpu_us(pid.parse().ok()?));
     Some(own + ended + below.sum::<f64>())
 }
 
 pub(crate) fn ticks() -> Option<Ticks> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
-    let all: Vec<u64> = stat
-        .lines()
-        .next()?
-        .split_whitespace()
-        .skip(1)
-        .filter_map(|n| n.parse().ok())
-        .collect();
+    let all: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; guest time is contained in user's.
-    Some(Ticks {
-        all: all.iter().take(8).sum(),
-        stolen: *all.get(7)?,
-    })
+    Some(Ticks { all: all.iter().take(8).sum(), stolen: *all.get(7)? })
 }
 
 #[cfg(test)]
@@ -153,11 +142,7 @@ mod tests {
         let environment = super::watch().finish();
         assert!(environment.cores > 0);
         assert!(environment.memory_bytes > 1 << 20);
-        assert!(
-            environment.kernel.starts_with("Linux"),
-            "{}",
-            environment.kernel
-        );
+        assert!(environment.kernel.starts_with("Linux"), "{}", environment.kernel);
         assert!(environment.rustc.contains("rustc"), "{}", environment.rustc);
         assert!((0.0..=1.0).contains(&environment.steal));
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use lock_core::{Endpoint, Target, TopologyKind, machine};
 use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _,
-    RedisConnectionInfo, RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo as _, RedisConnectionInfo,
+    RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 
 use crate::consent;
@@ -71,10 +71,7 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(source: &'static str) -> Self {
-        Script {
-            digest: redis::Script::new(source).get_hash().to_owned(),
-            source,
-        }
+        Script { digest: redis::Script::new(source).get_hash().to_owned(), source }
     }
 }
 
@@ -107,11 +104,8 @@ impl Links {
     pub(crate) fn parse(target: &str, response_timeout: Duration) -> Result<Self, SubjectError> {
         let socket = target.strip_prefix("unix://");
         let url = socket.map(|path| format!("redis+unix://{path}"));
-        let target: Target = url
-            .as_deref()
-            .unwrap_or(target)
-            .parse()
-            .map_err(|error| usage!("the target's URL: {error}"))?;
+        let target: Target =
+            url.as_deref().unwrap_or(target).parse().map_err(|error| usage!("the target's URL: {error}"))?;
         Ok(Links {
             endpoints: target.endpoints().iter().map(Endpoint::to_string).collect(),
             target,
@@ -147,11 +141,7 @@ impl Links {
         self.commands.load(Ordering::Relaxed)
     }
 
-    pub(crate) async fn query<T: FromRedisValue>(
-        &self,
-        key: &str,
-        cmd: &Cmd,
-    ) -> Result<T, CommandError> {
+    pub(crate) async fn query<T: FromRedisValue>(&self, key: &str, cmd: &Cmd) -> Result<T, CommandError> {
         const REDIRECTIONS: usize = 3;
         for _ in 0..=REDIRECTIONS {
             let address = self.owner_of(key).await.map_err(refused)?;
@@ -163,9 +153,7 @@ impl Links {
                 answer => return self.understood(&address, answer),
             }
         }
-        Err(CommandError::Refused(format!(
-            "the cluster redirected {REDIRECTIONS} times for `{key}`"
-        )))
+        Err(CommandError::Refused(format!("the cluster redirected {REDIRECTIONS} times for `{key}`")))
     }
 
     pub(crate) async fn script<T: FromRedisValue>(
@@ -190,10 +178,7 @@ impl Links {
                 self.dial(&address).await.map_err(why)?
             }
         };
-        Ok(ExclusiveConnection {
-            address,
-            connection,
-        })
+        Ok(ExclusiveConnection { address, connection })
     }
 
     /// Takes back a connection on which nothing is under way.
@@ -236,11 +221,7 @@ impl Links {
     }
 
     /// Sends a command to one address of [`Links::endpoints`].
-    pub(crate) async fn ask<T: FromRedisValue>(
-        &self,
-        address: &str,
-        cmd: &Cmd,
-    ) -> Result<T, CommandError> {
+    pub(crate) async fn ask<T: FromRedisValue>(&self, address: &str, cmd: &Cmd) -> Result<T, CommandError> {
         let answer = self.query_at(address, cmd).await;
         self.understood(address, answer)
     }
@@ -275,9 +256,7 @@ impl Links {
                 None => self.query(keys[0], &cmd).await,
             };
             match answer {
-                Err(CommandError::Refused(why)) if why == NO_SCRIPT => {
-                    cmd = with("EVAL", script.source)
-                }
+                Err(CommandError::Refused(why)) if why == NO_SCRIPT => cmd = with("EVAL", script.source),
                 answer => return answer,
             }
         }
@@ -291,9 +270,8 @@ impl Links {
                 let cmd = cmd(&["SENTINEL", "REPLICAS", self.master_name()]);
                 let replicas = self.first_answer(&cmd).await?;
                 let replicas: Vec<BTreeMap<String, String>> = redis::from_redis_value(replicas)?;
-                let address = |r: &BTreeMap<String, String>| {
-                    Some(format!("{}:{}", r.get("ip")?, r.get("port")?))
-                };
+                let address =
+                    |r: &BTreeMap<String, String>| Some(format!("{}:{}", r.get("ip")?, r.get("port")?));
                 nodes.extend(replicas.iter().filter_map(address));
                 Ok(nodes)
             }
@@ -313,10 +291,7 @@ impl Links {
         let not_sent = |e| nowhere("cannot connect", format!("{address}: {e}"));
         let mut connection = self.connection(address).await.map_err(not_sent)?;
         self.commands.fetch_add(1, Ordering::Relaxed);
-        connection
-            .send_packed_command(cmd)
-            .await
-            .and_then(|value| value.extract_error())
+        connection.send_packed_command(cmd).await.and_then(|value| value.extract_error())
     }
 
     async fn connection(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
@@ -339,8 +314,8 @@ impl Links {
         };
         let mut settings = RedisConnectionInfo::default();
         let target = &self.target;
-        let sentinel = self.topology_kind() == TopologyKind::Sentinel
-            && self.endpoints.iter().any(|own| own == address);
+        let sentinel =
+            self.topology_kind() == TopologyKind::Sentinel && self.endpoints.iter().any(|own| own == address);
         // A sentinel has users of its own and no databases.
         let (username, password) = match sentinel {
             true => (target.sentinel_user(), target.sentinel_password()),
@@ -359,8 +334,7 @@ impl Links {
         if let redis::ConnectionAddr::Tcp(host, port) = info.addr()
             && let Some(dialled) = machine::dial(host, *port).await
         {
-            let config =
-                AsyncConnectionConfig::new().set_response_timeout(Some(self.response_timeout));
+            let config = AsyncConnectionConfig::new().set_response_timeout(Some(self.response_timeout));
             let (connection, driver) =
                 MultiplexedConnection::new_with_config(&settings, dialled?, config).await?;
             machine::spawn(driver);
@@ -380,9 +354,7 @@ impl Links {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.response_timeout))
             .set_response_timeout(Some(self.response_timeout));
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
+        client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     /// What an error means, and what is to be forgotten because of it.
@@ -477,11 +449,7 @@ impl Links {
                 let port: u16 = redis::from_redis_value_ref(port)?;
                 nodes.push(format!("{host}:{port}"));
             }
-            ranges.push((
-                redis::from_redis_value(first)?,
-                redis::from_redis_value(last)?,
-                nodes,
-            ));
+            ranges.push((redis::from_redis_value(first)?, redis::from_redis_value(last)?, nodes));
         }
         Ok(ranges)
     }
@@ -491,10 +459,7 @@ impl Links {
         let mut addresses = self.endpoints.clone();
         if self.topology_kind() == TopologyKind::Cluster {
             let known = self.known.read().expect("no panic");
-            let others = known
-                .connections
-                .keys()
-                .filter(|a| !self.endpoints.contains(a));
+            let others = known.connections.keys().filter(|a| !self.endpoints.contains(a));
             addresses.extend(others.cloned());
         }
         let mut last = None;

@@ -37,7 +37,8 @@ pub(crate) fn granted(called: Instant, granted: Instant) {
     }
 }
 
-/// A driver's own loop says what it did when its round is over: that is shown for as long as the next round lasts.
+/// A driver's own loop says what it did when its round is over: that is shown for as long as the next round
+/// lasts.
 pub(crate) fn round_over(report: &LoadReport, lasts: Duration) {
     let p99 = quantile(&report.acquire, 0.99);
     *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -110,15 +111,9 @@ mod tests {
         SHOWN.lock().unwrap().0 = called.checked_sub(2 * WINDOW).unwrap();
         let (first, second) = (Running::new("failover"), Running::new("pause"));
         let words = shown();
-        assert!(
-            words.contains("grants/s, p99 199 ms  failover and 1 more  "),
-            "{words}"
-        );
+        assert!(words.contains("grants/s, p99 199 ms  failover and 1 more  "), "{words}");
         drop(first);
-        assert!(
-            shown().ends_with("199 ms  pause  "),
-            "the figures stand for a second"
-        );
+        assert!(shown().ends_with("199 ms  pause  "), "the figures stand for a second");
         drop(second);
         SHOWN.lock().unwrap().0 = called.checked_sub(2 * WINDOW).unwrap();
         assert_eq!(shown(), "");

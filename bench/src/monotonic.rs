@@ -1,8 +1,10 @@
-//! Instants as nanoseconds of the machine's monotonic clock, so that one process can say to another when something happened.
+//! Instants as nanoseconds of the machine's monotonic clock, so that one process can say to another when
+//! something happened.
 //!
-//! All processes of a machine read the same `CLOCK_MONOTONIC`, so such a stamp does not age on its way through a pipe. Both
-//! directions err to the early side, by the time between two readings of the clock (well below a microsecond): a lease that is
-//! counted from too early a moment makes a hold shorter, which can hide but never invent an overlap.
+//! All processes of a machine read the same `CLOCK_MONOTONIC`, so such a stamp does not age on its way
+//! through a pipe. Both directions err to the early side, by the time between two readings of the clock (well
+//! below a microsecond): a lease that is counted from too early a moment makes a hold shorter, which can hide
+//! but never invent an overlap.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -31,13 +33,9 @@ pub(crate) fn ns(at: Instant) -> Option<u64> {
 pub(crate) fn instant(ns: u64) -> Option<Instant> {
     let moment = moment()?;
     if ns >= moment.ns {
-        moment
-            .before
-            .checked_add(Duration::from_nanos(ns - moment.ns))
+        moment.before.checked_add(Duration::from_nanos(ns - moment.ns))
     } else {
-        moment
-            .before
-            .checked_sub(Duration::from_nanos(moment.ns - ns))
+        moment.before.checked_sub(Duration::from_nanos(moment.ns - ns))
     }
 }
 

@@ -1,4 +1,5 @@
-//! What threads keep apart from each other while they run, and others may read: a part for each, behind a mutex that is seldom waited for.
+//! What threads keep apart from each other while they run, and others may read: a part for each, behind a
+//! mutex that is seldom waited for.
 
 use std::array;
 use std::sync::atomic::AtomicUsize;
@@ -8,7 +9,8 @@ use std::sync::{Mutex, MutexGuard};
 /// As many parts as threads are expected to be at work; more share.
 pub(crate) struct PerThread<T, const PARTS: usize>([CacheLine<T>; PARTS]);
 
-/// In cache lines of its own, two of which processors fetch together: threads that write neighbours would take the line from each other.
+/// In cache lines of its own, two of which processors fetch together: threads that write neighbours would
+/// take the line from each other.
 #[repr(align(128))]
 struct CacheLine<T>(Mutex<T>);
 

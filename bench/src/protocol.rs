@@ -20,11 +20,8 @@ pub(crate) const VERSION: u64 = 1;
 pub(crate) const ENDINGS: [&str; 5] = ["ok", "busy", "not_held", "failed", "unknown"];
 
 /// The workloads of `load`, as the protocol names them and as ours are named.
-const WORKLOADS: [(&str, &str); 3] = [
-    ("cycles", "uncontended"),
-    ("contended", "contended"),
-    ("chain", "chain"),
-];
+const WORKLOADS: [(&str, &str); 3] =
+    [("cycles", "uncontended"), ("contended", "contended"), ("chain", "chain")];
 
 /// A request as it is on the wire. Fields that an operation does not use are absent.
 #[skip_serializing_none]
@@ -49,7 +46,8 @@ pub(crate) struct Request {
     pub(crate) locks: Option<Locks>,
     /// One of those in hello.
     pub(crate) kind: Option<String>,
-    /// `acquire`: the caller inside the client; absent: somebody new. `release`, `extend`: who does it; absent: who acquired.
+    /// `acquire`: the caller inside the client; absent: somebody new. `release`, `extend`: who does it;
+    /// absent: who acquired.
     pub(crate) owner: Option<String>,
     /// `acquire`: the longest wait; 0: one try; absent: no bound.
     pub(crate) wait_ms: Option<u64>,
@@ -102,18 +100,12 @@ pub(crate) struct Options {
 impl Request {
     /// A request without fields.
     pub(crate) fn of(op: &str) -> Self {
-        Request {
-            op: op.to_owned(),
-            ..Request::default()
-        }
+        Request { op: op.to_owned(), ..Request::default() }
     }
 
     /// A request about a grant.
     pub(crate) fn about(op: &str, grant: &str) -> Self {
-        Request {
-            grant: Some(grant.to_owned()),
-            ..Request::of(op)
-        }
+        Request { grant: Some(grant.to_owned()), ..Request::of(op) }
     }
 
     /// A `load` of a kind that the driver has.
@@ -140,9 +132,7 @@ impl Request {
     pub(crate) fn to_load(&self) -> Result<LoadRequest, String> {
         let name = self.workload.as_deref().unwrap_or_default();
         let Some((_, ours)) = WORKLOADS.iter().find(|(known, _)| *known == name) else {
-            return Err(format!(
-                "load of an unknown workload `{name}`: it is cycles, contended or chain"
-            ));
+            return Err(format!("load of an unknown workload `{name}`: it is cycles, contended or chain"));
         };
         let tasks = self.tasks.unwrap_or(0);
         let locks = match self.locks {
@@ -153,11 +143,9 @@ impl Request {
         let ms = |ms: Option<u64>| Duration::from_millis(ms.unwrap_or(0));
         let us = |us: Option<u64>| Duration::from_micros(us.unwrap_or(0));
         let measure = ms(self.measure_ms);
-        for (field, empty) in [
-            ("tasks", tasks == 0),
-            ("locks", locks == 0),
-            ("measure_ms", measure.is_zero()),
-        ] {
+        for (field, empty) in
+            [("tasks", tasks == 0), ("locks", locks == 0), ("measure_ms", measure.is_zero())]
+        {
             if empty {
                 return Err(format!("load without `{field}`, or with none"));
             }
@@ -241,7 +229,8 @@ pub(crate) struct HelloReply {
 }
 
 impl HelloReply {
-    /// Why there is nothing to try on servers of this target's shape, if the driver says that it does not work there.
+    /// Why there is nothing to try on servers of this target's shape, if the driver says that it does not
+    /// work there.
     pub(crate) fn lacks_topology(&self, target: &str) -> Option<String> {
         let listed = self.topologies.as_ref()?;
         let shape = shape(target)?;
@@ -278,17 +267,12 @@ fn grant_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
 
 fn source_place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let place = Option::deserialize(deserializer)?;
-    place
-        .map(|place| bounded("a place in a source", place))
-        .transpose()
+    place.map(|place| bounded("a place in a source", place)).transpose()
 }
 
 fn bounded<E: serde::de::Error>(what: &str, text: String) -> Result<String, E> {
     match text.len() > limits::GRANT {
-        true => Err(E::custom(format!(
-            "{what} has at most {} bytes",
-            limits::GRANT
-        ))),
+        true => Err(E::custom(format!("{what} has at most {} bytes", limits::GRANT))),
         false => Ok(text),
     }
 }
@@ -353,26 +337,17 @@ pub(crate) struct EventTime {
 
 impl EventTime {
     fn at(at: Instant) -> Self {
-        EventTime {
-            age_ms: Some(age_ms(at.elapsed())),
-            at_mono_ns: monotonic::ns(at),
-        }
+        EventTime { age_ms: Some(age_ms(at.elapsed())), at_mono_ns: monotonic::ns(at) }
     }
 }
 
 /// The line of an event; `None` for the end of a subject's own process, which the harness sees by itself.
 pub(crate) fn event_line(event: ClientEvent) -> Option<Value> {
     let event = match event {
-        ClientEvent::Lost { grant, reason, at } => Event::Lost {
-            grant,
-            reason: Some(reason),
-            when: EventTime::at(at),
-        },
-        ClientEvent::Extended {
-            grant,
-            lease,
-            sent_at,
-        } => Event::Extended {
+        ClientEvent::Lost { grant, reason, at } => {
+            Event::Lost { grant, reason: Some(reason), when: EventTime::at(at) }
+        }
+        ClientEvent::Extended { grant, lease, sent_at } => Event::Extended {
             grant,
             lease_ms: whole_ms(lease),
             when: sent_at.map(EventTime::at).unwrap_or_default(),
@@ -382,7 +357,8 @@ pub(crate) fn event_line(event: ClientEvent) -> Option<Value> {
     Some(json!(event))
 }
 
-/// Whole milliseconds, rounded up: an age that is too long makes a hold shorter, which can hide but never invent an overlap.
+/// Whole milliseconds, rounded up: an age that is too long makes a hold shorter, which can hide but never
+/// invent an overlap.
 fn age_ms(age: Duration) -> Number {
     let ms = age.as_nanos().div_ceil(1_000_000);
     u64::try_from(ms).unwrap_or(u64::MAX).into()
@@ -397,14 +373,7 @@ pub(crate) fn whole_ms(duration: Duration) -> u64 {
 /// The reply line to an acquire.
 pub(crate) fn acquire_reply(id: u64, end: AcquireEnd) -> Value {
     match end {
-        AcquireEnd::Ok {
-            grant,
-            token,
-            sent_at,
-            returned_at: _,
-            lease,
-            at,
-        } => {
+        AcquireEnd::Ok { grant, token, sent_at, returned_at: _, lease, at } => {
             let granted = Granted {
                 grant,
                 token,
@@ -450,10 +419,7 @@ pub(crate) fn unknown(id: u64, error: &str) -> Value {
 
 /// The text of an ending, if it carries one.
 pub(crate) fn error_text(body: &Value) -> String {
-    body.get("error")
-        .and_then(Value::as_str)
-        .unwrap_or("the driver gave no reason")
-        .to_owned()
+    body.get("error").and_then(Value::as_str).unwrap_or("the driver gave no reason").to_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What the servers of a target have counted so far, asked over connections of its own; of other systems what the kernel counts of their processes.
+//! What the servers of a target have counted so far, asked over connections of its own; of other systems what
+//! the kernel counts of their processes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -11,7 +12,8 @@ use crate::links::{Links, cmd};
 /// What all data nodes of a target have counted since they started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ServerCounts {
-    /// Commands, those called by scripts included, the questions of [`ServerWatch`] not. What processes alone do not show is `None`.
+    /// Commands, those called by scripts included, the questions of [`ServerWatch`] not. What processes alone
+    /// do not show is `None`.
     pub calls: Option<u64>,
     /// CPU time, user and system, in microseconds.
     pub cpu_us: f64,
@@ -38,19 +40,13 @@ impl ServerWatch {
     pub async fn find(target: &str) -> Option<Self> {
         let links = Links::parse(target, Duration::from_secs(2)).ok()?;
         let nodes = links.data_nodes().await.ok()?;
-        Some(ServerWatch {
-            links: Some(links),
-            nodes,
-            ..ServerWatch::default()
-        })
+        Some(ServerWatch { links: Some(links), nodes, ..ServerWatch::default() })
     }
 
-    /// Servers that have no counters of their own: of their processes, with those below them, the CPU time is known.
+    /// Servers that have no counters of their own: of their processes, with those below them, the CPU time is
+    /// known.
     pub fn of_processes(processes: &[u32]) -> Self {
-        ServerWatch {
-            processes: processes.to_vec(),
-            ..ServerWatch::default()
-        }
+        ServerWatch { processes: processes.to_vec(), ..ServerWatch::default() }
     }
 
     /// Asks every node; `None` if one of them does not answer.
@@ -69,7 +65,8 @@ impl ServerWatch {
             let info = cmd(&["INFO", "commandstats", "cpu", "stats", "memory", "clients"]);
             let text: String = links.ask(node, &info).await.ok()?;
             let one = read(&text)?;
-            // The server counts an answer after it was made up: what it tells the next time contains this one.
+            // The server counts an answer after it was made up: what it tells the next time contains this
+            // one.
             answered += text.len() as u64;
             add(&mut sum.calls, one.calls);
             sum.cpu_us += one.cpu_us;
@@ -153,10 +150,7 @@ mod tests {
             # Memory\r\nused_memory:1048576\r\nused_memory_rss:5\r\n";
         let counts = read(info).unwrap();
         assert_eq!(counts.calls, Some(12));
-        assert_eq!(
-            (counts.bytes, counts.memory_bytes),
-            (Some(100), Some(1_048_576))
-        );
+        assert_eq!((counts.bytes, counts.memory_bytes), (Some(100), Some(1_048_576)));
         assert!((counts.cpu_us - 2e6).abs() < 1.0);
         assert_eq!(read("nothing of the kind"), None);
     }

@@ -9,7 +9,8 @@ use crate::parts::clock::ServerTime;
 
 /// Where load and nemesis write down what happens.
 pub trait Sink: Send + Sync + 'static {
-    /// Stamps an entry and keeps it; when this returns, the record survives the death of this process. Gives the stamp.
+    /// Stamps an entry and keeps it; when this returns, the record survives the death of this process. Gives
+    /// the stamp.
     fn record(&self, entry: Entry) -> u64;
 
     /// An instant on the sink's clock: nanoseconds since the run began; 0 for anything earlier.
@@ -27,14 +28,11 @@ pub struct HistorySink {
 impl HistorySink {
     /// Begins now: `t_ns` 0 is the moment of this call.
     pub fn new(writer: HistoryWriter) -> Self {
-        HistorySink {
-            writer,
-            origin: Instant::now(),
-            failed: OnceLock::new(),
-        }
+        HistorySink { writer, origin: Instant::now(), failed: OnceLock::new() }
     }
 
-    /// Syncs the file. An error means that the history is incomplete, so that no verdict over it can be clean.
+    /// Syncs the file. An error means that the history is incomplete, so that no verdict over it can be
+    /// clean.
     pub fn finish(&self) -> Result<u64, String> {
         if let Some(why) = self.failed.get() {
             return Err(why.clone());
@@ -43,7 +41,8 @@ impl HistorySink {
         Ok(self.writer.lines())
     }
 
-    /// Writes down what a reference's clock showed. The round trip ends with the stamp, so that what the line waited for is a part of it.
+    /// Writes down what a reference's clock showed. The round trip ends with the stamp, so that what the line
+    /// waited for is a part of it.
     pub fn clock(&self, asked: ServerTime<Instant>) {
         let sent_ns = self.ns(asked.sent);
         self.append(|t_ns| {

@@ -1,4 +1,5 @@
-//! The seam between a lock and what tries it: ours, a peer's, a naive one, a broken one, a driver in any language.
+//! The seam between a lock and what tries it: ours, a peer's, a naive one, a broken one, a driver in any
+//! language.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,10 +22,11 @@ pub trait Subject: Send + Sync {
     fn name(&self) -> &str;
     /// A sentence for `locklab list subjects`.
     fn about(&self) -> &str;
-    /// Kinds it offers, its default first. Empty for a driver of somebody else's, which says so only when it is
-    /// connected: an empty kind in a request then means the driver's first.
+    /// Kinds it offers, its default first. Empty for a driver of somebody else's, which says so only when it
+    /// is connected: an empty kind in a request then means the driver's first.
     fn kinds(&self) -> Vec<String>;
-    /// The driver program and its arguments, of somebody else's lock: each of its clients is a process of its own.
+    /// The driver program and its arguments, of somebody else's lock: each of its clients is a process of its
+    /// own.
     fn program(&self) -> Option<&[String]> {
         None
     }
@@ -32,7 +34,8 @@ pub trait Subject: Send + Sync {
     fn system(&self) -> Option<&str> {
         None
     }
-    /// What its servers do, as they are shipped, before they answer a grant: `fsync` or `none`; `None` where a client asks for it.
+    /// What its servers do, as they are shipped, before they answer a grant: `fsync` or `none`; `None` where
+    /// a client asks for it.
     fn durability(&self) -> Option<&str> {
         None
     }
@@ -89,8 +92,8 @@ impl ConnectTo {
     }
 }
 
-/// `wait:all` and `wait:majority` by their number, where each master has so many replicas: who waits for them is to be told how many there are.
-/// What the target's URL says of it (`?replicas=N`) counts instead.
+/// `wait:all` and `wait:majority` by their number, where each master has so many replicas: who waits for them
+/// is to be told how many there are. What the target's URL says of it (`?replicas=N`) counts instead.
 pub fn counted_durability(durability: &str, target: &str, replicas: u32) -> String {
     let settings = target.split_once('?').map_or("", |(_, settings)| settings);
     let is_said = settings.split('&').any(|one| one.starts_with("replicas="));
@@ -128,7 +131,8 @@ pub trait LockClient: Send + Sync {
     async fn extend(&self, _grant: &str, _lease: Duration) -> ReleaseEnd {
         ReleaseEnd::Failed("this lock cannot be extended".to_owned())
     }
-    /// Gives a grant back as another of its callers than the one that acquired it. A library whose holds belong to no caller does as always.
+    /// Gives a grant back as another of its callers than the one that acquired it. A library whose holds
+    /// belong to no caller does as always.
     async fn release_as(&self, grant: &str, _owner: &str) -> ReleaseEnd {
         self.release(grant).await
     }
@@ -164,20 +168,22 @@ pub trait LockClient: Send + Sync {
     async fn held(&self, _grant: &str) -> Option<bool> {
         None
     }
-    /// Runs a closed loop where the client is, beyond any pipe; `None` where that is not offered, an error where it went wrong. It is
-    /// the client's own word: no history of it is seen here.
+    /// Runs a closed loop where the client is, beyond any pipe; `None` where that is not offered, an error
+    /// where it went wrong. It is the client's own word: no history of it is seen here.
     async fn load(&self, _asked: &LoadRequest) -> Option<Result<LoadReport, String>> {
         None
     }
-    /// Blocks what the library's own work runs on (an event loop, the threads of a runtime) for so long, while other threads of the process go on.
-    /// Returns when that is over, with the longest time for which nothing ran there; an error where it cannot be done.
+    /// Blocks what the library's own work runs on (an event loop, the threads of a runtime) for so long,
+    /// while other threads of the process go on. Returns when that is over, with the longest time for which
+    /// nothing ran there; an error where it cannot be done.
     async fn block(&self, _time: Duration) -> Result<Duration, String> {
         Err("it is no process of its own".to_owned())
     }
-    /// Tells the client that its process is stopped (or goes on): waiting for its answers is then not counted. Nothing to
-    /// do for a client that lives in our own process.
+    /// Tells the client that its process is stopped (or goes on): waiting for its answers is then not
+    /// counted. Nothing to do for a client that lives in our own process.
     fn set_paused(&self, _paused: bool) {}
-    /// How its process ended, with the line that broke the protocol and the end of its log; `None` while it lives.
+    /// How its process ended, with the line that broke the protocol and the end of its log; `None` while it
+    /// lives.
     fn ended(&self) -> Option<String> {
         None
     }
@@ -185,11 +191,13 @@ pub trait LockClient: Send + Sync {
     fn unanswered(&self) -> Option<String> {
         None
     }
-    /// Commands sent so far, asked of the client's process where it has one; `None` where they cannot be counted.
+    /// Commands sent so far, asked of the client's process where it has one; `None` where they cannot be
+    /// counted.
     async fn commands(&self) -> Option<u64> {
         None
     }
-    /// A caller that keeps what it holds itself, for requests of these kinds; `None` where holds are kept by the names of their grants.
+    /// A caller that keeps what it holds itself, for requests of these kinds; `None` where holds are kept by
+    /// the names of their grants.
     fn caller(&self, _kinds: &[&str]) -> Option<Box<dyn Caller>> {
         None
     }
@@ -197,16 +205,16 @@ pub trait LockClient: Send + Sync {
     async fn close(self: Box<Self>) {}
 }
 
-/// A caller of a client in this process that holds one lock at a time, and that nobody else asks about it: its grants have no names that would
-/// have to be looked up, and all of its calls are made in the same place in memory.
+/// A caller of a client in this process that holds one lock at a time, and that nobody else asks about it:
+/// its grants have no names that would have to be looked up, and all of its calls are made in the same place
+/// in memory.
 pub trait Caller: Send {
-    /// Begins an acquire, which the owner and the permits of the request have nothing to do with. An error: it has ended already.
+    /// Begins an acquire, which the owner and the permits of the request have nothing to do with. An error:
+    /// it has ended already.
     fn begin_acquire(&mut self, request: AcquireRequest<'_>) -> Result<(), AcquireEnd>;
-    /// Goes on with the acquire that was begun: held, for how long if that is less than what was asked for, or how else it ended.
-    fn poll_acquire(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Duration>, AcquireEnd>>;
+    /// Goes on with the acquire that was begun: held, for how long if that is less than what was asked for,
+    /// or how else it ended.
+    fn poll_acquire(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Duration>, AcquireEnd>>;
     /// When the attempt was sent that led to the hold.
     fn sent_at(&self) -> Option<Instant>;
     /// Begins to give back what is held.
@@ -215,8 +223,8 @@ pub trait Caller: Send {
     fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<ReleaseEnd>;
 }
 
-/// Whether several may hold a lock of this kind at once: such a hold says nothing of exclusion, and its holder only reads what is
-/// protected.
+/// Whether several may hold a lock of this kind at once: such a hold says nothing of exclusion, and its
+/// holder only reads what is protected.
 pub(crate) fn is_shared(kind: &str) -> bool {
     matches!(kind, "read" | "semaphore" | "permits" | "latch")
 }
@@ -232,8 +240,8 @@ pub struct AcquireRequest<'a> {
     pub kind: &'a str,
     /// The caller inside the client.
     pub owner: &'a str,
-    /// Whether that caller may ask again for what it holds. Of one that never does nobody need know who it is, and a library that has a
-    /// cheaper way for callers without a name takes that.
+    /// Whether that caller may ask again for what it holds. Of one that never does nobody need know who it
+    /// is, and a library that has a cheaper way for callers without a name takes that.
     pub reenters: bool,
     /// `None`: without bound; zero: one try.
     pub wait: Option<Duration>,
@@ -241,8 +249,8 @@ pub struct AcquireRequest<'a> {
     pub lease: Option<Duration>,
     /// For semaphores.
     pub permits: Option<u32>,
-    /// The caller gives up so long after its call, as its language cancels a call, and is answered with what became of it. Only a client that is a
-    /// process of its own does so; in this one, the call is dropped.
+    /// The caller gives up so long after its call, as its language cancels a call, and is answered with what
+    /// became of it. Only a client that is a process of its own does so; in this one, the call is dropped.
     pub cancel: Option<Duration>,
 }
 
@@ -275,14 +283,7 @@ pub enum AcquireEnd {
 impl AcquireEnd {
     /// Held as it was asked for, without a token.
     pub(crate) fn ok(grant: String, sent_at: Option<Instant>) -> Self {
-        AcquireEnd::Ok {
-            grant,
-            token: None,
-            sent_at,
-            returned_at: None,
-            lease: None,
-            at: None,
-        }
+        AcquireEnd::Ok { grant, token: None, sent_at, returned_at: None, lease: None, at: None }
     }
 }
 
@@ -374,10 +375,7 @@ mod tests {
     fn replicas_are_counted_unless_the_url_says_how_many_there_are() {
         let counted = |target| counted_durability("wait:all", target, 2);
         assert_eq!(counted("redis-sentinel://a:1/m"), "wait:2");
-        assert_eq!(
-            counted("redis-sentinel://a:1/m?tls-ca=x&replicas=3"),
-            "wait:all"
-        );
+        assert_eq!(counted("redis-sentinel://a:1/m?tls-ca=x&replicas=3"), "wait:all");
         // A password, and a setting whose name ends alike, say nothing of them.
         assert_eq!(counted("redis-sentinel://:replicas=3@a:1/m"), "wait:2");
         assert_eq!(counted("redis-sentinel://a:1/m?min-replicas=3"), "wait:2");

@@ -1,11 +1,7 @@
-//! The contract that every lock of another system keeps, on its real server: exclusion, bounded waits, the end of a lease and of a session, loss,
-//! and that nobody gives back what another holds. Each broken twin fails the part that it is broken in. Systems that are not built in have no tests here.
-#![cfg(any(
-    feature = "etcd",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "zookeeper"
-))]
+//! The contract that every lock of another system keeps, on its real server: exclusion, bounded waits, the
+//! end of a lease and of a session, loss, and that nobody gives back what another holds. Each broken twin
+//! fails the part that it is broken in. Systems that are not built in have no tests here.
+#![cfg(any(feature = "etcd", feature = "mysql", feature = "postgres", feature = "zookeeper"))]
 
 mod support;
 
@@ -34,10 +30,12 @@ use tokio::{
 };
 
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
-/// The session of every client here, in whole seconds, since some servers count those: far above what a busy machine takes for one answer.
+/// The session of every client here, in whole seconds, since some servers count those: far above what a busy
+/// machine takes for one answer.
 const SESSION: Duration = Duration::from_secs(3);
 
-/// A system's server; `None` where it is not on this machine, which is said in the form that `.ci/run` counts.
+/// A system's server; `None` where it is not on this machine, which is said in the form that `.ci/run`
+/// counts.
 async fn server(kind: TopologyKind) -> Option<Lab> {
     match try_lab(Topology::of(kind)).await {
         Ok(lab) => Some(lab),
@@ -51,10 +49,7 @@ async fn server(kind: TopologyKind) -> Option<Lab> {
 }
 
 fn connect_to(target: &str) -> ConnectTo {
-    ConnectTo {
-        watchdog: Some(SESSION),
-        ..to(target)
-    }
+    ConnectTo { watchdog: Some(SESSION), ..to(target) }
 }
 
 fn subject(name: &str) -> Arc<dyn Subject> {
@@ -81,7 +76,8 @@ fn fresh(name: &str) -> String {
     format!("locklab:test:{name}:{since:x}:{number}")
 }
 
-/// How many were inside at once, at most: eight tasks of two clients, three turns each. A token that does not rise counts as two.
+/// How many were inside at once, at most: eight tasks of two clients, three turns each. A token that does not
+/// rise counts as two.
 async fn most_inside(name: &str, target: &str) -> usize {
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let last = Arc::new(std::sync::Mutex::new(None));
@@ -112,21 +108,16 @@ async fn most_inside(name: &str, target: &str) -> usize {
         }
     }
     for task in tasks {
-        tokio::time::timeout(PATIENCE * 2, task)
-            .await
-            .expect(name)
-            .expect(name);
+        tokio::time::timeout(PATIENCE * 2, task).await.expect(name).expect(name);
     }
     most.load(Ordering::SeqCst)
 }
 
-/// Exclusion; what is busy says so within its bound; what was given back is free at once; a stranger gives nothing back.
+/// Exclusion; what is busy says so within its bound; what was given back is free at once; a stranger gives
+/// nothing back.
 async fn excludes(name: &str, target: &str) {
     assert_eq!(most_inside(name, target).await, 1, "{name}");
-    let (a, b) = (
-        connect(name, target).await.client,
-        connect(name, target).await.client,
-    );
+    let (a, b) = (connect(name, target).await.client, connect(name, target).await.client);
     let lock = fresh("busy");
     let request = |wait| ask(&lock, "", wait, LONG);
     let grant = held(a.as_ref(), request(Duration::ZERO)).await;
@@ -136,23 +127,13 @@ async fn excludes(name: &str, target: &str) {
             let busy = client.acquire(request(wait)).await;
             assert_eq!(busy, AcquireEnd::Busy, "{name} {who} {wait:?}");
             let late = called.elapsed().saturating_sub(wait);
-            assert!(
-                late < Duration::from_secs(2),
-                "{name} {who} {wait:?}: {late:?} late"
-            );
+            assert!(late < Duration::from_secs(2), "{name} {who} {wait:?}: {late:?} late");
         }
     }
     assert_eq!(a.held(&grant).await, Some(true), "{name}");
     let stranger = b.release(&grant).await;
-    assert!(
-        matches!(stranger, ReleaseEnd::Failed(_)),
-        "{name}: {stranger:?}"
-    );
-    assert_eq!(
-        b.acquire(request(Duration::ZERO)).await,
-        AcquireEnd::Busy,
-        "{name}"
-    );
+    assert!(matches!(stranger, ReleaseEnd::Failed(_)), "{name}: {stranger:?}");
+    assert_eq!(b.acquire(request(Duration::ZERO)).await, AcquireEnd::Busy, "{name}");
     assert_eq!(a.release(&grant).await, ReleaseEnd::Ok, "{name}");
     assert_eq!(a.held(&grant).await, Some(false), "{name}");
     let other = held(b.as_ref(), request(Duration::from_secs(1))).await;
@@ -163,10 +144,7 @@ async fn excludes(name: &str, target: &str) {
 
 /// Whether a holder whose lease is over frees the lock of its successor when it gives back.
 async fn late_release_frees(name: &str, target: &str) -> bool {
-    let (a, b) = (
-        connect(name, target).await.client,
-        connect(name, target).await.client,
-    );
+    let (a, b) = (connect(name, target).await.client, connect(name, target).await.client);
     let lock = fresh("late");
     let short = Some(Duration::from_millis(300));
     let late = held(a.as_ref(), ask(&lock, "", Duration::ZERO, short)).await;
@@ -177,48 +155,30 @@ async fn late_release_frees(name: &str, target: &str) -> bool {
     matches!(third, AcquireEnd::Ok { .. })
 }
 
-/// A lease ends by itself; who is late then does not give back what another has, and cannot extend it. A waiter that gave up leaves nothing behind.
+/// A lease ends by itself; who is late then does not give back what another has, and cannot extend it. A
+/// waiter that gave up leaves nothing behind.
 async fn ends(name: &str, target: &str) {
-    assert!(
-        !late_release_frees(name, target).await,
-        "{name}: the late release freed it"
-    );
-    let (a, b) = (
-        connect(name, target).await.client,
-        connect(name, target).await.client,
-    );
+    assert!(!late_release_frees(name, target).await, "{name}: the late release freed it");
+    let (a, b) = (connect(name, target).await.client, connect(name, target).await.client);
     let lock = fresh("ends");
     let short = Some(Duration::from_millis(400));
     let late = held(a.as_ref(), ask(&lock, "", Duration::ZERO, short)).await;
-    let gave_up = b
-        .acquire(ask(&lock, "", Duration::from_millis(50), LONG))
-        .await;
+    let gave_up = b.acquire(ask(&lock, "", Duration::from_millis(50), LONG)).await;
     assert_eq!(gave_up, AcquireEnd::Busy, "{name}");
     let begun = Instant::now();
     let successor = held(b.as_ref(), ask(&lock, "", PATIENCE, LONG)).await;
-    assert!(
-        begun.elapsed() < SESSION * 2,
-        "{name}: {:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < SESSION * 2, "{name}: {:?}", begun.elapsed());
     assert_eq!(a.held(&late).await, Some(false), "{name}");
     let extended = a.extend(&late, Duration::from_millis(900)).await;
     assert_ne!(extended, ReleaseEnd::Ok, "{name}");
     assert_eq!(a.release(&late).await, ReleaseEnd::NotHeld, "{name}");
-    assert_eq!(
-        b.extend(&successor, Duration::from_secs(1)).await,
-        ReleaseEnd::Ok,
-        "{name}"
-    );
+    assert_eq!(b.extend(&successor, Duration::from_secs(1)).await, ReleaseEnd::Ok, "{name}");
     assert_eq!(b.release(&successor).await, ReleaseEnd::Ok, "{name}");
 }
 
 /// A renewed lock outlasts its session as long as its client lives, and says each time that it was renewed.
 async fn renews(name: &str, target: &str) {
-    let (a, b) = (
-        connect(name, target).await,
-        connect(name, target).await.client,
-    );
+    let (a, b) = (connect(name, target).await, connect(name, target).await.client);
     let lock = fresh("renewed");
     let grant = held(a.client.as_ref(), ask(&lock, "", Duration::ZERO, None)).await;
     tokio::time::sleep(SESSION * 3 / 2).await;
@@ -226,10 +186,7 @@ async fn renews(name: &str, target: &str) {
     assert_eq!(busy, AcquireEnd::Busy, "{name}");
     let mut events = a.events;
     let renewed = events.try_recv();
-    assert!(
-        matches!(renewed, Ok(ClientEvent::Extended { .. })),
-        "{name}: {renewed:?}"
-    );
+    assert!(matches!(renewed, Ok(ClientEvent::Extended { .. })), "{name}: {renewed:?}");
     assert_eq!(a.client.held(&grant).await, Some(true), "{name}");
     assert_eq!(a.client.release(&grant).await, ReleaseEnd::Ok, "{name}");
 }
@@ -238,32 +195,17 @@ async fn renews(name: &str, target: &str) {
 async fn refuses(name: &str, system: &str) {
     let connected = subject(name).connect(&to("redis://127.0.0.1:1")).await;
     let error = connected.err().expect(name);
-    assert!(
-        matches!(error, SubjectError::NotApplicable(_)),
-        "{name}: {error}"
-    );
-    assert!(
-        error.to_string().contains(&format!("{system}://")),
-        "{name}: {error}"
-    );
-    let connected = subject(name)
-        .connect(&to(format!("{system}://127.0.0.1:1/x")))
-        .await;
+    assert!(matches!(error, SubjectError::NotApplicable(_)), "{name}: {error}");
+    assert!(error.to_string().contains(&format!("{system}://")), "{name}: {error}");
+    let connected = subject(name).connect(&to(format!("{system}://127.0.0.1:1/x"))).await;
     let error = connected.err().expect(name);
-    assert!(
-        matches!(error, SubjectError::Unreachable(_)),
-        "{name}: {error}"
-    );
-    let ours = subject("lock-core:reentrant")
-        .connect(&to(format!("{system}://127.0.0.1:1")))
-        .await;
-    assert!(
-        matches!(ours.err(), Some(SubjectError::Usage(_))),
-        "{system}"
-    );
+    assert!(matches!(error, SubjectError::Unreachable(_)), "{name}: {error}");
+    let ours = subject("lock-core:reentrant").connect(&to(format!("{system}://127.0.0.1:1"))).await;
+    assert!(matches!(ours.err(), Some(SubjectError::Usage(_))), "{system}");
 }
 
-/// Passes every byte between a client and a server on, until it is told to freeze: then it answers nothing and closes nothing.
+/// Passes every byte between a client and a server on, until it is told to freeze: then it answers nothing
+/// and closes nothing.
 async fn relay(server: &str) -> (String, watch::Sender<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -275,10 +217,7 @@ async fn relay(server: &str) -> (String, watch::Sender<bool>) {
             tokio::spawn(async move {
                 let server = TcpStream::connect(server).await.unwrap();
                 let (client, server) = (client.into_split(), server.into_split());
-                tokio::join!(
-                    pass(client.0, server.1, frozen.clone()),
-                    pass(server.0, client.1, frozen)
-                );
+                tokio::join!(pass(client.0, server.1, frozen.clone()), pass(server.0, client.1, frozen));
             });
         }
     });
@@ -298,7 +237,8 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut frozen: watch
     }
 }
 
-/// By how long the holder's belief outlasted its successor's grant, where the holder is cut off and nothing tells it; zero if it ended before.
+/// By how long the holder's belief outlasted its successor's grant, where the holder is cut off and nothing
+/// tells it; zero if it ended before.
 async fn believes_too_long(name: &str, target: &str) -> Duration {
     let (scheme, rest) = target.split_once("://").unwrap();
     let (user, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
@@ -308,10 +248,7 @@ async fn believes_too_long(name: &str, target: &str) -> Duration {
         "" => format!("{scheme}://{address}/{path}"),
         user => format!("{scheme}://{user}@{address}/{path}"),
     };
-    let (mut a, b) = (
-        connect(name, &cut).await,
-        connect(name, target).await.client,
-    );
+    let (mut a, b) = (connect(name, &cut).await, connect(name, target).await.client);
     let lock = fresh("cut");
     let grant = held(a.client.as_ref(), ask(&lock, "", Duration::ZERO, None)).await;
     tokio::time::sleep(SESSION / 2).await;
@@ -337,11 +274,7 @@ async fn contract(name: &str, target: &str) {
     excludes(name, target).await;
     ends(name, target).await;
     renews(name, target).await;
-    assert_eq!(
-        believes_too_long(name, target).await,
-        Duration::ZERO,
-        "{name}"
-    );
+    assert_eq!(believes_too_long(name, target).await, Duration::ZERO, "{name}");
 }
 
 /// The contract of each lock of a system; `controls` are convicted of letting two in.
@@ -354,10 +287,7 @@ async fn of(kind: TopologyKind, locks: &[&str], controls: &[&str]) -> Option<Lab
         contract(name, &lab.url()).await;
     }
     for name in controls {
-        assert!(
-            most_inside(name, &lab.url()).await > 1,
-            "{name} was not convicted"
-        );
+        assert!(most_inside(name, &lab.url()).await > 1, "{name} was not convicted");
     }
     Some(lab)
 }
@@ -365,12 +295,7 @@ async fn of(kind: TopologyKind, locks: &[&str], controls: &[&str]) -> Option<Lab
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn etcd_keeps_the_contract() {
-    of(
-        TopologyKind::Etcd,
-        &["etcd:lock"],
-        &["broken:etcd-shared-lease"],
-    )
-    .await;
+    of(TopologyKind::Etcd, &["etcd:lock"], &["broken:etcd-shared-lease"]).await;
 }
 
 /// The installed server, in a container; its path says that no registry is to be asked.
@@ -396,8 +321,8 @@ async fn etcd_in_a_container_keeps_the_contract() {
     contract("etcd:lock", &lab.url()).await;
 }
 
-/// A member that is cut off keeps the end of a call that its client has given up, which deletes the key of the call's lease, and sends it on when
-/// it is back. The same client has the lock by another member then.
+/// A member that is cut off keeps the end of a call that its client has given up, which deletes the key of
+/// the call's lease, and sends it on when it is back. The same client has the lock by another member then.
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_cut_off_leader_of_etcd_sends_on_frees_no_lock() {
@@ -416,8 +341,7 @@ async fn what_a_cut_off_leader_of_etcd_sends_on_frees_no_lock() {
     };
     let roles = lab.roles().await;
     let is_leader = |name: &str| roles.get(name) == Some(&Role::Master);
-    let (leader, others): (Vec<_>, Vec<_>) =
-        lab.nodes().iter().partition(|node| is_leader(&node.name));
+    let (leader, others): (Vec<_>, Vec<_>) = lab.nodes().iter().partition(|node| is_leader(&node.name));
     let party = |name: &str| Party::Node(name.to_owned());
     let links: Vec<_> = others
         .iter()
@@ -449,12 +373,11 @@ async fn what_a_cut_off_leader_of_etcd_sends_on_frees_no_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zookeeper_keeps_the_contract() {
     if let Some(lab) = of(TopologyKind::ZooKeeper, &["zookeeper:ephemeral"], &[]).await {
-        // Its belief ends by a timer of its library and the successor's grant comes by a message, which a busy machine may delay: one try
-        // of several convicts.
+        // Its belief ends by a timer of its library and the successor's grant comes by a message, which a
+        // busy machine may delay: one try of several convicts.
         let mut late = Duration::ZERO;
         for _ in 0..5 {
-            late =
-                late.max(believes_too_long("broken:zookeeper-acts-on-expired", &lab.url()).await);
+            late = late.max(believes_too_long("broken:zookeeper-acts-on-expired", &lab.url()).await);
             if late > Duration::from_millis(100) {
                 return;
             }
@@ -466,16 +389,8 @@ async fn zookeeper_keeps_the_contract() {
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_keeps_the_contract() {
-    let broken = [
-        "broken:postgres-advisory-shared",
-        "broken:postgres-row-read-then-write",
-    ];
-    of(
-        TopologyKind::Postgres,
-        &["postgres:advisory", "postgres:row"],
-        &broken,
-    )
-    .await;
+    let broken = ["broken:postgres-advisory-shared", "broken:postgres-row-read-then-write"];
+    of(TopologyKind::Postgres, &["postgres:advisory", "postgres:row"], &broken).await;
 }
 
 #[cfg(feature = "mysql")]

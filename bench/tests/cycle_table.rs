@@ -11,26 +11,15 @@ fn row(subject: &'static str, ratio: Option<[f64; 3]>) -> Measured {
         subject,
         topology: "single",
         tasks: 16,
-        cycles_per_s: Interval {
-            point: 1000.0,
-            low: 990.0,
-            high: 1010.0,
-        },
-        ratio: ratio.map(|[low, point, high]| Ratio {
-            point,
-            low: Some(low),
-            high: Some(high),
-        }),
+        cycles_per_s: Interval { point: 1000.0, low: 990.0, high: 1010.0 },
+        ratio: ratio.map(|[low, point, high]| Ratio { point, low: Some(low), high: Some(high) }),
     }
 }
 
 /// What is printed of a row with that ratio.
 fn line(ratio: Option<[f64; 3]>) -> String {
     let text = table(&[row("lock-core:plain", ratio)]);
-    text.lines()
-        .nth(1)
-        .expect("a row below the head")
-        .to_owned()
+    text.lines().nth(1).expect("a row below the head").to_owned()
 }
 
 #[test]

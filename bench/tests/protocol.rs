@@ -7,9 +7,7 @@ use bench::exec::json_schema;
 use serde_json::Value;
 
 fn docs(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../docs/src")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src").join(name)
 }
 
 #[test]
@@ -32,20 +30,10 @@ fn the_page_names_every_field_of_the_schema() {
     let schema: Value = serde_json::from_str(&json_schema()).expect("JSON");
     let mut fields = BTreeSet::new();
     collect(&schema, &mut fields);
-    assert!(
-        fields.contains("sent_mono_ns") && fields.contains("topologies"),
-        "{fields:?}"
-    );
+    assert!(fields.contains("sent_mono_ns") && fields.contains("topologies"), "{fields:?}");
     for field in fields {
-        let named = [
-            format!("`{field}`"),
-            format!("\"{field}\""),
-            format!(".{field}`"),
-        ];
-        assert!(
-            named.iter().any(|name| page.contains(name)),
-            "the page does not name `{field}`"
-        );
+        let named = [format!("`{field}`"), format!("\"{field}\""), format!(".{field}`")];
+        assert!(named.iter().any(|name| page.contains(name)), "the page does not name `{field}`");
     }
 }
 

@@ -27,7 +27,8 @@ fn plan(target: String, subjects: &[&str], workload: &str) -> BenchPlan {
     plan
 }
 
-/// Rounds go on until the interval is as narrow as was asked for, or there have been enough of them, which is said.
+/// Rounds go on until the interval is as narrow as was asked for, or there have been enough of them, which is
+/// said.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_precision_decides_how_many_rounds_there_are() {
     let lab = lab_of(TopologyKind::Single).await;
@@ -50,12 +51,7 @@ async fn the_precision_decides_how_many_rounds_there_are() {
 async fn an_uncontended_row_adds_up() {
     let lab = lab_of(TopologyKind::Single).await;
     let subjects = ["baseline:set-nx-px", "lock-core:reentrant"];
-    let outcome = run(
-        &plan(lab.url(), &subjects, "uncontended"),
-        &Hooks::default(),
-    )
-    .await
-    .unwrap();
+    let outcome = run(&plan(lab.url(), &subjects, "uncontended"), &Hooks::default()).await.unwrap();
     assert_eq!(outcome.cut_short, None);
     assert_eq!(outcome.rows.len(), 2);
     for row in &outcome.rows {
@@ -67,29 +63,17 @@ async fn an_uncontended_row_adds_up() {
         assert!(row.cycles_per_s.low.unwrap() <= row.cycles_per_s.median);
         let (p50, p90) = (row.acquire_ns.p50.unwrap(), row.acquire_ns.p90.unwrap());
         // A round trip through two sockets takes more than a microsecond on any machine.
-        assert!(
-            1_000 < p50 && p50 <= p90 && p90 <= row.acquire_ns.max.unwrap(),
-            "{row:?}"
-        );
+        assert!(1_000 < p50 && p50 <= p90 && p90 <= row.acquire_ns.max.unwrap(), "{row:?}");
         assert!(row.release_ns.n > 0 && row.handoff_ns.is_none());
         // One command to acquire and one to release; connecting is over when counting starts.
         let commands = row.commands_per_cycle.unwrap();
         assert!((1.8..2.4).contains(&commands), "{row:?}");
-        assert!(
-            row.server_calls_per_cycle.unwrap() >= commands - 0.2,
-            "{row:?}"
-        );
-        assert!(
-            row.server_cpu_us_per_cycle.unwrap() > 0.0
-                && row.client_cpu_us_per_cycle.unwrap() > 0.0
-        );
+        assert!(row.server_calls_per_cycle.unwrap() >= commands - 0.2, "{row:?}");
+        assert!(row.server_cpu_us_per_cycle.unwrap() > 0.0 && row.client_cpu_us_per_cycle.unwrap() > 0.0);
         let us = row.measures.certainty.server_cpu_us_per_cycle;
         assert_eq!(us.is_some(), row.rounds > 1, "{row:?}");
         let spent = row.server_cpu_us_per_cycle.unwrap();
-        assert!(
-            us.is_none_or(|us| us.low > 0.0 && (us.low..=us.high).contains(&spent)),
-            "{row:?}"
-        );
+        assert!(us.is_none_or(|us| us.low > 0.0 && (us.low..=us.high).contains(&spent)), "{row:?}");
         assert!(row.jain > 0.5 && row.jain <= 1.0 + 1e-9);
         assert_eq!(row.censored, 0);
     }
@@ -100,21 +84,14 @@ async fn an_uncontended_row_adds_up() {
     assert_eq!(comparison.verdict, "not-shown", "two rounds show nothing");
     let ratio = outcome.rows[1].cycles_per_s.median / outcome.rows[0].cycles_per_s.median;
     assert!(comparison.ratio.point / ratio < 3.0 && ratio / comparison.ratio.point < 3.0);
-    assert!(
-        outcome
-            .server_versions
-            .values()
-            .all(|v| v == lab.server_version())
-    );
+    assert!(outcome.server_versions.values().all(|v| v == lab.server_version()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_contended_row_counts_hand_offs_to_others() {
     let lab = lab_of(TopologyKind::Single).await;
     let subjects = ["baseline:set-nx-px", "lock-core:reentrant"];
-    let outcome = run(&plan(lab.url(), &subjects, "contended"), &Hooks::default())
-        .await
-        .unwrap();
+    let outcome = run(&plan(lab.url(), &subjects, "contended"), &Hooks::default()).await.unwrap();
     assert_eq!(outcome.rows.len(), 2);
     for row in &outcome.rows {
         assert_eq!(row.safety.state, State::Clean, "{row:?}");
@@ -123,11 +100,7 @@ async fn a_contended_row_counts_hand_offs_to_others() {
         assert!(handoffs.n > 0 && handoffs.n <= row.acquire_ns.n, "{row:?}");
         assert!(handoffs.p50.unwrap() > 1_000, "{row:?}");
     }
-    let metrics: Vec<&str> = outcome
-        .comparisons
-        .iter()
-        .map(|c| c.metric.as_str())
-        .collect();
+    let metrics: Vec<&str> = outcome.comparisons.iter().map(|c| c.metric.as_str()).collect();
     assert_eq!(metrics, ["cycles_per_s", "handoff_ns"]);
 }
 
@@ -145,21 +118,12 @@ async fn one_task_hands_off_to_nobody() {
 async fn a_lock_that_steals_is_violated_and_compared_with_nothing() {
     let lab = lab_of(TopologyKind::Single).await;
     let subjects = ["baseline:set-nx-px", "broken:steal"];
-    let outcome = run(&plan(lab.url(), &subjects, "contended"), &Hooks::default())
-        .await
-        .unwrap();
+    let outcome = run(&plan(lab.url(), &subjects, "contended"), &Hooks::default()).await.unwrap();
     let row = &outcome.rows[1];
     assert_eq!(row.safety.state, State::Violated);
-    assert!(
-        !row.valid && row.why_invalid[0].contains("overlapped"),
-        "{row:?}"
-    );
+    assert!(!row.valid && row.why_invalid[0].contains("overlapped"), "{row:?}");
     assert!(outcome.comparisons.is_empty());
-    assert!(
-        outcome.warnings.iter().any(|w| w.contains("broken:steal")),
-        "{:?}",
-        outcome.warnings
-    );
+    assert!(outcome.warnings.iter().any(|w| w.contains("broken:steal")), "{:?}", outcome.warnings);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,19 +139,12 @@ async fn a_driver_in_a_process_is_measured_too() {
     assert!(outcome.warnings.iter().any(apart), "{:?}", outcome.warnings);
     let row = &outcome.rows[0];
     assert!(row.valid && row.safety.state == State::Clean, "{row:?}");
-    assert_eq!(
-        row.commands_per_cycle, None,
-        "a driver's commands cannot be counted"
-    );
+    assert_eq!(row.commands_per_cycle, None, "a driver's commands cannot be counted");
     assert!(row.server_calls_per_cycle.unwrap() > 1.8);
     let said = |warning: &&String| warning.contains("the pipe to the driver costs");
     assert_eq!(outcome.warnings.iter().filter(said).count(), 1);
     let inside = |warning: &String| warning.contains("its own loop, without the pipe");
-    assert!(
-        outcome.warnings.iter().any(inside),
-        "{:?}",
-        outcome.warnings
-    );
+    assert!(outcome.warnings.iter().any(inside), "{:?}", outcome.warnings);
 }
 
 /// The second needs a longer window than the first, and both are measured in it.
@@ -254,9 +211,7 @@ async fn commands_are_counted_over_several_processes_of_ours() {
     let ours = bench::subjects::find("baseline:set-nx-px").unwrap();
     let command = [driver_program(), "serve", "baseline:set-nx-px"].map(str::to_owned);
     let served = ExecSubject::for_subject(&*ours, command.to_vec());
-    let outcome = run_subjects(&plan, vec![Arc::new(served)], &Hooks::default())
-        .await
-        .unwrap();
+    let outcome = run_subjects(&plan, vec![Arc::new(served)], &Hooks::default()).await.unwrap();
     let row = &outcome.rows[0];
     // An acquire and a release; what was under way at the window's ends is more or less.
     let commands = row.commands_per_cycle.unwrap();
@@ -281,7 +236,8 @@ async fn a_target_that_dies_leaves_what_was_measured_before() {
     let (kill, mut killed) = tokio::sync::mpsc::unbounded_channel();
     let hooks = Hooks {
         progress: Some(Box::new(move |progress| {
-            // Of three rounds one may be dropped because the machine was taken away in it: after two there is a row.
+            // Of three rounds one may be dropped because the machine was taken away in it: after two there is
+            // a row.
             if progress.done == 2 {
                 let _ = kill.send(());
             }
@@ -326,15 +282,9 @@ async fn a_cancelled_run_ends_soon_and_says_so() {
 
 #[tokio::test]
 async fn a_target_that_is_not_there_is_an_error() {
-    let error = run(
-        &plan(
-            "redis://127.0.0.1:1".into(),
-            &["baseline:set-nx-px"],
-            "uncontended",
-        ),
-        &Hooks::default(),
-    )
-    .await
-    .unwrap_err();
+    let error =
+        run(&plan("redis://127.0.0.1:1".into(), &["baseline:set-nx-px"], "uncontended"), &Hooks::default())
+            .await
+            .unwrap_err();
     assert!(matches!(error, SubjectError::Unreachable(_)), "{error}");
 }

@@ -20,8 +20,8 @@ async fn the_rust_template_conforms() {
     };
     let found = conform(&options, |_| {}).await;
     for step in &found.steps {
-        // All that the template has; it does not renew, so that it has nothing to lose, and knows no owners. Its kind has no tokens and takes
-        // one name.
+        // All that the template has; it does not renew, so that it has nothing to lose, and knows no owners.
+        // Its kind has no tokens and takes one name.
         let expected = match step.name {
             "renewal" | "loss" | "owner moves" | "tokens" | "several names" => Outcome::Skipped,
             _ => Outcome::Kept,

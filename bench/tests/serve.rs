@@ -11,9 +11,7 @@ use bench::{
 use cluster_config::TopologyKind;
 use serde_json::{Value, json};
 use support::{PATIENCE, ask, driver, held, lab_of, to};
-use tokio::io::{
-    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
-};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 
 const LEASE: Option<Duration> = Some(Duration::from_secs(20));
 
@@ -36,10 +34,7 @@ impl Wire {
     }
 
     async fn say(&mut self, line: &str) {
-        self.to
-            .write_all(format!("{line}\n").as_bytes())
-            .await
-            .unwrap();
+        self.to.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
     async fn hear(&mut self) -> Value {
@@ -59,9 +54,7 @@ fn hello(target: &str) -> Value {
 
 async fn conforms(subject: &str, target: &str) {
     let mut wire = Wire::of(subject);
-    let early = wire
-        .call(json!({"id": 9, "op": "acquire", "lock": "a", "kind": "plain"}))
-        .await;
+    let early = wire.call(json!({"id": 9, "op": "acquire", "lock": "a", "kind": "plain"})).await;
     assert!(early["failed"]["error"].is_string(), "{early}");
     let ok = wire.call(hello(target)).await;
     assert_eq!(ok["ok"]["protocol"], 1, "{ok}");
@@ -76,9 +69,7 @@ async fn conforms(subject: &str, target: &str) {
     assert!(first["ok"]["age_ms"].is_u64(), "{first}");
     let busy = wire.call(acquire(2, "t2", 0)).await;
     assert_eq!(busy, json!({"id": 2, "busy": {}}));
-    let extended = wire
-        .call(json!({"id": 3, "op": "extend", "grant": grant, "lease_ms": 20_000}))
-        .await;
+    let extended = wire.call(json!({"id": 3, "op": "extend", "grant": grant, "lease_ms": 20_000})).await;
     assert_eq!(extended, json!({"id": 3, "ok": {}}));
 
     // A waiter does not keep the driver from answering others.
@@ -87,28 +78,17 @@ async fn conforms(subject: &str, target: &str) {
     wire.say(&release.to_string()).await;
     let mut answers = [wire.hear().await, wire.hear().await];
     answers.sort_by_key(|a| a["id"].as_u64());
-    assert!(
-        answers[0]["ok"]["grant"].is_string(),
-        "the waiter has it: {answers:?}"
-    );
+    assert!(answers[0]["ok"]["grant"].is_string(), "the waiter has it: {answers:?}");
     assert_eq!(answers[1], json!({"id": 5, "ok": {}}));
 
-    let again = wire
-        .call(json!({"id": 6, "op": "release", "grant": grant}))
-        .await;
+    let again = wire.call(json!({"id": 6, "op": "release", "grant": grant})).await;
     assert!(again.get("ok").is_none(), "given back twice: {again}");
     let other = wire
         .call(json!({"id": 7, "op": "acquire", "lock": lock, "kind": "no-such-kind", "owner": "t1", "wait_ms": 0, "lease_ms": 1000}))
         .await;
     assert!(other["failed"]["error"].is_string(), "{other}");
     let unknown = wire.call(json!({"id": 8, "op": "dance"})).await;
-    assert!(
-        unknown["failed"]["error"]
-            .as_str()
-            .unwrap()
-            .contains("dance"),
-        "{unknown}"
-    );
+    assert!(unknown["failed"]["error"].as_str().unwrap().contains("dance"), "{unknown}");
     let bye = wire.call(json!({"id": 10, "op": "bye"})).await;
     assert_eq!(bye, json!({"id": 10, "ok": {}}));
     wire.served.await.unwrap().unwrap();
@@ -117,11 +97,7 @@ async fn conforms(subject: &str, target: &str) {
 #[tokio::test]
 async fn subjects_keep_to_the_protocol() {
     let lab = lab_of(TopologyKind::Single).await;
-    for subject in [
-        "baseline:set-nx-px",
-        "baseline:setnx-expire",
-        "lock-core:reentrant",
-    ] {
+    for subject in ["baseline:set-nx-px", "baseline:setnx-expire", "lock-core:reentrant"] {
         conforms(subject, &lab.url()).await;
     }
 }
@@ -137,19 +113,12 @@ async fn one_owner_enters_again_and_releases_pair_up() {
     assert_ne!(outer, inner, "grants are told apart");
     assert_eq!(one.acquire(ask_as("t2")).await, AcquireEnd::Busy);
     assert_eq!(one.release(&inner).await, ReleaseEnd::Ok);
-    assert_eq!(
-        one.acquire(ask_as("t2")).await,
-        AcquireEnd::Busy,
-        "held once more"
-    );
+    assert_eq!(one.acquire(ask_as("t2")).await, AcquireEnd::Busy, "held once more");
     assert_eq!(one.release(&outer).await, ReleaseEnd::Ok);
     let last = held(one.as_ref(), ask_as("t2")).await;
     assert_eq!(one.release(&last).await, ReleaseEnd::Ok);
     // Of a caller that never comes again nobody need know who it is: each of its calls is somebody new.
-    let nobody = AcquireRequest {
-        reenters: false,
-        ..ask_as("t1")
-    };
+    let nobody = AcquireRequest { reenters: false, ..ask_as("t1") };
     held(one.as_ref(), nobody).await;
     assert_eq!(one.acquire(nobody).await, AcquireEnd::Busy);
     one.close().await;
@@ -159,27 +128,19 @@ async fn one_owner_enters_again_and_releases_pair_up() {
 #[tokio::test]
 async fn a_caller_that_gives_up_is_answered_and_leaves_nothing() {
     let lab = lab_of(TopologyKind::Single).await;
-    let one = driver("serve lock-core:reentrant")
-        .connect(&to(lab.url()))
-        .await;
+    let one = driver("serve lock-core:reentrant").connect(&to(lab.url())).await;
     let one = one.unwrap().client;
     let ask_as = |owner| ask("cancelled", owner, PATIENCE, LEASE);
     let first = held(one.as_ref(), ask_as("t1")).await;
     let began = std::time::Instant::now();
-    let given_up = AcquireRequest {
-        cancel: Some(Duration::from_millis(50)),
-        ..ask_as("t2")
-    };
+    let given_up = AcquireRequest { cancel: Some(Duration::from_millis(50)), ..ask_as("t2") };
     let end = one.acquire(given_up).await;
     assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
     assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
     assert_eq!(one.release(&first).await, ReleaseEnd::Ok);
     // Nobody has it, for a second in which a call that goes on would have taken it.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let next = AcquireRequest {
-        wait: Some(Duration::ZERO),
-        ..ask_as("t3")
-    };
+    let next = AcquireRequest { wait: Some(Duration::ZERO), ..ask_as("t3") };
     held(one.as_ref(), next).await;
     one.close().await;
 }
@@ -194,17 +155,11 @@ async fn a_malformed_line_ends_the_driver_with_the_line() {
 
 #[tokio::test]
 async fn a_dead_server_is_told_apart_from_a_wrong_name() {
-    let Err(error) = driver("serve baseline:set-nx-px")
-        .connect(&to("redis://127.0.0.1:1"))
-        .await
-    else {
+    let Err(error) = driver("serve baseline:set-nx-px").connect(&to("redis://127.0.0.1:1")).await else {
         panic!("connected to nothing");
     };
     assert!(matches!(error, SubjectError::Unreachable(_)), "{error}");
-    let Err(error) = driver("serve baseline:set-nx-px")
-        .connect(&to("redlock://127.0.0.1:1"))
-        .await
-    else {
+    let Err(error) = driver("serve baseline:set-nx-px").connect(&to("redlock://127.0.0.1:1")).await else {
         panic!("connected to nothing");
     };
     assert!(matches!(error, SubjectError::NotApplicable(_)), "{error}");
@@ -221,18 +176,9 @@ async fn a_process_renews_its_lock_and_says_when_it_is_lost() {
         let mut connected = program.connect(&place).await.unwrap();
         assert_eq!(connected.client.watchdog(), place.watchdog, "{subject}");
         let lock = format!("{subject}:renewed");
-        let grant = held(
-            connected.client.as_ref(),
-            ask(&lock, "t1", Duration::ZERO, None),
-        )
-        .await;
-        let next = tokio::time::timeout(PATIENCE, connected.events.recv())
-            .await
-            .unwrap();
-        let Some(ClientEvent::Extended {
-            grant: of, sent_at, ..
-        }) = next
-        else {
+        let grant = held(connected.client.as_ref(), ask(&lock, "t1", Duration::ZERO, None)).await;
+        let next = tokio::time::timeout(PATIENCE, connected.events.recv()).await.unwrap();
+        let Some(ClientEvent::Extended { grant: of, sent_at, .. }) = next else {
             panic!("{subject}: {next:?} instead of a renewal");
         };
         assert_eq!(of, grant);
@@ -248,11 +194,7 @@ async fn a_process_renews_its_lock_and_says_when_it_is_lost() {
             }
         });
         assert_eq!(lost.await.expect("told of the loss"), grant);
-        assert_eq!(
-            connected.client.release(&grant).await,
-            ReleaseEnd::NotHeld,
-            "{subject}"
-        );
+        assert_eq!(connected.client.release(&grant).await, ReleaseEnd::NotHeld, "{subject}");
         connected.client.close().await;
     }
 }
@@ -261,16 +203,8 @@ async fn a_process_renews_its_lock_and_says_when_it_is_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_driver_runs_the_loop_itself() {
     let lab = lab_of(TopologyKind::Single).await;
-    let connected = driver("serve lock-core:reentrant")
-        .connect(&to(lab.url()))
-        .await
-        .unwrap();
-    for (workload, locks) in [
-        ("uncontended", 3),
-        ("uncontended", 1),
-        ("contended", 1),
-        ("chain", 1),
-    ] {
+    let connected = driver("serve lock-core:reentrant").connect(&to(lab.url())).await.unwrap();
+    for (workload, locks) in [("uncontended", 3), ("uncontended", 1), ("contended", 1), ("chain", 1)] {
         let asked = LoadRequest {
             workload: workload.into(),
             kind: String::new(),
@@ -324,9 +258,6 @@ async fn a_loop_sees_overlaps_and_refuses_what_it_cannot_run() {
         wrong[field] = value;
         let reply = wire.call(wrong).await;
         let error = reply["failed"]["error"].as_str().unwrap_or_default();
-        assert!(
-            error.contains(field) || error.contains("no-such-kind"),
-            "{field}: {reply}"
-        );
+        assert!(error.contains(field) || error.contains("no-such-kind"), "{field}: {reply}");
     }
 }

@@ -26,12 +26,7 @@ fn a_misspelt_subject_is_told_the_nearest() {
         ("broken:stael", "broken:steal"),
     ] {
         let error = subjects::find(given).err().unwrap();
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("did you mean `{meant}`")),
-            "{given}: {error}"
-        );
+        assert!(error.to_string().contains(&format!("did you mean `{meant}`")), "{given}: {error}");
     }
 }
 
@@ -39,13 +34,9 @@ fn a_misspelt_subject_is_told_the_nearest() {
 fn every_subject_is_found_by_its_name_and_explains_itself() {
     let all = subjects::all();
     for subject in &all {
-        assert_eq!(
-            subjects::find(subject.name()).unwrap().name(),
-            subject.name()
-        );
+        assert_eq!(subjects::find(subject.name()).unwrap().name(), subject.name());
         assert!(
-            !subject.about().is_empty()
-                && (subject.program().is_some() || !subject.kinds().is_empty()),
+            !subject.about().is_empty() && (subject.program().is_some() || !subject.kinds().is_empty()),
             "{}",
             subject.name()
         );
@@ -63,18 +54,13 @@ async fn a_caller_keeps_its_hold_itself() {
     let subject = subjects::find("lock-core:reentrant").unwrap();
     let connected = subject.connect(&to(lab.url())).await.unwrap();
     let client = connected.client;
-    assert!(
-        client.caller(&[""]).is_none(),
-        "events go by the names of grants"
-    );
+    assert!(client.caller(&[""]).is_none(), "events go by the names of grants");
     drop(connected.events);
     assert!(client.caller(&["", "semaphore"]).is_none());
     let mut caller = client.caller(&["", "fenced"]).unwrap();
     for lock in ["a", "a", "b"] {
         let called = Instant::now();
-        caller
-            .begin_acquire(ask(lock, "t0", PATIENCE, LONG))
-            .unwrap();
+        caller.begin_acquire(ask(lock, "t0", PATIENCE, LONG)).unwrap();
         let granted = poll_fn(|context| caller.poll_acquire(context)).await;
         assert_eq!(granted, Ok(None));
         // Between two clocks there is a rounding.
@@ -109,10 +95,7 @@ async fn several_locks_are_held_as_one() {
     let grant = held(&*ours, both).await;
     assert_eq!(ours.held(&grant).await, Some(true));
     assert_eq!(theirs.acquire(one).await, AcquireEnd::Busy);
-    assert_eq!(
-        ours.extend(&grant, Duration::from_secs(30)).await,
-        ReleaseEnd::Ok
-    );
+    assert_eq!(ours.extend(&grant, Duration::from_secs(30)).await, ReleaseEnd::Ok);
     assert_eq!(ours.release(&grant).await, ReleaseEnd::Ok);
     let single = held(&*theirs, one).await;
     both.wait = Some(Duration::ZERO);
@@ -133,10 +116,7 @@ async fn both_sides_of_a_read_write_lock_are_asked_for_by_kind() {
         subject.connect(&to(lab.url())).await.unwrap().client,
         subject.connect(&to(lab.url())).await.unwrap().client,
     );
-    let of = |kind: &'static str| AcquireRequest {
-        kind,
-        ..ask("n", "t0", Duration::ZERO, LONG)
-    };
+    let of = |kind: &'static str| AcquireRequest { kind, ..ask("n", "t0", Duration::ZERO, LONG) };
     let writing = held(&*ours, of("write")).await;
     assert_eq!(theirs.acquire(of("read")).await, AcquireEnd::Busy);
     let reading = held(&*ours, of("read")).await;
@@ -152,22 +132,15 @@ async fn both_sides_of_a_read_write_lock_are_asked_for_by_kind() {
 async fn a_subject_refuses_targets_that_are_not_for_it() {
     for (subject, target) in [
         ("lock-core:redlock", "redis://127.0.0.1:1"),
-        (
-            "lock-core:reentrant",
-            "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3",
-        ),
+        ("lock-core:reentrant", "redlock://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"),
         ("baseline:set-nx-px", "redlock://127.0.0.1:1,127.0.0.1:2"),
         ("broken:quorum-half", "redis://127.0.0.1:1"),
     ] {
         let connected = subjects::find(subject).unwrap().connect(&to(target)).await;
-        let error = connected
-            .err()
-            .unwrap_or_else(|| panic!("{subject} took {target}"));
+        let error = connected.err().unwrap_or_else(|| panic!("{subject} took {target}"));
         assert!(
-            matches!(
-                error,
-                SubjectError::Usage(_) | SubjectError::NotApplicable(_)
-            ) && error.to_string().contains("redlock"),
+            matches!(error, SubjectError::Usage(_) | SubjectError::NotApplicable(_))
+                && error.to_string().contains("redlock"),
             "{subject}: {error}"
         );
     }
@@ -187,25 +160,18 @@ async fn naive_locks_follow_sentinels_and_slots() {
             assert_eq!(second, AcquireEnd::Busy, "{name}");
             assert_eq!(client.release(&grant).await, ReleaseEnd::Ok, "{name}");
         }
-        let stats = bench::server_stats::ServerWatch::find(&lab.url())
-            .await
-            .unwrap();
-        assert_eq!(
-            stats.versions().await.len() as u32,
-            lab.topology().data_nodes()
-        );
+        let stats = bench::server_stats::ServerWatch::find(&lab.url()).await.unwrap();
+        assert_eq!(stats.versions().await.len() as u32, lab.topology().data_nodes());
         assert!(stats.counts().await.unwrap().calls > Some(0));
     }
 }
 
-/// A holder whose lease ran out releases: with the owner check the other's lock stays, without it a third one gets in.
+/// A holder whose lease ran out releases: with the owner check the other's lock stays, without it a third one
+/// gets in.
 #[tokio::test]
 async fn a_release_without_owner_check_frees_the_other_holder() {
     let lab = lab_of(TopologyKind::Single).await;
-    for (name, freed) in [
-        ("baseline:set-nx-px", false),
-        ("broken:release-without-owner-check", true),
-    ] {
+    for (name, freed) in [("baseline:set-nx-px", false), ("broken:release-without-owner-check", true)] {
         let subject = subjects::find(name).unwrap();
         let a = subject.connect(&to(lab.url())).await.unwrap().client;
         let b = subject.connect(&to(lab.url())).await.unwrap().client;
@@ -214,11 +180,7 @@ async fn a_release_without_owner_check_frees_the_other_holder() {
         let release = a.release(&late).await;
         assert_eq!(release == ReleaseEnd::Ok, freed, "{name}: {release:?}");
         let third = a.acquire(ask(name, "t1", Duration::ZERO, LONG)).await;
-        assert_eq!(
-            matches!(third, AcquireEnd::Ok { .. }),
-            freed,
-            "{name}: {third:?}"
-        );
+        assert_eq!(matches!(third, AcquireEnd::Ok { .. }), freed, "{name}: {third:?}");
     }
 }
 
@@ -226,18 +188,11 @@ async fn a_release_without_owner_check_frees_the_other_holder() {
 #[tokio::test]
 async fn an_extend_without_owner_check_succeeds_on_the_others_lock() {
     let lab = lab_of(TopologyKind::Single).await;
-    for (name, fooled) in [
-        ("baseline:set-nx-px", false),
-        ("broken:renew-without-owner-check", true),
-    ] {
+    for (name, fooled) in [("baseline:set-nx-px", false), ("broken:renew-without-owner-check", true)] {
         let subject = subjects::find(name).unwrap();
         let client = subject.connect(&to(lab.url())).await.unwrap().client;
         let late = held(client.as_ref(), ask(name, "t0", Duration::ZERO, SHORT)).await;
-        held(
-            client.as_ref(),
-            ask(name, "t1", Duration::from_secs(10), LONG),
-        )
-        .await;
+        held(client.as_ref(), ask(name, "t1", Duration::from_secs(10), LONG)).await;
         let extend = client.extend(&late, Duration::from_secs(20)).await;
         assert_eq!(extend == ReleaseEnd::Ok, fooled, "{name}: {extend:?}");
     }
@@ -257,10 +212,7 @@ async fn a_lock_in_two_steps_is_eternal_in_between() {
             seen |= ttl.trim() == "-1";
             seen || !matches!(ttl.trim(), "-2" | "-1")
         });
-        let (grant, ()) = tokio::join!(
-            held(client.as_ref(), ask("k", "t0", Duration::ZERO, LONG)),
-            watch
-        );
+        let (grant, ()) = tokio::join!(held(client.as_ref(), ask("k", "t0", Duration::ZERO, LONG)), watch);
         client.release(&grant).await;
         if seen {
             return;
@@ -278,14 +230,16 @@ async fn half_a_quorum_is_held_by_two_clients() {
     let a = subject.connect(&to(lab.url())).await.unwrap().client;
     let b = subject.connect(&to(lab.url())).await.unwrap().client;
     held(a.as_ref(), ask("k", "t0", Duration::ZERO, LONG)).await;
-    // As if the two had asked the servers in opposite order: two of the four servers answered the other one first.
+    // As if the two had asked the servers in opposite order: two of the four servers answered the other one
+    // first.
     for node in ["n3", "n4"] {
         lab.command(node, &["DEL", "k"]).await.unwrap();
     }
     held(b.as_ref(), ask("k", "t0", Duration::ZERO, LONG)).await;
 }
 
-/// As many are inside as the requests say that there are permits, also by two clients; one that is given back lets the next in.
+/// As many are inside as the requests say that there are permits, also by two clients; one that is given back
+/// lets the next in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_let_as_many_in_as_there_are() {
     let lab = lab_of(TopologyKind::Single).await;
@@ -304,11 +258,7 @@ async fn permits_let_as_many_in_as_there_are() {
         assert_eq!(third, AcquireEnd::Busy, "{name}");
         let extended = a.extend(&first, Duration::from_secs(30)).await;
         let has_lease = name == "lock-core:permits";
-        assert_eq!(
-            extended == ReleaseEnd::Ok,
-            has_lease,
-            "{name}: {extended:?}"
-        );
+        assert_eq!(extended == ReleaseEnd::Ok, has_lease, "{name}: {extended:?}");
         assert_eq!(a.held(&first).await, Some(true));
         assert_eq!(a.release(&first).await, ReleaseEnd::Ok, "{name}");
         held(b.as_ref(), one_of_two(Duration::from_secs(10))).await;
@@ -336,8 +286,7 @@ async fn every_baseline_excludes_and_serves_all() {
                 let client = connected.client;
                 for _ in 0..3 {
                     let owner = format!("t{task}");
-                    let grant =
-                        held(client.as_ref(), ask(&name, &owner, support::PATIENCE, LONG)).await;
+                    let grant = held(client.as_ref(), ask(&name, &owner, support::PATIENCE, LONG)).await;
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "{name}");
                     tokio::task::yield_now().await;
                     inside.fetch_sub(1, Ordering::SeqCst);
@@ -348,24 +297,17 @@ async fn every_baseline_excludes_and_serves_all() {
             }));
         }
         for task in tasks {
-            tokio::time::timeout(support::PATIENCE * 2, task)
-                .await
-                .expect(&name)
-                .expect(&name);
+            tokio::time::timeout(support::PATIENCE * 2, task).await.expect(&name).expect(&name);
         }
     }
 }
 
-/// Between the look and the transaction somebody else may be faster; the server itself keeps the line of those who wait for a token.
+/// Between the look and the transaction somebody else may be faster; the server itself keeps the line of
+/// those who wait for a token.
 #[tokio::test]
 async fn a_try_of_each_baseline_says_busy_within_its_bound() {
     let lab = lab_of(TopologyKind::Single).await;
-    for name in [
-        "baseline:watch-multi",
-        "baseline:blpop",
-        "baseline:raw-scripts",
-        "baseline:poll-100ms",
-    ] {
+    for name in ["baseline:watch-multi", "baseline:blpop", "baseline:raw-scripts", "baseline:poll-100ms"] {
         let subject = subjects::find(name).unwrap();
         let a = subject.connect(&to(lab.url())).await.unwrap().client;
         let b = subject.connect(&to(lab.url())).await.unwrap().client;

@@ -57,11 +57,7 @@ async fn every_workload_measures_something_and_is_safe() {
         let row = row(&plan(&lab, workload.name)).await;
         assert!(row.acquire_ns.n > 0, "{row:?}");
         assert_eq!(row.handoff_ns.is_some(), workload.hands_off, "{row:?}");
-        assert_eq!(
-            row.measures.passing.is_some(),
-            workload.hands_off,
-            "{row:?}"
-        );
+        assert_eq!(row.measures.passing.is_some(), workload.hands_off, "{row:?}");
         assert!(row.measures.littles_law.is_some());
         // A grant is at least one request and one answer; the smallest command is 14 bytes.
         assert!(row.measures.bytes_per_cycle.unwrap() > 28.0, "{row:?}");
@@ -75,10 +71,7 @@ async fn in_a_chain_nobody_meets_itself() {
     let passing = row.measures.passing.unwrap();
     assert_eq!(passing.to_itself, 0, "{passing:?}");
     assert!(passing.to_another > 0);
-    assert!(
-        passing.notified_ns.unwrap().n > 0,
-        "all but one wait, so somebody is told"
-    );
+    assert!(passing.notified_ns.unwrap().n > 0, "all but one wait, so somebody is told");
     assert!((0.0..=1.0).contains(&passing.idle), "{passing:?}");
 }
 
@@ -109,21 +102,12 @@ async fn renewed_locks_are_all_held_before_the_window_and_none_is_lost() {
     assert!(renewal.least_margin_ns.unwrap() < 600_000_000);
     assert!(renewal.commands_per_s_per_1000.unwrap() > 0.0);
     assert!(renewal.server_bytes_per_lock.unwrap() > 50.0, "{renewal:?}");
-    assert_eq!(
-        (renewal.lease_ns, renewal.window_ns),
-        (Some(600_000_000), Some(900_000_000))
-    );
+    assert_eq!((renewal.lease_ns, renewal.window_ns), (Some(600_000_000), Some(900_000_000)));
     // A renewal is at least one request and one answer of some bytes each.
-    assert!(
-        renewal.bytes_per_s_per_1000 > renewal.commands_per_s_per_1000.map(|n| 28.0 * n),
-        "{renewal:?}"
-    );
+    assert!(renewal.bytes_per_s_per_1000 > renewal.commands_per_s_per_1000.map(|n| 28.0 * n), "{renewal:?}");
     let us = row.measures.certainty.server_cpu_us_per_s_per_1000;
     let spent = renewal.server_cpu_us_per_s_per_1000.unwrap();
-    assert!(
-        us.is_none_or(|us| (us.low..=us.high).contains(&spent)),
-        "{renewal:?}"
-    );
+    assert!(us.is_none_or(|us| (us.low..=us.high).contains(&spent)), "{renewal:?}");
     assert_eq!(row.measures.load.lease_ns, None);
 }
 
@@ -133,7 +117,8 @@ async fn after_a_crash_the_next_one_waits_for_the_lease_and_not_less() {
     let row = row(&plan(&lab, "crash")).await;
     let recovery = row.measures.recovery_ns.unwrap();
     assert!(recovery.n > 0);
-    // The lease is 100 ms from the sending; dying takes a moment of it. The server counts in whole milliseconds.
+    // The lease is 100 ms from the sending; dying takes a moment of it. The server counts in whole
+    // milliseconds.
     assert!(recovery.p50.unwrap() > 50_000_000, "{row:?}");
     assert!(row.measures.recovery_late_ns.unwrap().n == recovery.n);
 }
@@ -153,17 +138,11 @@ async fn readers_share_and_a_writer_beside_one_voids_the_row() {
     let mut plan = plan(&lab, "read-mostly");
     plan.hold = Some(Duration::from_millis(5));
     let good = row(&plan).await;
-    let (reads, writes) = (
-        good.measures.read_ns.unwrap(),
-        good.measures.write_ns.unwrap(),
-    );
+    let (reads, writes) = (good.measures.read_ns.unwrap(), good.measures.write_ns.unwrap());
     assert!(reads.n > writes.n && writes.n > 0, "{reads:?} {writes:?}");
     assert_eq!(reads.n + writes.n, good.acquire_ns.n);
     assert!(good.measures.most_at_once.unwrap() > 1, "readers share");
-    assert_eq!(
-        good.measures.load.asks.as_deref(),
-        Some("10 % of the cycles write")
-    );
+    assert_eq!(good.measures.load.asks.as_deref(), Some("10 % of the cycles write"));
     let bad = void(&mut plan, "broken:readers-unseen").await;
     assert!(bad.why_invalid[0].contains("overlapped"), "{bad:?}");
 }
@@ -176,11 +155,7 @@ async fn several_locks_are_held_all_or_none_and_one_of_them_alone_voids_the_row(
     plan.hold = Some(Duration::from_millis(3));
     let good = row(&plan).await;
     assert_eq!(good.locks, 4);
-    assert_eq!(
-        good.measures.most_at_once,
-        Some(1),
-        "two times three of four locks have one in common"
-    );
+    assert_eq!(good.measures.most_at_once, Some(1), "two times three of four locks have one in common");
     assert_eq!(good.measures.load.asks.as_deref(), Some("3 locks at once"));
     void(&mut plan, "broken:multi-first-is-enough").await;
     plan.subjects = vec!["lock-core:multi".into()];
@@ -202,10 +177,7 @@ async fn permits_are_all_used_and_one_too_many_voids_the_row() {
         assert!((0.0..=1.0).contains(&idle), "{idle}");
     }
     let bad = void(&mut plan, "broken:semaphore-looks-then-counts").await;
-    assert!(
-        bad.why_invalid[0].contains("more than 4 permits"),
-        "{bad:?}"
-    );
+    assert!(bad.why_invalid[0].contains("more than 4 permits"), "{bad:?}");
 }
 
 #[tokio::test]
@@ -233,10 +205,7 @@ async fn an_open_loop_offers_what_was_asked_and_times_from_the_due_time() {
     let row = row(&paced(&lab, 200.0)).await;
     let pacing = row.measures.pacing.unwrap();
     let slack = 0.02;
-    assert!(
-        (pacing.offered_per_s / 200.0 - 1.0).abs() < slack,
-        "{pacing:?}"
-    );
+    assert!((pacing.offered_per_s / 200.0 - 1.0).abs() < slack, "{pacing:?}");
     let response = row.measures.response_ns.unwrap();
     assert!(response.n > 0);
     assert!(
@@ -257,9 +226,7 @@ async fn a_schedule_that_cannot_be_kept_makes_the_row_invalid_and_says_why() {
     let row = row(&plan).await;
     assert!(!row.valid);
     assert!(
-        row.why_invalid
-            .iter()
-            .any(|why| why.contains("the schedule was not kept")),
+        row.why_invalid.iter().any(|why| why.contains("the schedule was not kept")),
         "{:?}",
         row.why_invalid
     );

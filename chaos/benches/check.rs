@@ -1,8 +1,9 @@
-//! How long all checkers take over a history of a million and of ten million operations in memory, and how much memory they need besides;
-//! and how many lines of MONITOR a watch follows in a second.
+//! How long all checkers take over a history of a million and of ten million operations in memory, and how
+//! much memory they need besides; and how many lines of MONITOR a watch follows in a second.
 //!
-//! Before Criterion's own figures, one line per size says both: the time of one pass over lines in memory (parsing is not in it), and the
-//! most that judging kept at once per operation, where each line is made, read and forgotten.
+//! Before Criterion's own figures, one line per size says both: the time of one pass over lines in memory
+//! (parsing is not in it), and the most that judging kept at once per operation, where each line is made,
+//! read and forgotten.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stderr)]
@@ -19,12 +20,14 @@ use results::history::{Acquire, Call, End, Entry, History, Line};
 use results::verdict::State;
 
 const LOCKS: u64 = 100;
-/// Memory that the lines of a history take per operation, with what the checkers make of them: an estimate, on the high side.
+/// Memory that the lines of a history take per operation, with what the checkers make of them: an estimate,
+/// on the high side.
 const BYTES_PER_OPERATION: u64 = 700;
 /// What judging may keep per operation: 1.5 GiB of ten million.
 const BYTES_MOST: f64 = 161.0;
 
-/// Holds of a hundred locks by eight clients, one after the other on each lock: half of the operations acquire, half release.
+/// Holds of a hundred locks by eight clients, one after the other on each lock: half of the operations
+/// acquire, half release.
 fn lines(operations: u64) -> impl Iterator<Item = Line> {
     (0..operations / 2).flat_map(|n| {
         let (t_ns, id, grant) = (n * 1_000, 2 * n, format!("g{n}"));
@@ -54,13 +57,7 @@ fn lines(operations: u64) -> impl Iterator<Item = Line> {
             line(t_ns, called(id, Call::Acquire(acquire))),
             line(t_ns + 200, Entry::End { id, end: granted }),
             line(t_ns + 600, called(next, Call::Release { grant })),
-            line(
-                t_ns + 800,
-                Entry::End {
-                    id: next,
-                    end: end(None),
-                },
-            ),
+            line(t_ns + 800, Entry::End { id: next, end: end(None) }),
         ]
     })
 }
@@ -74,8 +71,8 @@ fn clean(report: CheckReport) -> CheckReport {
     report
 }
 
-/// The most memory that this process held at once since it was asked to forget, and what it holds now, in bytes; `None` where the
-/// system does not say.
+/// The most memory that this process held at once since it was asked to forget, and what it holds now, in
+/// bytes; `None` where the system does not say.
 fn memory(forget: bool) -> Option<(u64, u64)> {
     if forget {
         std::fs::write("/proc/self/clear_refs", "5").ok()?;
@@ -121,18 +118,11 @@ fn checkers(c: &mut Criterion) {
     group.sample_size(10);
     for (name, operations, most) in [
         ("1 million operations", 1_000_000, Duration::from_secs(1)),
-        (
-            "10 million operations",
-            10_000_000,
-            Duration::from_millis(6_500),
-        ),
+        ("10 million operations", 10_000_000, Duration::from_millis(6_500)),
     ] {
         let needed = operations * BYTES_PER_OPERATION;
         if bench::environment::available_memory_bytes().is_some_and(|bytes| bytes < needed) {
-            eprintln!(
-                "all checkers/{name}: left out, it needs {} GB of memory",
-                needed / 1_000_000_000
-            );
+            eprintln!("all checkers/{name}: left out, it needs {} GB of memory", needed / 1_000_000_000);
             continue;
         }
         group.throughput(Throughput::Elements(operations));
@@ -149,7 +139,8 @@ fn checkers(c: &mut Criterion) {
     group.finish();
 }
 
-/// What MONITOR shows of a hundred clients: reads of a cache, and cycles of a thousand locks by SET NX and a script.
+/// What MONITOR shows of a hundred clients: reads of a cache, and cycles of a thousand locks by SET NX and a
+/// script.
 fn traffic(lines: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for n in 0..lines / 10 {

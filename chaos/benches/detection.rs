@@ -1,10 +1,12 @@
-//! How much an audit finds: locks with one defect each through `locklab audit`, over several seeds; and how often it accuses a sound lock.
+//! How much an audit finds: locks with one defect each through `locklab audit`, over several seeds; and how
+//! often it accuses a sound lock.
 //!
-//! `cargo build --release -p cli && cargo bench -p chaos --bench detection` prints tables in Markdown: for each lock its defect, in how many seeds it
-//! was convicted, and by which scenarios; and the score by family. The locks are those of `drivers/controls/defects.py`, and of the zoo those of
-//! [`ZOO`], which has what is known of other families. What the environment may say: `DETECTION_SUITE` (quick), `DETECTION_SEEDS` (how many, 20),
-//! `DETECTION_LOCKS` (only names that contain one of these words, by commas), `DETECTION_JOBS` (audits at a time, 1), `LOCKLAB` (the program). It ends
-//! with 1 if a sound lock was accused.
+//! `cargo build --release -p cli && cargo bench -p chaos --bench detection` prints tables in Markdown: for
+//! each lock its defect, in how many seeds it was convicted, and by which scenarios; and the score by family.
+//! The locks are those of `drivers/controls/defects.py`, and of the zoo those of [`ZOO`], which has what is
+//! known of other families. What the environment may say: `DETECTION_SUITE` (quick), `DETECTION_SEEDS` (how
+//! many, 20), `DETECTION_LOCKS` (only names that contain one of these words, by commas), `DETECTION_JOBS`
+//! (audits at a time, 1), `LOCKLAB` (the program). It ends with 1 if a sound lock was accused.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -19,12 +21,10 @@ use std::thread;
 
 use serde_json::Value;
 
-const DEFECTS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../drivers/controls/defects.py"
-);
+const DEFECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
 
-/// Locks of the zoo with one defect, by family. Those of one key were written with the scenarios that convict them, and say nothing here.
+/// Locks of the zoo with one defect, by family. Those of one key were written with the scenarios that convict
+/// them, and say nothing here.
 const ZOO: [(&str, &[&str]); 3] = [
     (
         "re-entrant",
@@ -89,10 +89,7 @@ fn locklab() -> Result<PathBuf, Box<dyn Error>> {
         return Ok(named.into());
     }
     let own = env::current_exe()?;
-    let built = own
-        .ancestors()
-        .nth(2)
-        .map(|profile| profile.join("locklab"));
+    let built = own.ancestors().nth(2).map(|profile| profile.join("locklab"));
     built.filter(|program| program.is_file()).ok_or_else(|| {
         "there is no `locklab` beside this program: build it by `cargo build --release -p cli`, or name one in LOCKLAB".into()
     })
@@ -112,9 +109,7 @@ fn locks(locklab: &Path) -> Result<Vec<Lock>, Box<dyn Error>> {
     let mut locks = Vec::new();
     for line in String::from_utf8(drivers)?.lines() {
         let mut fields = line.split('\t').map(str::to_owned);
-        let (Some(name), Some(family), Some(defect)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
+        let (Some(name), Some(family), Some(defect)) = (fields.next(), fields.next(), fields.next()) else {
             return Err(format!("a name, a family and a defect, not {line:?}").into());
         };
         locks.push(Lock {
@@ -132,9 +127,7 @@ fn locks(locklab: &Path) -> Result<Vec<Lock>, Box<dyn Error>> {
         let mut items = zoo["items"].as_array().into_iter().flatten();
         let found = items.find(|item| item["name"] == name);
         let about = found.and_then(|item| item["about"].as_str());
-        about
-            .map(str::to_owned)
-            .ok_or_else(|| format!("there is no {name}"))
+        about.map(str::to_owned).ok_or_else(|| format!("there is no {name}"))
     };
     for (family, names) in ZOO {
         for name in names {
@@ -153,12 +146,7 @@ fn locks(locklab: &Path) -> Result<Vec<Lock>, Box<dyn Error>> {
 }
 
 /// The scenarios that found the lock broken.
-fn audit(
-    locklab: &Path,
-    lock: &Lock,
-    suite: &str,
-    seed: u64,
-) -> Result<Vec<String>, Box<dyn Error>> {
+fn audit(locklab: &Path, lock: &Lock, suite: &str, seed: u64) -> Result<Vec<String>, Box<dyn Error>> {
     let kept = tempfile::tempdir()?;
     let out = kept.path().join("run");
     let mut command = Command::new(locklab);
@@ -175,19 +163,11 @@ fn audit(
         return Err("no scenario applies".into());
     }
     let broken = outcomes().filter(|one| one["outcome"] == "broken");
-    Ok(broken
-        .map(|one| one["name"].as_str().unwrap_or_default().to_owned())
-        .collect())
+    Ok(broken.map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
 /// Audits each lock with each seed, so many at a time.
-fn audit_all(
-    locklab: &Path,
-    locks: &[Lock],
-    suite: &str,
-    seeds: u64,
-    jobs: usize,
-) -> Vec<Convictions> {
+fn audit_all(locklab: &Path, locks: &[Lock], suite: &str, seeds: u64, jobs: usize) -> Vec<Convictions> {
     let work = (1..=seeds).flat_map(|seed| (0..locks.len()).map(move |lock| (lock, seed)));
     let work = Mutex::new(work);
     let found: Vec<Mutex<Convictions>> = locks.iter().map(|_| Mutex::default()).collect();
@@ -214,10 +194,7 @@ fn audit_all(
             });
         }
     });
-    found
-        .into_iter()
-        .map(|found| found.into_inner().expect("no panic"))
-        .collect()
+    found.into_iter().map(|found| found.into_inner().expect("no panic")).collect()
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -234,19 +211,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         by.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
         let by = by.iter().map(|(name, times)| format!("{name} {times}"));
         let by: Vec<String> = by.chain(found.errors.iter().cloned()).collect();
-        let Lock {
-            name,
-            family,
-            defect,
-            ..
-        } = lock;
-        let Convictions {
-            audits, convicted, ..
-        } = found;
-        println!(
-            "| {family} | {name} | {defect} | {convicted} of {audits} | {} |",
-            by.join(", ")
-        );
+        let Lock { name, family, defect, .. } = lock;
+        let Convictions { audits, convicted, .. } = found;
+        println!("| {family} | {name} | {defect} | {convicted} of {audits} | {} |", by.join(", "));
         if lock.is_sound {
             accused += convicted;
             continue;

@@ -1,7 +1,8 @@
 //! What the failover of one shard does to the locks of the others.
 //!
-//! `cargo bench -p chaos --bench shards` takes a minute. Tasks of one client take locks of all of twelve shards with a replica each, and three masters are killed
-//! one after the other. It ends with 1 where the 99th percentile of an acquire on the other shards is more than a tenth above what it was before.
+//! `cargo bench -p chaos --bench shards` takes a minute. Tasks of one client take locks of all of twelve
+//! shards with a replica each, and three masters are killed one after the other. It ends with 1 where the
+//! 99th percentile of an acquire on the other shards is more than a tenth above what it was before.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout)]
@@ -25,7 +26,8 @@ const TASKS: u64 = 16;
 const KILLS: usize = 3;
 /// How long acquires are counted before a kill, and after the shard grants again.
 const COUNTED: Duration = Duration::from_secs(8);
-/// A caller that has no answer by then goes away, so that a shard without a master does not keep the tasks from the others.
+/// A caller that has no answer by then goes away, so that a shard without a master does not keep the tasks
+/// from the others.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// An acquire that was granted: when it was called, on which shard, and how long it took.
@@ -57,17 +59,12 @@ async fn take_locks(client: Arc<dyn LockClient>, task: u64, granted: Arc<Mutex<V
 
 fn p99_ms(mut all: Vec<Duration>) -> f64 {
     all.sort();
-    all.get(all.len() * 99 / 100)
-        .map_or(f64::NAN, |one| one.as_secs_f64() * 1e3)
+    all.get(all.len() * 99 / 100).map_or(f64::NAN, |one| one.as_secs_f64() * 1e3)
 }
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
-    let topology = Topology {
-        shards: SHARDS,
-        replicas: 1,
-        ..Topology::of(TopologyKind::Cluster)
-    };
+    let topology = Topology { shards: SHARDS, replicas: 1, ..Topology::of(TopologyKind::Cluster) };
     let dir = tempfile::tempdir()?;
     let servers = Process.up(&topology, &UpOptions::new(dir.path())).await?;
     let to = ConnectTo::new(&servers.url(), "c1", 1, "none");
@@ -101,16 +98,10 @@ async fn main() -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
         sleep(COUNTED).await;
         let all = std::mem::take(&mut *granted.lock().expect("no panic"));
         let others = |from: Instant, to: Instant| -> Vec<Duration> {
-            let others = all
-                .iter()
-                .filter(|one| one.1 != shard && (from..to).contains(&one.0));
+            let others = all.iter().filter(|one| one.1 != shard && (from..to).contains(&one.0));
             others.map(|one| one.2).collect()
         };
-        let parts = [
-            (killed - COUNTED, killed),
-            (killed, again),
-            (again, again + COUNTED),
-        ];
+        let parts = [(killed - COUNTED, killed), (killed, again), (again, again + COUNTED)];
         let [was, away, after] = parts.map(|(from, to)| others(from, to));
         println!(
             "| n{} | {:.2} s | {:.2} ms | {:.2} ms | {:.2} ms |",

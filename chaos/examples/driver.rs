@@ -1,4 +1,5 @@
-//! A driver for one of our own subjects on standard input and output: `driver SUBJECT`. The clients of the tests are such processes.
+//! A driver for one of our own subjects on standard input and output: `driver SUBJECT`. The clients of the
+//! tests are such processes.
 
 use std::process::ExitCode;
 

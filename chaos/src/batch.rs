@@ -1,6 +1,8 @@
-//! Runs many plans, several at a time: each in a directory of its own, each client of its lock a process of its own.
+//! Runs many plans, several at a time: each in a directory of its own, each client of its lock a process of
+//! its own.
 //!
-//! One scenario that is judged is a batch of one. What is done with the outcomes, which arrive as the runs end, is up to the caller.
+//! One scenario that is judged is a batch of one. What is done with the outcomes, which arrive as the runs
+//! end, is up to the caller.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,25 +41,19 @@ impl PlannedRun {
         let name = &scenario.lock.subject;
         let found = bench::subjects::find(name).map_err(|error| wrong(error.to_string()))?;
         let fitting = fitted(scenario, name, &Abilities::assumed(found.kinds())).map_err(wrong)?;
-        Ok(Self {
-            subject: in_processes(found)?,
-            plan: Plan::new(&fitting, seed),
-        })
+        Ok(Self { subject: in_processes(found)?, plan: Plan::new(&fitting, seed) })
     }
 
     /// A plan as it was kept, for the lock that it names.
     pub fn of_plan(plan: Plan) -> Result<Self, RunError> {
         let found = bench::subjects::find(&plan.lock.subject)
             .map_err(|error| RunError::Input(format!("{}: {error}", plan.name)))?;
-        Ok(Self {
-            subject: in_processes(found)?,
-            plan,
-        })
+        Ok(Self { subject: in_processes(found)?, plan })
     }
 }
 
-/// The same lock with each client a process of its own, which a fault can stop and kill as anybody's. A lock of this program is served by
-/// this program: it is started again as `PROGRAM driver NAME`.
+/// The same lock with each client a process of its own, which a fault can stop and kill as anybody's. A lock
+/// of this program is served by this program: it is started again as `PROGRAM driver NAME`.
 pub fn in_processes(subject: Arc<dyn Subject>) -> Result<Arc<dyn Subject>, RunError> {
     if let Some(why) = subject.missing() {
         return Err(RunError::Missing(why.to_owned()));
@@ -72,22 +68,13 @@ pub fn in_processes(subject: Arc<dyn Subject>) -> Result<Arc<dyn Subject>, RunEr
             Err(error) => Err(RunError::Input(error.to_string())),
         };
     }
-    let command = vec![
-        this_program()?,
-        "driver".to_owned(),
-        subject.name().to_owned(),
-    ];
-    Ok(Arc::new(ExecSubject::for_subject(
-        subject.as_ref(),
-        command,
-    )))
+    let command = vec![this_program()?, "driver".to_owned(), subject.name().to_owned()];
+    Ok(Arc::new(ExecSubject::for_subject(subject.as_ref(), command)))
 }
 
 pub(crate) fn this_program() -> Result<String, RunError> {
     let program = std::env::current_exe().map_err(|error| {
-        RunError::Missing(format!(
-            "{error} It says where this program is, which each client runs"
-        ))
+        RunError::Missing(format!("{error} It says where this program is, which each client runs"))
     })?;
     Ok(program.to_string_lossy().into_owned())
 }
@@ -166,12 +153,7 @@ pub fn run_each(
                 let words = words.map_or_else(String::new, |words| format!(": {words}"));
                 Err(RunError::Other(format!("it ended in a panic{words}")))
             });
-            Some(PlanOutcome {
-                index,
-                dir,
-                plan,
-                result,
-            })
+            Some(PlanOutcome { index, dir, plan, result })
         })
     });
     let runs = runs.collect::<Result<Vec<_>, RunError>>()?;
@@ -186,8 +168,9 @@ pub(crate) fn run_options(
 ) -> Result<RunOptions, RunError> {
     let provisioner = match &options.external {
         Some(external) => external.clone(),
-        None => provisioner_of(&planned.plan.topology)
-            .map_err(|error| RunError::Missing(error.to_string()))?,
+        None => {
+            provisioner_of(&planned.plan.topology).map_err(|error| RunError::Missing(error.to_string()))?
+        }
     };
     Ok(RunOptions {
         engine: options.engine.clone(),

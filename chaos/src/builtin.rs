@@ -1,4 +1,5 @@
-//! The scenario files that come with the program: those of `chaos/scenarios`, its controls, the soak's, and those of other systems.
+//! The scenario files that come with the program: those of `chaos/scenarios`, its controls, the soak's, and
+//! those of other systems.
 
 use crate::scenario::Scenario;
 
@@ -44,19 +45,11 @@ mod tests {
     #[test]
     fn every_file_is_a_scenario_of_its_own_name_with_an_expectation() {
         for builtin in BUILTINS.iter().chain(SOAK).chain(BASELINES) {
-            let scenario = Scenario::parse(builtin.path, builtin.text)
-                .unwrap_or_else(|errors| panic!("{errors}"));
+            let scenario =
+                Scenario::parse(builtin.path, builtin.text).unwrap_or_else(|errors| panic!("{errors}"));
             assert_eq!(scenario.name, builtin.name);
-            assert!(
-                !scenario.about.is_empty(),
-                "{} says what it shows",
-                builtin.name
-            );
-            assert!(
-                !scenario.expect.is_empty(),
-                "{} expects something",
-                builtin.name
-            );
+            assert!(!scenario.about.is_empty(), "{} says what it shows", builtin.name);
+            assert!(!scenario.expect.is_empty(), "{} expects something", builtin.name);
             assert!(
                 !builtin.control || scenario.expect.values().any(|word| word == "violated"),
                 "{} must be convicted",
@@ -71,8 +64,7 @@ mod tests {
             let scenario = Scenario::parse(builtin.path, builtin.text).expect("a scenario");
             let audit = &scenario.audit;
             let mut expected = scenario.expect.iter();
-            let harm =
-                expected.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean");
+            let harm = expected.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean");
             let twin = !audit.twin.is_empty() && audit.twin != scenario.lock.subject;
             assert_eq!(harm, !audit.inherent.is_empty() || twin, "{}", builtin.name);
         }

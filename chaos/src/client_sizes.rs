@@ -1,4 +1,5 @@
-//! What a run's clients take while the load goes on: connections, subscriptions, memory. The most of each is kept.
+//! What a run's clients take while the load goes on: connections, subscriptions, memory. The most of each is
+//! kept.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,9 +30,7 @@ pub(crate) async fn watch(
     loop {
         let stopped = stop.wait_for(|stop| *stop);
         let last = tokio::time::timeout(EVERY, stopped).await.is_ok();
-        let pids: Vec<u32> = (1..=clients.count())
-            .filter_map(|n| clients.pid(n))
-            .collect();
+        let pids: Vec<u32> = (1..=clients.count()).filter_map(|n| clients.pid(n)).collect();
         let connections = pids.iter().map(|pid| local_addresses(*pid).len()).max();
         let memory_kb = pids.iter().filter_map(|pid| resident_kb(*pid)).max();
         let found = [
@@ -77,9 +76,7 @@ fn subscribed(list: &str) -> u64 {
 
 fn resident_kb(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
@@ -89,7 +86,8 @@ mod tests {
 
     #[test]
     fn all_sorts_of_subscriptions_count() {
-        let list = "id=3 addr=127.0.0.1:1 name= sub=2 psub=1 ssub=40 multi=-1\nid=4 sub=7 psub=0 user=default\n";
+        let list =
+            "id=3 addr=127.0.0.1:1 name= sub=2 psub=1 ssub=40 multi=-1\nid=4 sub=7 psub=0 user=default\n";
         assert_eq!(subscribed(list), 50);
     }
 

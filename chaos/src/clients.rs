@@ -48,7 +48,8 @@ struct Slot {
 
 #[derive(Debug, Default)]
 pub(crate) struct ClientsReport {
-    /// Why the history may be incomplete: tasks that did not end, and drivers that ended though no fault had killed them.
+    /// Why the history may be incomplete: tasks that did not end, and drivers that ended though no fault had
+    /// killed them.
     pub(crate) incomplete: Vec<String>,
     /// Requests without an answer, which are unknown and nothing worse.
     pub(crate) unanswered: Vec<String>,
@@ -95,10 +96,7 @@ impl Clients {
                 .load
                 .clients
                 .iter()
-                .map(|plan| Slot {
-                    plan: plan.clone(),
-                    state: Mutex::default(),
-                })
+                .map(|plan| Slot { plan: plan.clone(), state: Mutex::default() })
                 .collect(),
             share,
             dead: Mutex::default(),
@@ -106,9 +104,7 @@ impl Clients {
     }
 
     fn own(&self) -> impl Iterator<Item = (u32, &Slot)> {
-        (1..)
-            .zip(&self.slots)
-            .filter(|(number, _)| self.share.has(number - 1))
+        (1..).zip(&self.slots).filter(|(number, _)| self.share.has(number - 1))
     }
 
     /// Connects every client, and tells the proxies which process is which; nobody asks for a lock yet.
@@ -122,8 +118,8 @@ impl Clients {
         Ok(connected)
     }
 
-    /// Tells the proxies which process is which. They look every open connection up, which must not keep others from reading what clients say:
-    /// a grant that is read late counts as one that was given late.
+    /// Tells the proxies which process is which. They look every open connection up, which must not keep
+    /// others from reading what clients say: a grant that is read late counts as one that was given late.
     async fn name(&self, pids: BTreeMap<u32, u32>) {
         let deployment = self.deployment.clone();
         let named = tokio::task::spawn_blocking(move || deployment.set_clients(pids)).await;
@@ -152,9 +148,7 @@ impl Clients {
             // What a fault killed was to end; any other end leaves out what the client would have done.
             finished.incomplete.extend(end.ended.filter(|_| !killed));
             finished.unanswered.extend(end.unanswered);
-            finished
-                .strays
-                .extend(end.strays.into_iter().chain(end.outside));
+            finished.strays.extend(end.strays.into_iter().chain(end.outside));
         }
         finished
     }
@@ -167,14 +161,8 @@ impl Clients {
             durability: self.durability.clone(),
             watchdog: self.watchdog,
             log: Some(self.logs.join(format!("{}.log", plan.name))),
-            env: self
-                .shims
-                .as_ref()
-                .map_or(Vec::new(), |shims| shims.env(&plan.name)),
-            within: self
-                .names
-                .as_ref()
-                .map_or(Vec::new(), |names| names.within().to_vec()),
+            env: self.shims.as_ref().map_or(Vec::new(), |shims| shims.env(&plan.name)),
+            within: self.names.as_ref().map_or(Vec::new(), |names| names.within().to_vec()),
         };
         self.subject.connect(&to).await
     }
@@ -190,9 +178,7 @@ impl Clients {
             features: connected.client.abilities().features.unwrap_or_default(),
         }));
         let mut state = lock(&slot.state);
-        let running =
-            self.load
-                .start_client(&plan.name, state.incarnation, &plan.task_seeds, connected);
+        let running = self.load.start_client(&plan.name, state.incarnation, &plan.task_seeds, connected);
         state.incarnation += 1;
         state.running = Some(Arc::new(running));
     }
@@ -254,13 +240,8 @@ impl ClientControl for Clients {
     async fn kill(&self, client: u32) -> Result<(), FaultError> {
         let (running, processes) = self.running(client)?;
         send(&processes, Signal::SIGKILL, client)?;
-        if tokio::time::timeout(DEATH_WITHIN, running.died())
-            .await
-            .is_err()
-        {
-            return Err(failed!(
-                "client {client} is still there {DEATH_WITHIN:?} after SIGKILL"
-            ));
+        if tokio::time::timeout(DEATH_WITHIN, running.died()).await.is_err() {
+            return Err(failed!("client {client} is still there {DEATH_WITHIN:?} after SIGKILL"));
         }
         drop(running);
         if let Some(running) = lock(&self.slot(client)?.state).running.take() {
@@ -271,14 +252,10 @@ impl ClientControl for Clients {
 
     async fn restart(&self, client: u32) -> Result<(), FaultError> {
         let slot = self.slot(client)?;
-        let connected = self
-            .connect_one(&slot.plan)
-            .await
-            .map_err(|error| FaultError(error.to_string()))?;
+        let connected = self.connect_one(&slot.plan).await.map_err(|error| FaultError(error.to_string()))?;
         self.start_one(slot, connected);
-        let pids: BTreeMap<u32, u32> = (1..=self.count())
-            .filter_map(|number| Some((number, self.pid(number)?)))
-            .collect();
+        let pids: BTreeMap<u32, u32> =
+            (1..=self.count()).filter_map(|number| Some((number, self.pid(number)?))).collect();
         self.name(pids).await;
         Ok(())
     }
@@ -296,8 +273,7 @@ impl ClientControl for Clients {
 
     fn late_writes(&self, client: u32) -> u64 {
         let slot = self.slot(client).ok();
-        slot.and_then(|slot| Some(lock(&slot.state).running.as_ref()?.late_writes()))
-            .unwrap_or(0)
+        slot.and_then(|slot| Some(lock(&slot.state).running.as_ref()?.late_writes())).unwrap_or(0)
     }
 
     fn holder(&self) -> Option<u32> {

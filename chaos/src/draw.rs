@@ -11,17 +11,13 @@ use rand_chacha::ChaCha8Rng;
 use crate::checkers::kinds::is_alone;
 use crate::faults::find;
 use crate::scenario::{
-    Candidate, DrawnOperation, FaultParty, FaultSite, FaultSpec, FaultTrigger, Length, OnMessage,
-    RandomSpec, Range, Scenario, data_nodes, quorum, role_members, share_sizes,
+    Candidate, DrawnOperation, FaultParty, FaultSite, FaultSpec, FaultTrigger, Length, OnMessage, RandomSpec,
+    Range, Scenario, data_nodes, quorum, role_members, share_sizes,
 };
 
-/// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one expression have nobody in common.
-pub(crate) fn drawn(
-    on: &FaultSite,
-    topology: &Topology,
-    clients: u32,
-    rng: &mut ChaCha8Rng,
-) -> FaultSite {
+/// The same `on` with every party that is left to chance drawn. A `minority` and a `majority` in one
+/// expression have nobody in common.
+pub(crate) fn drawn(on: &FaultSite, topology: &Topology, clients: u32, rng: &mut ChaCha8Rng) -> FaultSite {
     let mut shuffled: Option<Vec<String>> = None;
     let mut shares = shares(on, topology, clients, rng);
     let mut list = |parties: &[FaultParty]| -> Vec<FaultParty> {
@@ -46,13 +42,9 @@ pub(crate) fn drawn(
                 }
                 FaultParty::Any => {
                     let names = data_nodes(topology);
-                    all.push(FaultParty::Node(
-                        names[rng.random_range(0..names.len())].clone(),
-                    ));
+                    all.push(FaultParty::Node(names[rng.random_range(0..names.len())].clone()));
                 }
-                FaultParty::AnyClient => {
-                    all.push(FaultParty::Client(rng.random_range(1..=clients)))
-                }
+                FaultParty::AnyClient => all.push(FaultParty::Client(rng.random_range(1..=clients))),
                 FaultParty::Share { .. } => all.extend(shares.pop_front().unwrap_or_default()),
                 other => all.push(other.clone()),
             }
@@ -61,14 +53,8 @@ pub(crate) fn drawn(
     };
     match on {
         FaultSite::Parties(parties) => FaultSite::Parties(list(parties)),
-        FaultSite::Link { from, to, both } => FaultSite::Link {
-            from: list(from),
-            to: list(to),
-            both: *both,
-        },
-        FaultSite::Groups(groups) => {
-            FaultSite::Groups(groups.iter().map(|group| list(group)).collect())
-        }
+        FaultSite::Link { from, to, both } => FaultSite::Link { from: list(from), to: list(to), both: *both },
+        FaultSite::Groups(groups) => FaultSite::Groups(groups.iter().map(|group| list(group)).collect()),
     }
 }
 
@@ -92,15 +78,11 @@ fn shares(
             let of_this = wanted.iter().filter(|(other, _)| other == role);
             let percents: Vec<u32> = of_this.map(|(_, percent)| *percent).collect();
             let sizes = share_sizes(&percents, members.len());
-            let parts = sizes
-                .into_iter()
-                .map(|size| members.drain(..size).collect());
+            let parts = sizes.into_iter().map(|size| members.drain(..size).collect());
             parts.collect::<VecDeque<Vec<FaultParty>>>()
         });
     }
-    let parts = wanted
-        .iter()
-        .map(|(role, _)| of_role.get_mut(role)?.pop_front());
+    let parts = wanted.iter().map(|(role, _)| of_role.get_mut(role)?.pop_front());
     parts.map(Option::unwrap_or_default).collect()
 }
 
@@ -128,7 +110,8 @@ pub(crate) fn when(
     })
 }
 
-/// A server that came back has so long to load its data, to be found again and to be copied from, before the next fault.
+/// A server that came back has so long to load its data, to be found again and to be copied from, before the
+/// next fault.
 const ROOM_NS: u64 = 1_000_000_000;
 
 /// A fault that was drawn, and when it is over, also for whom it hit.
@@ -137,8 +120,8 @@ struct Slot {
     on: FaultSite,
 }
 
-/// The same scenario with what it leaves to chance of its operations drawn, from a generator of their own: its faults are those that the
-/// seed gave before there was any.
+/// The same scenario with what it leaves to chance of its operations drawn, from a generator of their own:
+/// its faults are those that the seed gave before there was any.
 pub(crate) fn operations(scenario: &Scenario, spec: &RandomSpec, seed: u64) -> Scenario {
     const APART: u64 = 0x6f70_6572_6174_696f;
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ APART);
@@ -176,7 +159,8 @@ pub(crate) fn operations(scenario: &Scenario, spec: &RandomSpec, seed: u64) -> S
     drawn
 }
 
-/// Draws faults until the load's end: never more than allowed at a time, and never two on one process at the same time.
+/// Draws faults until the load's end: never more than allowed at a time, and never two on one process at the
+/// same time.
 pub(crate) fn random(
     spec: &RandomSpec,
     topology: &Topology,
@@ -230,10 +214,7 @@ pub(crate) fn random(
                 on: on.clone(),
                 with: candidate.with.clone(),
             });
-            active.push(Slot {
-                until_ns: at_ns + lasts_ns + u64::from(recovers) * ROOM_NS,
-                on,
-            });
+            active.push(Slot { until_ns: at_ns + lasts_ns + u64::from(recovers) * ROOM_NS, on });
             break;
         }
     }
@@ -255,9 +236,7 @@ fn same(a: &FaultParty, b: &FaultParty) -> bool {
     match (a, b) {
         (FaultParty::Node(a), FaultParty::Node(b)) => a == b,
         (FaultParty::Client(a), FaultParty::Client(b)) => a == b,
-        (FaultParty::Sentinels, other) | (other, FaultParty::Sentinels) => {
-            *other == FaultParty::Sentinels
-        }
+        (FaultParty::Sentinels, other) | (other, FaultParty::Sentinels) => *other == FaultParty::Sentinels,
         (a, b) => a.is_client() == b.is_client(),
     }
 }
@@ -287,9 +266,7 @@ mod tests {
                 let faults = planned(at_once, seed);
                 assert!(faults.len() > 30, "{}", faults.len());
                 let span = |fault: &FaultSpec| match fault.when {
-                    FaultTrigger::AtNs(at_ns) => {
-                        (at_ns, at_ns + fault.lasts_ns.expect("none is one-shot"))
-                    }
+                    FaultTrigger::AtNs(at_ns) => (at_ns, at_ns + fault.lasts_ns.expect("none is one-shot")),
                     _ => panic!("a time was drawn"),
                 };
                 for fault in &faults {
@@ -325,10 +302,7 @@ mod tests {
 
     #[test]
     fn shares_of_one_expression_have_nobody_in_common() {
-        let topology = Topology {
-            shards: 24,
-            ..Topology::of(cluster_config::TopologyKind::Cluster)
-        };
+        let topology = Topology { shards: 24, ..Topology::of(cluster_config::TopologyKind::Cluster) };
         let text = "50% of masters, client 1 | 50% of masters | 10% of replicas";
         let on = crate::scenario::parse_on(text, Some(&topology), 3).expect("a site");
         let mut halves = std::collections::BTreeSet::new();

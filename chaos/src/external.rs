@@ -1,4 +1,5 @@
-//! Holds a scenario against somebody else's servers: what can be asked of them, and what cannot, by whom and what can be done about it.
+//! Holds a scenario against somebody else's servers: what can be asked of them, and what cannot, by whom and
+//! what can be done about it.
 
 use cluster_config::{Role, Topology, TopologyKind};
 
@@ -25,17 +26,10 @@ pub struct Allowed<'a> {
 }
 
 /// The same scenario for these servers, or everything that they cannot do: the fault's index from 0, and why.
-pub fn for_servers(
-    mut scenario: Scenario,
-    allowed: &Allowed<'_>,
-) -> Result<Scenario, Vec<(usize, String)>> {
+pub fn for_servers(mut scenario: Scenario, allowed: &Allowed<'_>) -> Result<Scenario, Vec<(usize, String)>> {
     let mut wrong = Vec::new();
     for (index, fault) in scenario.faults.iter_mut().enumerate() {
-        match parse_on(
-            &fault.on.to_string(),
-            Some(allowed.topology),
-            scenario.load.clients,
-        ) {
+        match parse_on(&fault.on.to_string(), Some(allowed.topology), scenario.load.clients) {
             Ok(on) => fault.on = on,
             Err(problems) => {
                 wrong.extend(problems.into_iter().map(|problem| (index, problem)));
@@ -60,13 +54,9 @@ pub fn for_servers(
     }
 }
 
-/// Faults of a scenario that need a word which the servers' owner has not given: the fault's index from 0, and why. To say so the
-/// servers need not be asked.
-pub fn not_allowed(
-    scenario: &Scenario,
-    loopback: bool,
-    allowed: &[String],
-) -> Vec<(usize, String)> {
+/// Faults of a scenario that need a word which the servers' owner has not given: the fault's index from 0,
+/// and why. To say so the servers need not be asked.
+pub fn not_allowed(scenario: &Scenario, loopback: bool, allowed: &[String]) -> Vec<(usize, String)> {
     let faults = scenario.faults.iter().enumerate();
     let wrong = faults.filter_map(|(index, fault)| {
         let name = fault.fault.as_str();
@@ -83,17 +73,10 @@ fn word(name: &str, loopback: bool, allowed: &[String]) -> Result<(), String> {
     if loopback || allowed.iter().any(|allowed| allowed == name) {
         return Ok(());
     }
-    Err(format!(
-        "`{name}` on servers that are not on this machine needs their owner's word: --allow {name}"
-    ))
+    Err(format!("`{name}` on servers that are not on this machine needs their owner's word: --allow {name}"))
 }
 
-fn possible(
-    kind: &FaultKind,
-    fault: &FaultSpec,
-    allowed: &Allowed<'_>,
-    hooks: &Hooks,
-) -> Result<(), String> {
+fn possible(kind: &FaultKind, fault: &FaultSpec, allowed: &Allowed<'_>, hooks: &Hooks) -> Result<(), String> {
     let name = kind.name;
     if !allowed.topology.kind.is_redis() {
         if let FaultTrigger::OnMessage(_) = fault.when {
@@ -124,7 +107,8 @@ fn possible(
     word(name, allowed.loopback, allowed.faults)
 }
 
-/// A proxy stands between clients and servers only, and only where servers announce no addresses of their own.
+/// A proxy stands between clients and servers only, and only where servers announce no addresses of their
+/// own.
 fn on_links(name: &str, on: &FaultSite, topology: &Topology) -> Result<(), String> {
     if topology.kind.announces_addresses() {
         return Err(format!(
@@ -168,13 +152,8 @@ mod tests {
 
     fn refused(faults: &str, topology: &Topology, loopback: bool, allow: &[&str]) -> Vec<String> {
         let faults_allowed: Vec<String> = allow.iter().map(|name| (*name).to_owned()).collect();
-        let allowed = Allowed {
-            topology,
-            loopback,
-            named_by_address: false,
-            faults: &faults_allowed,
-            engine: None,
-        };
+        let allowed =
+            Allowed { topology, loopback, named_by_address: false, faults: &faults_allowed, engine: None };
         match for_servers(scenario(faults), &allowed) {
             Ok(scenario) => {
                 assert_eq!(&scenario.topology, topology);

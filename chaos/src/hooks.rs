@@ -1,7 +1,7 @@
 //! The commands that a scenario gives for faults: programs with arguments, ready for each node.
 //!
-//! A hook is how somebody else's server is killed: `kill = "kubectl delete pod {node}"`. It is split like a shell line and run
-//! without a shell, so that nothing in it is expanded but the words in braces.
+//! A hook is how somebody else's server is killed: `kill = "kubectl delete pod {node}"`. It is split like a
+//! shell line and run without a shell, so that nothing in it is expanded but the words in braces.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,7 @@ pub struct Hook(Vec<String>);
 
 /// A line to be split, or the words of one.
 #[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a command in quotes, such as \"kubectl delete pod {node}\""
-)]
+#[serde(untagged, expecting = "a command in quotes, such as \"kubectl delete pod {node}\"")]
 enum Line {
     Whole(String),
     Words(Vec<String>),
@@ -50,9 +47,8 @@ impl Hook {
     /// # Errors
     /// What is wrong with it, in the words of "allowed is …".
     pub fn parse(line: &str) -> Result<Hook, String> {
-        let words = shell_words::split(line).map_err(
-            |_| "a command with every quote closed, such as \"kubectl delete pod {node}\"",
-        )?;
+        let words = shell_words::split(line)
+            .map_err(|_| "a command with every quote closed, such as \"kubectl delete pod {node}\"")?;
         Self::of(words)
     }
 
@@ -82,16 +78,14 @@ impl Hook {
             ("{port}", node.address.port().to_string()),
             ("{role}", node.role.name().to_owned()),
         ];
-        let fill = |word: &String| {
-            values.iter().fold(word.clone(), |word, (name, value)| {
-                word.replace(name, value)
-            })
-        };
+        let fill =
+            |word: &String| values.iter().fold(word.clone(), |word, (name, value)| word.replace(name, value));
         self.0.iter().map(fill).collect()
     }
 }
 
-/// The names in braces, as in `{node}`; braces around anything but a small word belong to the command, as in JSON.
+/// The names in braces, as in `{node}`; braces around anything but a small word belong to the command, as in
+/// JSON.
 fn braces(word: &str) -> impl Iterator<Item = &str> {
     word.split('{').skip(1).filter_map(|rest| {
         let (name, _) = rest.split_once('}')?;

@@ -72,7 +72,8 @@ impl JudgedHistory {
         Ok((!warnings.is_empty()).then(|| warnings.join("; ")))
     }
 
-    /// The parts of one history, each recorded on a clock of its own; at most so far apart, where they do not say themselves.
+    /// The parts of one history, each recorded on a clock of its own; at most so far apart, where they do not
+    /// say themselves.
     pub fn of_parts(files: &[String], uncertainty: Option<Duration>) -> Result<Self, RunError> {
         let mut paths = Vec::new();
         for file in files {
@@ -85,8 +86,8 @@ impl JudgedHistory {
             }
             paths.push(history);
         }
-        let declared_ns = uncertainty
-            .map(|uncertainty| u64::try_from(uncertainty.as_nanos()).unwrap_or(u64::MAX));
+        let declared_ns =
+            uncertainty.map(|uncertainty| u64::try_from(uncertainty.as_nanos()).unwrap_or(u64::MAX));
         let parts = Parts::open(&paths, declared_ns);
         Ok(Self {
             parts: Some(parts.map_err(|error| input(format!("{error}; see --clock-uncertainty")))?),
@@ -118,10 +119,7 @@ impl JudgedHistory {
             .collect();
         found.extend(unended);
         if found.is_empty() {
-            return Err(input(format!(
-                "{} has no scenario, so there is no history to judge",
-                dir.display()
-            )));
+            return Err(input(format!("{} has no scenario, so there is no history to judge", dir.display())));
         }
         Ok(found)
     }
@@ -137,14 +135,16 @@ impl JudgedHistory {
         Ok((reader.finish(warning.is_some(), &BTreeMap::new()), warning))
     }
 
-    /// Judges it, with proofs of what is violated. What a user should know of that is said, and a warning where it ends early.
+    /// Judges it, with proofs of what is violated. What a user should know of that is said, and a warning
+    /// where it ends early.
     pub fn judge(
         &self,
         how: &CheckOptions<'_>,
         say: &mut dyn FnMut(JudgedNote),
     ) -> Result<CheckReport, RunError> {
         let path = &self.history;
-        // Lines are judged as they come, and only a proof needs them again; what can be read only once is kept.
+        // Lines are judged as they come, and only a proof needs them again; what can be read only once is
+        // kept.
         let (mut kept, mut lines) = (Vec::new(), 0);
         if let Some(said) = foretell(path)? {
             say(JudgedNote::Note(said));
@@ -185,10 +185,7 @@ impl JudgedHistory {
                     limits::PROOF_LINES
                 )));
             }
-            let history = History {
-                torn,
-                ..History::from_lines(kept)
-            };
+            let history = History { torn, ..History::from_lines(kept) };
             proof::attach(&mut report, &history, &how);
         }
         for note in &report.notes {
@@ -213,18 +210,16 @@ fn foretell(path: &Path) -> Result<Option<String>, RunError> {
         path.display()
     );
     let free = bench::environment::available_memory_bytes().unwrap_or(u64::MAX);
-    let (limit, _) =
-        getrlimit(Resource::RLIMIT_AS).map_err(|error| RunError::Other(error.to_string()))?;
+    let (limit, _) = getrlimit(Resource::RLIMIT_AS).map_err(|error| RunError::Other(error.to_string()))?;
     let free_mb = free.min(limit) >> 20;
     match needed_mb > free_mb {
-        true => Err(RunError::Missing(format!(
-            "{said}, and this machine has {free_mb} MB free"
-        ))),
+        true => Err(RunError::Missing(format!("{said}, and this machine has {free_mb} MB free"))),
         false => Ok(Some(said)),
     }
 }
 
-/// Histories of scenarios that a run was killed in: they have no result, and nothing says what their faults did.
+/// Histories of scenarios that a run was killed in: they have no result, and nothing says what their faults
+/// did.
 fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut places: Vec<String> = inside

@@ -1,7 +1,8 @@
 //! The plans that a kept run was made from, with what came out, and whether this machine made them.
 //!
-//! A plan that was made here has a seal beside it: a code of its text under a key that this machine drew once and keeps outside of every
-//! run. Whoever does not have the key can make no seal, and one that was copied fits no other text.
+//! A plan that was made here has a seal beside it: a code of its text under a key that this machine drew once
+//! and keeps outside of every run. Whoever does not have the key can make no seal, and one that was copied
+//! fits no other text.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -33,7 +34,8 @@ pub struct KeptPlan {
     pub dir: PathBuf,
 }
 
-/// What of a plan is a program of this machine, or told to one, each in words: what a plan from elsewhere could do harm by.
+/// What of a plan is a program of this machine, or told to one, each in words: what a plan from elsewhere
+/// could do harm by.
 pub fn programs(plan: &Plan) -> Result<Vec<String>, RunError> {
     let mut found = Vec::new();
     let topology = &plan.topology;
@@ -41,14 +43,10 @@ pub fn programs(plan: &Plan) -> Result<Vec<String>, RunError> {
     if is_path(&topology.server) {
         found.push(format!("the server {}", topology.server));
     }
-    found.extend(
-        topology
-            .image
-            .iter()
-            .map(|image| format!("the image {image}")),
-    );
+    found.extend(topology.image.iter().map(|image| format!("the image {image}")));
     for (key, value) in &topology.config {
-        // A module, a script, a file: whatever a server is to load has a path, and what it refuses by itself is enabled.
+        // A module, a script, a file: whatever a server is to load has a path, and what it refuses by itself
+        // is enabled.
         if is_path(value) || key.starts_with("enable-") || key.contains("module") {
             found.push(format!("the server's setting {key} {value}"));
         }
@@ -82,7 +80,8 @@ fn key_file() -> Option<PathBuf> {
     Some(state?.join("locklab/plan-key"))
 }
 
-/// This machine's key, drawn where there is none. `None`: it has no place here, or one where others could read it.
+/// This machine's key, drawn where there is none. `None`: it has no place here, or one where others could
+/// read it.
 fn key() -> Option<Vec<u8>> {
     let path = key_file()?;
     if !path.exists() {
@@ -107,8 +106,8 @@ fn seal_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Puts this machine's seal beside a plan that it is about to write. Without one, as where the seal cannot be written, the plan is as from
-/// elsewhere.
+/// Puts this machine's seal beside a plan that it is about to write. Without one, as where the seal cannot be
+/// written, the plan is as from elsewhere.
 pub fn seal(path: &Path, text: &str) {
     let put = || {
         let tag = HMAC::mac(text, key()?);
@@ -139,10 +138,7 @@ impl KeptPlan {
 /// The classes that a result has violated, in their order.
 pub fn violated(result: &ScenarioResult) -> Vec<&'static str> {
     let verdicts = result.verdicts.iter();
-    verdicts
-        .filter(|(_, verdict)| verdict.state == State::Violated)
-        .map(|(class, _)| class)
-        .collect()
+    verdicts.filter(|(_, verdict)| verdict.state == State::Violated).map(|(class, _)| class).collect()
 }
 
 /// The plans of a run: a directory, its name in the store, `latest`, or a `plan.json` itself.
@@ -192,8 +188,8 @@ fn plans_below(dir: &Path) -> Result<Vec<PathBuf>, RunError> {
 
 fn kept(path: &Path, result: Option<ScenarioResult>) -> Result<KeptPlan, RunError> {
     let text = limits::read_text(path).map_err(RunError::Input)?;
-    let plan = Plan::from_json(&text)
-        .map_err(|error| RunError::Input(format!("{}: {error}", path.display())))?;
+    let plan =
+        Plan::from_json(&text).map_err(|error| RunError::Input(format!("{}: {error}", path.display())))?;
     Ok(KeptPlan {
         plan,
         result,

@@ -1,7 +1,8 @@
 //! Judges a lock of one's own from a test, without the command line.
 //!
-//! Faults stop and kill clients, so that each client must be a process. The test program is therefore started again for each: the test
-//! that [`Laboratory::new`] names calls [`serve_client`], which in such a process answers for the lock, and does nothing in any other.
+//! Faults stop and kill clients, so that each client must be a process. The test program is therefore started
+//! again for each: the test that [`Laboratory::new`] names calls [`serve_client`], which in such a process
+//! answers for the lock, and does nothing in any other.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +29,8 @@ const GUARD: &str = "guard";
 /// Where such a process answers: its standard output is the test runner's.
 const ANSWERS: &str = "/dev/fd/3";
 
-/// Starts a client: its answers go where its standard output would go, and what a test runner prints goes where its errors go.
+/// Starts a client: its answers go where its standard output would go, and what a test runner prints goes
+/// where its errors go.
 const AS_CLIENT: &str = "exec 3>&1 1>&2; exec \"$@\"";
 
 /// Runs scenarios against one lock, each on servers of its own that end with the run.
@@ -39,13 +41,9 @@ pub struct Laboratory {
 }
 
 impl Laboratory {
-    /// For `lock`, whose clients are this program with the test `client` alone. Plans, histories and logs go below `root`, a directory for
-    /// each scenario and seed; `env!("CARGO_TARGET_TMPDIR")` is one for a test.
-    pub fn new(
-        lock: Arc<dyn Subject>,
-        client: &str,
-        root: impl Into<PathBuf>,
-    ) -> Result<Self, RunError> {
+    /// For `lock`, whose clients are this program with the test `client` alone. Plans, histories and logs go
+    /// below `root`, a directory for each scenario and seed; `env!("CARGO_TARGET_TMPDIR")` is one for a test.
+    pub fn new(lock: Arc<dyn Subject>, client: &str, root: impl Into<PathBuf>) -> Result<Self, RunError> {
         let program = this_program()?;
         let runner = [&program, client, "--exact", "--nocapture"];
         let started_as = |role: &str, shell: &[&str]| {
@@ -57,15 +55,12 @@ impl Laboratory {
         guard::install(started_as(GUARD, &[]));
         let command = started_as("1", &["/bin/sh", "-c", AS_CLIENT, "sh"]).into_iter();
         let in_processes = ExecSubject::for_subject(lock.as_ref(), command.collect());
-        Ok(Self {
-            lock,
-            in_processes: Arc::new(in_processes),
-            root: root.into(),
-        })
+        Ok(Self { lock, in_processes: Arc::new(in_processes), root: root.into() })
     }
 
-    /// Runs a scenario with one seed, and judges the lock by what was recorded. [`ScenarioResult::is_lost`] says whether the lock was lost,
-    /// the verdicts say by which promise, and a fault without evidence that it took effect leaves them unknown.
+    /// Runs a scenario with one seed, and judges the lock by what was recorded. [`ScenarioResult::is_lost`]
+    /// says whether the lock was lost, the verdicts say by which promise, and a fault without evidence that
+    /// it took effect leaves them unknown.
     ///
     /// Servers and clients end with the run, and when this process ends before, however it does.
     ///
@@ -76,10 +71,7 @@ impl Laboratory {
     pub async fn judge(&self, scenario: &Scenario, seed: u64) -> Result<ScenarioRun, RunError> {
         let has = Abilities::assumed(self.lock.kinds());
         let fitting = fitted(scenario, self.lock.name(), &has).map_err(RunError::NotApplicable)?;
-        let planned = PlannedRun {
-            plan: Plan::new(&fitting, seed),
-            subject: self.in_processes.clone(),
-        };
+        let planned = PlannedRun { plan: Plan::new(&fitting, seed), subject: self.in_processes.clone() };
         let name = format!("{}-{}-{seed}", self.lock.name(), planned.plan.name);
         let dir = self.root.join(name.replace(['/', ':'], "-"));
         // A history is never added to: what an earlier test left goes.
@@ -93,7 +85,8 @@ impl Laboratory {
     }
 }
 
-/// In a process that was started as a client: answers for the lock until the harness says goodbye. In any other it returns at once.
+/// In a process that was started as a client: answers for the lock until the harness says goodbye. In any
+/// other it returns at once.
 pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
     let Some(role) = std::env::var_os(CLIENT) else {
         return Ok(());

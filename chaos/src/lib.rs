@@ -1,4 +1,5 @@
-//! Scenarios that break a lock on purpose: a plan, a history recorded under faults, and verdicts on which promise held.
+//! Scenarios that break a lock on purpose: a plan, a history recorded under faults, and verdicts on which
+//! promise held.
 //!
 //! In a test of the lock's own crate (`examples/rust-lock` is a whole one):
 //!
@@ -27,9 +28,10 @@
 //! }
 //! ```
 //!
-//! Promised: everything in a file is checked before anything starts; the plan is saved first and holds all that is random; a
-//! fault without evidence that it took effect never lets a run pass; servers and clients are ended whatever happens. Not
-//! promised: that two runs of one plan give the same history, since servers and schedulers are real.
+//! Promised: everything in a file is checked before anything starts; the plan is saved first and holds all
+//! that is random; a fault without evidence that it took effect never lets a run pass; servers and clients
+//! are ended whatever happens. Not promised: that two runs of one plan give the same history, since servers
+//! and schedulers are real.
 //!
 //! In reading order:
 //!

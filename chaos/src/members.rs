@@ -34,10 +34,7 @@ impl Member {
             id: (*words.first()?).to_owned(),
             address: words.get(1)?.split('@').next()?.to_owned(),
             flags: words.get(2)?.split(',').map(str::to_owned).collect(),
-            master_id: words
-                .get(3)
-                .filter(|id| **id != "-")
-                .map(|id| (*id).to_owned()),
+            master_id: words.get(3).filter(|id| **id != "-").map(|id| (*id).to_owned()),
             epoch: words.get(6)?.parse().ok()?,
             slots,
         })
@@ -56,9 +53,7 @@ impl Member {
     }
 
     pub(crate) fn owns(&self, slot: u16) -> bool {
-        self.slots
-            .iter()
-            .any(|(first, last)| (*first..=*last).contains(&slot))
+        self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = u16> {
@@ -70,10 +65,7 @@ impl Member {
     }
 }
 
-pub(crate) async fn known_to(
-    deployment: &Deployment,
-    node: &str,
-) -> Result<Vec<Member>, FaultError> {
+pub(crate) async fn known_to(deployment: &Deployment, node: &str) -> Result<Vec<Member>, FaultError> {
     let view = deployment.command(node, &["CLUSTER", "NODES"]).await?;
     Ok(view.lines().filter_map(Member::parse).collect())
 }
@@ -100,8 +92,7 @@ mod tests {
 
     #[test]
     fn slots_on_the_move_are_not_owned() {
-        let line =
-            "07c3 127.0.1.11:7000@7001,host myself,master - 0 0 1 connected 0-99 200 [93->-292f]";
+        let line = "07c3 127.0.1.11:7000@7001,host myself,master - 0 0 1 connected 0-99 200 [93->-292f]";
         let member = Member::parse(line).expect("a member");
         assert_eq!(member.address, "127.0.1.11:7000");
         assert!(member.is_myself() && member.is_live_master());

@@ -1,7 +1,9 @@
-//! Servers by name: the clients' processes find them by a hosts file of their own, in which a name can mean another address, or none.
+//! Servers by name: the clients' processes find them by a hosts file of their own, in which a name can mean
+//! another address, or none.
 //!
-//! Each process has the file in the place of the system's, by a mount namespace of its own, and a resolver that asks nobody else. So it reaches every program
-//! that reads that file, in any language. A library that keeps what it has read for long sees a change late: Go for 5 s, Java for 30 s, Netty for ever.
+//! Each process has the file in the place of the system's, by a mount namespace of its own, and a resolver
+//! that asks nobody else. So it reaches every program that reads that file, in any language. A library that
+//! keeps what it has read for long sees a change late: Go for 5 s, Java for 30 s, Netty for ever.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,20 +21,16 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 /// The file is written in one piece and never gets shorter: nobody reads half of it.
 const BYTES: usize = 4096;
 
-/// Files that stand in the place of the system's, and what the last two say: names are in the first, and nobody else is asked.
+/// Files that stand in the place of the system's, and what the last two say: names are in the first, and
+/// nobody else is asked.
 const FILES: [(&str, &str); 3] = [
     ("/etc/hosts", ""),
-    (
-        "/etc/nsswitch.conf",
-        "passwd: files\ngroup: files\nhosts: files\n",
-    ),
-    (
-        "/etc/resolv.conf",
-        "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n",
-    ),
+    ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
+    ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"),
 ];
 
-/// The first addresses by which clients know servers are 127.0.2.0/24, the next 127.0.3.0/24: beside those of servers and proxies.
+/// The first addresses by which clients know servers are 127.0.2.0/24, the next 127.0.3.0/24: beside those of
+/// servers and proxies.
 const FIRST_PLACE: u8 = 2;
 
 /// The names of a run's servers.
@@ -64,7 +62,8 @@ impl Server {
 }
 
 impl Names {
-    /// Gives every server of a deployment an address that is only for clients, and a name for it; the files lie in `dir`.
+    /// Gives every server of a deployment an address that is only for clients, and a name for it; the files
+    /// lie in `dir`.
     ///
     /// # Errors
     /// The kernel gives the clients no mount namespace, or a server does not listen there.
@@ -79,11 +78,7 @@ impl Names {
         let servers = deployment.nodes().iter();
         let servers = servers.filter(|node| node.role != Role::Sentinel);
         let servers = servers.map(|node| {
-            let server = Server {
-                real: node.address,
-                place: FIRST_PLACE,
-                means: None,
-            };
+            let server = Server { real: node.address, place: FIRST_PLACE, means: None };
             (node.name.clone(), server)
         });
         let names = Self {
@@ -129,7 +124,8 @@ impl Names {
         Some(server.address())
     }
 
-    /// Lets a server listen at `address` for its clients, and nowhere else but at its own, also after a restart.
+    /// Lets a server listen at `address` for its clients, and nowhere else but at its own, also after a
+    /// restart.
     pub(crate) async fn listen(
         &self,
         deployment: &Deployment,
@@ -138,9 +134,7 @@ impl Names {
     ) -> Result<(), cluster_config::ClusterError> {
         let real = deployment.node(node)?.address.ip();
         let both = format!("{real} {address}");
-        deployment
-            .command(node, &["CONFIG", "SET", "bind", &both])
-            .await?;
+        deployment.command(node, &["CONFIG", "SET", "bind", &both]).await?;
         let kept = deployment.command(node, &["CONFIG", "REWRITE"]).await;
         kept.map(drop)
     }
@@ -198,10 +192,7 @@ fn within(dir: &Path) -> io::Result<Vec<String>> {
     let words = ["unshare", "--user", "--map-root-user", "--mount", "--"];
     let words = words.into_iter().chain(["sh", "-c", &script, "sh"]);
     let words: Vec<String> = words.map(str::to_owned).collect();
-    let tried = Command::new(&words[0])
-        .args(&words[1..])
-        .arg("true")
-        .output()?;
+    let tried = Command::new(&words[0]).args(&words[1..]).arg("true").output()?;
     if tried.status.success() {
         return Ok(words);
     }

@@ -16,18 +16,18 @@ use tokio::time::{Instant, timeout_at};
 use crate::faults::Fault as _;
 use crate::faults::command_fault::CommandFault;
 use crate::faults::engine::{ByEngine, Engine};
-use crate::faults::{
-    FaultGuard, FaultKind, FaultWorld, HealReport, Injection, Proof, Target, failed,
-};
+use crate::faults::{FaultGuard, FaultKind, FaultWorld, HealReport, Injection, Proof, Target, failed};
 use crate::hooks::{HEAL, Hooks};
 use crate::resolve::{self, resolve};
 use crate::run::shared_clients;
 use crate::scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger, OnMessage};
 
-/// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so long to be done.
+/// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so
+/// long to be done.
 const DONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A fault that nothing met for as long as it was to last goes on so much longer at most. Each waiter asks again within its patience.
+/// A fault that nothing met for as long as it was to last goes on so much longer at most. Each waiter asks
+/// again within its patience.
 const MET_WITHIN: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -55,8 +55,9 @@ impl NemesisContext {
         self.over.send_modify(|over| *over += 1);
     }
 
-    /// Waits until no fault is being taken off these targets: a heal may still be starting a server, and one that began late ends late,
-    /// which must not end the next of its kind. Links bear several faults at a time.
+    /// Waits until no fault is being taken off these targets: a heal may still be starting a server, and one
+    /// that began late ends late, which must not end the next of its kind. Links bear several faults at a
+    /// time.
     async fn healed(&self, targets: &[Target]) {
         let process = |target: &&Target| !matches!(target, Target::Link(..));
         let own: Vec<&Target> = targets.iter().filter(process).collect();
@@ -68,8 +69,7 @@ impl NemesisContext {
 
     /// From now on nobody else touches these targets.
     fn leaves(&self, targets: &[Target]) {
-        self.healing
-            .send_modify(|healing| healing.extend_from_slice(targets));
+        self.healing.send_modify(|healing| healing.extend_from_slice(targets));
     }
 
     /// Takes a fault off the targets that it leaves.
@@ -113,8 +113,9 @@ impl Nemesis {
         }
     }
 
-    /// Injects the faults at time zero, before the load's first call: servers and links that are bad from the beginning.
-    /// Clients have no tasks yet, so faults on them wait for the load. Messages that faults wait for are counted from now on.
+    /// Injects the faults at time zero, before the load's first call: servers and links that are bad from the
+    /// beginning. Clients have no tasks yet, so faults on them wait for the load. Messages that faults wait
+    /// for are counted from now on.
     pub(crate) async fn before_load(&mut self) {
         let (early, later) = std::mem::take(&mut self.waiting)
             .into_iter()
@@ -191,12 +192,7 @@ async fn watch(message: &OnMessage, scene: &NemesisContext) -> Result<MessageWat
     Ok(links.watch(from.as_ref(), to.as_ref(), message.pattern()))
 }
 
-async fn whole(
-    fault: &FaultSpec,
-    mut watched: Watched,
-    scene: &NemesisContext,
-    began: Instant,
-) -> FaultSpan {
+async fn whole(fault: &FaultSpec, mut watched: Watched, scene: &NemesisContext, began: Instant) -> FaultSpan {
     let mut end = scene.end.clone();
     let mut grants = scene.grants.clone();
     let due = async {
@@ -307,22 +303,20 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
     }
 }
 
-/// The command that takes the fault's place, if the scenario gives one; clients and links are never somebody else's.
+/// The command that takes the fault's place, if the scenario gives one; clients and links are never somebody
+/// else's.
 fn hooked(kind: &FaultKind, injection: &Injection, scene: &NemesisContext) -> Option<CommandFault> {
     let on_nodes = |target: &Target| matches!(target, Target::Node(_));
     let harm = scene.hooks.get(kind.name)?.clone();
-    injection
-        .targets
-        .iter()
-        .all(on_nodes)
-        .then(|| CommandFault {
-            shows: kind.shows,
-            harm,
-            heal: scene.hooks.get(&format!("{}{HEAL}", kind.name)).cloned(),
-        })
+    injection.targets.iter().all(on_nodes).then(|| CommandFault {
+        shows: kind.shows,
+        harm,
+        heal: scene.hooks.get(&format!("{}{HEAL}", kind.name)).cloned(),
+    })
 }
 
-/// Completes when a fault has had its time to be done after the load's end. What it has done until then ends with the servers.
+/// Completes when a fault has had its time to be done after the load's end. What it has done until then ends
+/// with the servers.
 async fn overdue(mut end: watch::Receiver<bool>) {
     if end.wait_for(|end| *end).await.is_err() {
         std::future::pending::<()>().await;
@@ -330,19 +324,15 @@ async fn overdue(mut end: watch::Receiver<bool>) {
     tokio::time::sleep(DONE_WITHIN).await;
 }
 
-/// Waits as long as the fault lasts, heals it, and says what shows that it took effect. It was due at the first moment, and in force at the
-/// second, from which its time counts.
+/// Waits as long as the fault lasts, heals it, and says what shows that it took effect. It was due at the
+/// first moment, and in force at the second, from which its time counts.
 async fn carry_on(
     fault: &FaultSpec,
     injected: ActiveFault,
     scene: &NemesisContext,
     [due, began]: [Instant; 2],
 ) -> FaultSpan {
-    let ActiveFault {
-        targets,
-        mut span,
-        guard,
-    } = injected;
+    let ActiveFault { targets, mut span, guard } = injected;
     let (Some(mut guard), Some(kind)) = (guard, fault.kind()) else {
         return span;
     };
@@ -382,7 +372,8 @@ async fn carry_on(
     span
 }
 
-/// Waits for the evidence of a fault that has lasted as long as it should: those who would meet it may have slept all the while.
+/// Waits for the evidence of a fault that has lasted as long as it should: those who would meet it may have
+/// slept all the while.
 async fn met(guard: &mut dyn FaultGuard, mut end: watch::Receiver<bool>) {
     let evidence = async move {
         while guard.awaits_evidence() {
@@ -397,13 +388,7 @@ async fn met(guard: &mut dyn FaultGuard, mut end: watch::Receiver<bool>) {
 
 /// A fault of which nothing shows yet that it took effect.
 fn unproved(fault: &FaultSpec, targets: Vec<String>, injected_ns: u64, why: String) -> FaultSpan {
-    FaultSpan {
-        fault: fault.fault.clone(),
-        targets,
-        injected_ns,
-        proof: why,
-        ..FaultSpan::default()
-    }
+    FaultSpan { fault: fault.fault.clone(), targets, injected_ns, proof: why, ..FaultSpan::default() }
 }
 
 fn proved(mut span: FaultSpan, proof: Proof) -> FaultSpan {

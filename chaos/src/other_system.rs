@@ -1,4 +1,5 @@
-//! Somebody's own servers of another system than Redis: a lock says how many there are, and whether they serve.
+//! Somebody's own servers of another system than Redis: a lock says how many there are, and whether they
+//! serve.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +15,7 @@ pub fn kind_of_system(system: &str, url: &str) -> Result<TopologyKind, String> {
     let named = bench::subjects::addresses(url).len();
     let of_system = |kind: &TopologyKind| kind.system_name() == Some(system);
     let kinds = TopologyKind::ALL.into_iter().filter(of_system);
-    let counts: Vec<_> = kinds
-        .map(|kind| (kind, Topology::of(kind).data_nodes() as usize))
-        .collect();
+    let counts: Vec<_> = kinds.map(|kind| (kind, Topology::of(kind).data_nodes() as usize)).collect();
     let found = counts.iter().find(|(_, count)| *count == named);
     found.map(|(kind, _)| *kind).ok_or_else(|| {
         let counts = counts.iter().map(|(_, count)| count.to_string());
@@ -64,11 +63,9 @@ impl Writer for ByLock {
     }
 }
 
-/// How servers of another system than Redis are reached. One lock on its servers is taken and given back to see whether they serve.
-pub async fn described_by_lock(
-    url: &str,
-    kind: TopologyKind,
-) -> Result<ExternalTarget, SubjectError> {
+/// How servers of another system than Redis are reached. One lock on its servers is taken and given back to
+/// see whether they serve.
+pub async fn described_by_lock(url: &str, kind: TopologyKind) -> Result<ExternalTarget, SubjectError> {
     let usual = system_of(url).map(bench::subjects::of_system);
     let usual = usual.and_then(|locks| locks.first().copied());
     let subject = bench::subjects::find(usual.unwrap_or_default())?;

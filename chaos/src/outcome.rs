@@ -5,13 +5,14 @@ use results::verdict::State;
 
 /// Everything came out as expected, or nothing was expected and something is known.
 pub const AS_EXPECTED: u8 = 0;
-/// Something came out differently: a violation where clean was expected, or a broken lock that was not convicted.
+/// Something came out differently: a violation where clean was expected, or a broken lock that was not
+/// convicted.
 pub const NOT_AS_EXPECTED: u8 = 1;
 /// Too little is known to say; never counted as a pass.
 pub const UNKNOWN: u8 = 2;
 
-/// The exit code of a result against what was expected of it. A proven difference counts more than an unknown; where nothing is
-/// expected, one verdict that is known is enough.
+/// The exit code of a result against what was expected of it. A proven difference counts more than an
+/// unknown; where nothing is expected, one verdict that is known is enough.
 pub fn judge(result: &ScenarioResult) -> u8 {
     let mut verdicts = result.verdicts.iter();
     if result.expected.is_empty() && verdicts.all(|(_, verdict)| verdict.state == State::Unknown) {
@@ -20,8 +21,8 @@ pub fn judge(result: &ScenarioResult) -> u8 {
     worst(result, true)
 }
 
-/// The exit code of somebody's own lock: 1 where it was lost, whatever its file expects. That a file expects a violation says what another
-/// lock does there: this one may keep it.
+/// The exit code of somebody's own lock: 1 where it was lost, whatever its file expects. That a file expects
+/// a violation says what another lock does there: this one may keep it.
 pub fn judge_lock(result: &ScenarioResult) -> u8 {
     match result.is_lost() {
         true => NOT_AS_EXPECTED,
@@ -55,24 +56,15 @@ mod tests {
     use results::verdict::{Verdict, Verdicts};
 
     fn verdicts(belief: State, contract: State) -> Verdicts {
-        let verdict = |state| Verdict {
-            state,
-            ..Verdict::default()
-        };
-        Verdicts {
-            belief: verdict(belief),
-            contract: verdict(contract),
-            ..Verdicts::default()
-        }
+        let verdict = |state| Verdict { state, ..Verdict::default() };
+        Verdicts { belief: verdict(belief), contract: verdict(contract), ..Verdicts::default() }
     }
 
     fn result(verdicts: &Verdicts, expected: &[(&str, &str)]) -> ScenarioResult {
         let expected = expected.iter();
         ScenarioResult {
             verdicts: verdicts.clone(),
-            expected: expected
-                .map(|(class, word)| ((*class).to_owned(), (*word).to_owned()))
-                .collect(),
+            expected: expected.map(|(class, word)| ((*class).to_owned(), (*word).to_owned())).collect(),
             load_ns: 1_000_000_000,
             ..ScenarioResult::default()
         }
@@ -105,10 +97,7 @@ mod tests {
         let verdicts = verdicts(State::Clean, State::Clean);
         let of = |found: Option<f64>, expected: &str| {
             let mut result = result(&verdicts, &[("fairness", expected)]);
-            result.figures = found
-                .map(|found| ("fairness".to_owned(), found))
-                .into_iter()
-                .collect();
+            result.figures = found.map(|found| ("fairness".to_owned(), found)).into_iter().collect();
             judge(&result)
         };
         assert_eq!(of(Some(0.6), "> 0.5"), AS_EXPECTED);
@@ -131,21 +120,9 @@ mod tests {
         };
         let loses = [("contract", "violated"), ("belief", "violated")];
         use State::{Clean, Unknown, Violated};
-        assert_eq!(
-            of(Violated, Violated, &loses),
-            NOT_AS_EXPECTED,
-            "as its file expects"
-        );
-        assert_eq!(
-            of(Clean, Clean, &loses),
-            AS_EXPECTED,
-            "better than its file expects"
-        );
-        assert_eq!(
-            of(Violated, Clean, &loses),
-            AS_EXPECTED,
-            "fencing is the resource's"
-        );
+        assert_eq!(of(Violated, Violated, &loses), NOT_AS_EXPECTED, "as its file expects");
+        assert_eq!(of(Clean, Clean, &loses), AS_EXPECTED, "better than its file expects");
+        assert_eq!(of(Violated, Clean, &loses), AS_EXPECTED, "fencing is the resource's");
         assert_eq!(of(Unknown, Clean, &loses), UNKNOWN);
         assert_eq!(of(Clean, Violated, &[]), NOT_AS_EXPECTED);
         assert_eq!(of(Violated, Clean, &[("belief", "clean")]), NOT_AS_EXPECTED);
@@ -163,9 +140,6 @@ mod tests {
         let verdicts = verdicts(State::Unknown, State::Violated);
         assert_eq!(code(&verdicts, &[("belief", "clean")]), UNKNOWN);
         assert_eq!(code(&verdicts, &[("belief", "violated")]), UNKNOWN);
-        assert_eq!(
-            code(&verdicts, &[("belief", "clean"), ("contract", "clean")]),
-            NOT_AS_EXPECTED
-        );
+        assert_eq!(code(&verdicts, &[("belief", "clean"), ("contract", "clean")]), NOT_AS_EXPECTED);
     }
 }

@@ -1,7 +1,8 @@
 //! The links that a partition into groups cuts, as data.
 //!
-//! Two parties are cut from each other if each is in a group and no group has both. So who is in no group reaches everybody; a party in
-//! two groups is a bridge between them; and overlapping groups (`n1, n2 | n2, n3 | n3, n1`) make a ring, in which everybody sees a few.
+//! Two parties are cut from each other if each is in a group and no group has both. So who is in no group
+//! reaches everybody; a party in two groups is a bridge between them; and overlapping groups
+//! (`n1, n2 | n2, n3 | n3, n1`) make a ring, in which everybody sees a few.
 
 use cluster_config::Party;
 
@@ -30,7 +31,8 @@ pub fn cut(groups: &[Vec<Party>]) -> Vec<Target> {
     links
 }
 
-/// Every directed link between two groups of parties, in one or both directions, without links to oneself; each once and in order.
+/// Every directed link between two groups of parties, in one or both directions, without links to oneself;
+/// each once and in order.
 pub fn between(from: &[Party], to: &[Party], both: bool) -> Vec<Target> {
     let pairs = from.iter().flat_map(|a| to.iter().map(move |b| (a, b)));
     let mut links = Vec::new();
@@ -54,10 +56,8 @@ mod tests {
             Some(number) => Party::Client(number.parse().expect("a number")),
             None => Party::Node(word.to_owned()),
         };
-        let groups: Vec<Vec<Party>> = groups
-            .split(" | ")
-            .map(|group| group.split(", ").map(party).collect())
-            .collect();
+        let groups: Vec<Vec<Party>> =
+            groups.split(" | ").map(|group| group.split(", ").map(party).collect()).collect();
         // One of the two directions is enough to read; that both are there is asserted once.
         let links = cut(&groups);
         for link in &links {
@@ -79,18 +79,12 @@ mod tests {
 
     #[test]
     fn two_halves_share_no_link() {
-        assert_eq!(
-            shown("n1, n2 | n3, c1"),
-            ["n1 -> c1", "n1 -> n3", "n2 -> c1", "n2 -> n3"]
-        );
+        assert_eq!(shown("n1, n2 | n3, c1"), ["n1 -> c1", "n1 -> n3", "n2 -> c1", "n2 -> n3"]);
     }
 
     #[test]
     fn a_bridge_reaches_both_sides() {
-        assert_eq!(
-            shown("n1, n2, n3 | n3, n4, n5"),
-            ["n1 -> n4", "n1 -> n5", "n2 -> n4", "n2 -> n5"]
-        );
+        assert_eq!(shown("n1, n2, n3 | n3, n4, n5"), ["n1 -> n4", "n1 -> n5", "n2 -> n4", "n2 -> n5"]);
     }
 
     #[test]
@@ -100,10 +94,7 @@ mod tests {
             [] as [&str; 0],
             "in five groups of three, every two stand together somewhere"
         );
-        assert_eq!(
-            shown("n1, n2 | n2, n3 | n3, n4 | n4, n1"),
-            ["n1 -> n3", "n2 -> n4"]
-        );
+        assert_eq!(shown("n1, n2 | n2, n3 | n3, n4 | n4, n1"), ["n1 -> n3", "n2 -> n4"]);
     }
 
     #[test]

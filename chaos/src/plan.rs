@@ -1,7 +1,8 @@
 //! A plan: a scenario with everything random drawn from a seed; nothing is drawn later.
 //!
-//! A plan is saved before anything starts, and read back it gives the same run again as far as servers and schedulers
-//! allow. What is left for the moment of a fault is a matter of fact, not of chance: who is master then, and who holds.
+//! A plan is saved before anything starts, and read back it gives the same run again as far as servers and
+//! schedulers allow. What is left for the moment of a fault is a matter of fact, not of chance: who is master
+//! then, and who holds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,9 +20,7 @@ use serde_json::Value;
 use crate::draw::{drawn, operations, random, when};
 use crate::faults::FaultKind;
 use crate::hooks::Hooks;
-use crate::scenario::{
-    FaultSpec, FaultTrigger, Load, Lock, Range, Scenario, as_in_a_file, data_nodes,
-};
+use crate::scenario::{FaultSpec, FaultTrigger, Load, Lock, Range, Scenario, as_in_a_file, data_nodes};
 
 /// The version of the form of `plan.json` that this build writes.
 pub const SCHEMA: u32 = 1;
@@ -55,7 +54,8 @@ pub struct Plan {
     /// Why no lock keeps what is expected to be violated; `None` where another lock keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherent: Option<Inherent>,
-    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the program, and of a plan that was kept.
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the
+    /// program, and of a plan that was kept.
     #[serde(skip)]
     pub declared_at: String,
 }
@@ -154,10 +154,7 @@ impl Plan {
             claim: scenario.claim.clone(),
             seed,
             topology: scenario.topology.clone(),
-            lock: Lock {
-                kind: kind.clone(),
-                ..scenario.lock.clone()
-            },
+            lock: Lock { kind: kind.clone(), ..scenario.lock.clone() },
             load: LoadPlan {
                 clients,
                 locks: lock_names(&scenario.topology, load.spread, load.locks),
@@ -188,7 +185,8 @@ impl Plan {
         self.faults.iter().filter_map(FaultSpec::kind)
     }
 
-    /// Whether a fault of this plan acts on links or waits for what passes there, so that the deployment needs proxies.
+    /// Whether a fault of this plan acts on links or waits for what passes there, so that the deployment
+    /// needs proxies.
     pub fn needs_proxies(&self) -> bool {
         let waits = |fault: &FaultSpec| matches!(fault.when, FaultTrigger::OnMessage(_));
         self.faults.iter().any(waits) || self.kinds().any(|kind| kind.hits.link())
@@ -202,16 +200,16 @@ impl Plan {
         })
     }
 
-    /// Whether a fault of this plan works through the shim, so that servers and clients must be started with it.
+    /// Whether a fault of this plan works through the shim, so that servers and clients must be started with
+    /// it.
     pub fn needs_shim(&self) -> bool {
         self.kinds().any(|kind| kind.needs_shim)
     }
 
-    /// Whether a fault of this plan, carried out by the harness, is about the servers' names, so that clients must know them by name.
+    /// Whether a fault of this plan, carried out by the harness, is about the servers' names, so that clients
+    /// must know them by name.
     pub fn needs_names(&self) -> bool {
-        let mut own = self
-            .kinds()
-            .filter(|kind| !self.hooks.contains_key(kind.name));
+        let mut own = self.kinds().filter(|kind| !self.hooks.contains_key(kind.name));
         own.any(|kind| kind.needs_names)
     }
 
@@ -234,13 +232,8 @@ impl Plan {
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let no_plan = |error: serde_json::Error| PlanError(format!("this is no plan: {error}"));
         let mut plan: Value = serde_json::from_str(text).map_err(no_plan)?;
-        if let Some(form) = plan["schema"]
-            .as_u64()
-            .filter(|form| *form != u64::from(SCHEMA))
-        {
-            return Err(PlanError(format!(
-                "the plan has form {form}, and this build reads form {SCHEMA}"
-            )));
+        if let Some(form) = plan["schema"].as_u64().filter(|form| *form != u64::from(SCHEMA)) {
+            return Err(PlanError(format!("the plan has form {form}, and this build reads form {SCHEMA}")));
         }
         for section in ["lock", "load"] {
             if let Some(section) = plan.get_mut(section).and_then(Value::as_object_mut) {
@@ -250,10 +243,7 @@ impl Plan {
         let plan: Self = serde_json::from_value(plan).map_err(no_plan)?;
         let mut faults = plan.faults.iter();
         match faults.find(|fault| fault.kind().is_none()) {
-            Some(fault) => Err(PlanError(format!(
-                "this build does not have the fault `{}`",
-                fault.fault
-            ))),
+            Some(fault) => Err(PlanError(format!("this build does not have the fault `{}`", fault.fault))),
             None => Ok(plan),
         }
     }
@@ -284,9 +274,7 @@ impl Plan {
             "" => "its first kind",
             kind => kind,
         };
-        let lease = lock
-            .lease
-            .map_or("renewed".to_owned(), |lease| ns(lease.ns()));
+        let lease = lock.lease.map_or("renewed".to_owned(), |lease| ns(lease.ns()));
         let _ = writeln!(
             text,
             "  lock      {}, {kind}, lease {lease}, wait {}, durability {}",
@@ -316,9 +304,7 @@ impl Plan {
                 FaultTrigger::OnMessage(message) => format!("after {message}"),
                 FaultTrigger::AfterFirstGrant => "after the first grant".to_owned(),
             };
-            let lasts = fault
-                .lasts_ns
-                .map_or(String::new(), |length| format!(" for {}", ns(length)));
+            let lasts = fault.lasts_ns.map_or(String::new(), |length| format!(" for {}", ns(length)));
             let with = if fault.with.is_empty() {
                 String::new()
             } else {
@@ -345,15 +331,11 @@ pub(crate) fn kind(scenario: &Scenario) -> String {
         return lock.kind.clone();
     }
     let kinds = bench::subjects::find(&lock.subject).map(|subject| subject.kinds());
-    kinds
-        .unwrap_or_default()
-        .into_iter()
-        .next()
-        .unwrap_or_default()
+    kinds.unwrap_or_default().into_iter().next().unwrap_or_default()
 }
 
-/// `orders-1`, `orders-2`, …; in a cluster only names whose slot the first master has, so that a fault on it touches all, or, where they are to
-/// be spread, one for each master in turn.
+/// `orders-1`, `orders-2`, …; in a cluster only names whose slot the first master has, so that a fault on it
+/// touches all, or, where they are to be spread, one for each master in turn.
 fn lock_names(topology: &Topology, spread: bool, count: u32) -> Vec<String> {
     let names = || (1_u32..).map(|number| format!("orders-{number}"));
     if topology.kind != TopologyKind::Cluster {

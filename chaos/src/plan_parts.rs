@@ -14,7 +14,8 @@ pub type Digest = BTreeMap<String, String>;
 /// What of a plan decides nothing, or is compared by itself.
 const NOT_DIGESTED: [&str; 5] = ["schema", "name", "about", "claim", "seed"];
 
-/// A word or a list that is longer than this is told by its hash, as is all that has keys: commands may hold what is nobody's business.
+/// A word or a list that is longer than this is told by its hash, as is all that has keys: commands may hold
+/// what is nobody's business.
 const TOLD_CHARS: usize = 60;
 
 /// Each value of an object by its key.
@@ -55,10 +56,7 @@ pub fn has(part: GeneratorShare, name: &str, seed: u64) -> bool {
 }
 
 /// What a run keeps of being a part of a plan of these scenarios and seeds.
-pub fn record(
-    part: GeneratorShare,
-    plan: impl IntoIterator<Item = (String, u64, Digest)>,
-) -> PlanPart {
+pub fn record(part: GeneratorShare, plan: impl IntoIterator<Item = (String, u64, Digest)>) -> PlanPart {
     let share = |(name, seed, digest): (String, u64, Digest)| ScenarioShare {
         part: part_of(part.of, &name, seed),
         name,
@@ -86,10 +84,5 @@ pub fn record_load(
 }
 
 fn plan_part(part: GeneratorShare, plan: impl Iterator<Item = ScenarioShare>) -> PlanPart {
-    PlanPart {
-        index: part.index,
-        of: part.of,
-        plan: plan.collect(),
-        exit_code: None,
-    }
+    PlanPart { index: part.index, of: part.of, plan: plan.collect(), exit_code: None }
 }

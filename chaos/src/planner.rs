@@ -1,4 +1,5 @@
-//! Plans the scenarios that were asked for: each on the servers, with the lock in it, on each server of a matrix, with each seed.
+//! Plans the scenarios that were asked for: each on the servers, with the lock in it, on each server of a
+//! matrix, with each seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -111,9 +112,7 @@ impl Planner<'_> {
         }
         let shapes = sources.iter().filter_map(|one| one.scenario.as_ref().ok());
         let shapes = shapes.map(|scenario| scenario.topology.kind).collect();
-        let (fitting, subject) = self
-            .with_lock(&scenario, name, &shapes, known, &left_out)
-            .await?;
+        let (fitting, subject) = self.with_lock(&scenario, name, &shapes, known, &left_out).await?;
         // Parts may each have servers of their own, and what is found there is no part of what was asked for.
         let asked = match self.target {
             Some(_) => &given,
@@ -135,8 +134,8 @@ impl Planner<'_> {
         Ok(planned)
     }
 
-    /// The scenario with the lock in it, and that lock. Servers of another shape are wrong usage where the scenario was named, and the suite goes
-    /// on with those that fit.
+    /// The scenario with the lock in it, and that lock. Servers of another shape are wrong usage where the
+    /// scenario was named, and the suite goes on with those that fit.
     async fn with_lock(
         &self,
         scenario: &Scenario,
@@ -152,9 +151,7 @@ impl Planner<'_> {
         let control = builtin::find(&scenario.name).is_some_and(|builtin| builtin.control);
         let own = &scenario.lock.subject;
         if self.all && control && own != name {
-            return Err(left_out(format!(
-                "it is a control, which shows that `{own}` is convicted"
-            )));
+            return Err(left_out(format!("it is a control, which shows that `{own}` is convicted")));
         }
         let shape = scenario.topology.kind;
         let assumed = Abilities::assumed(found.kinds());
@@ -180,7 +177,8 @@ impl Planner<'_> {
         }
     }
 
-    /// What the lock has on servers of this shape. One that refuses them is asked on those of other scenarios, until it works.
+    /// What the lock has on servers of this shape. One that refuses them is asked on those of other
+    /// scenarios, until it works.
     async fn ask(
         &self,
         name: &str,
@@ -190,33 +188,18 @@ impl Planner<'_> {
         known: &mut KnownAbilities,
     ) -> Result<Answer, RunError> {
         let may_differ = self.all && self.target.is_none();
-        let elsewhere = shapes
-            .iter()
-            .filter(|other| may_differ && **other != shape && other.is_redis());
+        let elsewhere = shapes.iter().filter(|other| may_differ && **other != shape && other.is_redis());
         let mut own: Option<Answer> = None;
         for shape in std::iter::once(&shape).chain(elsewhere) {
             let key = (name.to_owned(), *shape);
             let has = match known.get(&key) {
                 Some(known) => known.clone(),
-                None => {
-                    ask(
-                        subject.as_ref(),
-                        *shape,
-                        self.target,
-                        None,
-                        async |has, _: &str| has,
-                    )
-                    .await?
-                    .0
-                }
+                None => ask(subject.as_ref(), *shape, self.target, None, async |has, _: &str| has).await?.0,
             };
             known.insert(key, has.clone());
             let answer = own.get_or_insert_with(|| has.clone());
             *answer = in_view_of(answer, std::iter::once(&has));
-            if !matches!(
-                answer,
-                Err(SubjectError::Refused(_) | SubjectError::Unreachable(_))
-            ) {
+            if !matches!(answer, Err(SubjectError::Refused(_) | SubjectError::Unreachable(_))) {
                 break;
             }
         }

@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// Looks at once, and then every so often until there is something, for `within` at most. `None`: it did not come.
+/// Looks at once, and then every so often until there is something, for `within` at most. `None`: it did not
+/// come.
 pub async fn until<T, L: Future<Output = Option<T>>>(
     within: Duration,
     every: Duration,

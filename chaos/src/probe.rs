@@ -28,10 +28,7 @@ pub(crate) async fn watch(
         if last != Some(ok) {
             last = Some(ok);
             for lock in &locks {
-                sink.record(Entry::Event(Event::Probe {
-                    lock: lock.clone(),
-                    ok,
-                }));
+                sink.record(Entry::Event(Event::Probe { lock: lock.clone(), ok }));
             }
         }
         let stopped = stop.wait_for(|stop| *stop);

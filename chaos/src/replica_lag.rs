@@ -52,12 +52,7 @@ impl ServerConnections<'_> {
         let info = timeout(ANSWER, question.query_async::<String>(&mut connection)).await;
         let info = info.ok()?.ok()?;
         self.open.insert(of, connection);
-        parse(&info).map(|(offset, replicas)| Position {
-            asked,
-            answered: Instant::now(),
-            offset,
-            replicas,
-        })
+        parse(&info).map(|(offset, replicas)| Position { asked, answered: Instant::now(), offset, replicas })
     }
 }
 
@@ -77,7 +72,8 @@ fn parse(info: &str) -> Option<(u64, Vec<SocketAddr>)> {
     Some((own.parse().ok()?, replicas.filter_map(address).collect()))
 }
 
-/// How long ago the master was at the offset, between two positions in proportion; nought where it has not gone on since.
+/// How long ago the master was at the offset, between two positions in proportion; nought where it has not
+/// gone on since.
 fn behind_s(positions: &VecDeque<(Instant, u64)>, offset: u64, now: Instant) -> f64 {
     let after = positions.partition_point(|(_, at)| *at <= offset);
     let Some(&(later, beyond)) = positions.get(after) else {
@@ -90,7 +86,8 @@ fn behind_s(positions: &VecDeque<(Instant, u64)>, offset: u64, now: Instant) -> 
     (now - earlier).as_secs_f64() - share * (later - earlier).as_secs_f64()
 }
 
-/// Asks masters and their replicas for so long, or until it is cancelled. No server beyond this machine is asked where all that were found are on it.
+/// Asks masters and their replicas for so long, or until it is cancelled. No server beyond this machine is
+/// asked where all that were found are on it.
 pub async fn measure_replica_lag(
     servers: &External,
     length: Duration,
@@ -100,13 +97,8 @@ pub async fn measure_replica_lag(
     let masters = masters.filter(|one| one.1 == Role::Master).map(|one| one.0);
     let mut positions: BTreeMap<SocketAddr, VecDeque<(Instant, u64)>> =
         masters.map(|master| (master, VecDeque::new())).collect();
-    let (mut asked, mut found) = (
-        ServerConnections {
-            servers,
-            open: BTreeMap::new(),
-        },
-        ReplicaLag::default(),
-    );
+    let (mut asked, mut found) =
+        (ServerConnections { servers, open: BTreeMap::new() }, ReplicaLag::default());
     let end = Instant::now() + length;
     while Instant::now() < end && !*cancel.borrow() {
         for (master, positions) in &mut positions {
@@ -153,10 +145,7 @@ mod tests {
     fn a_replica_counts_by_what_it_has() {
         let master = "role:master\r\nslave0:ip=127.0.0.1,port=7002,state=online,offset=9,lag=0\r\nmaster_repl_offset:10\r\n";
         let replica = "role:slave\r\nslave_repl_offset:9\r\nmaster_repl_offset:9\r\n";
-        assert_eq!(
-            parse(master),
-            Some((10, vec![SocketAddr::from(([127, 0, 0, 1], 7002))]))
-        );
+        assert_eq!(parse(master), Some((10, vec![SocketAddr::from(([127, 0, 0, 1], 7002))])));
         assert_eq!(parse(replica), Some((9, vec![])));
     }
 }

@@ -52,11 +52,7 @@ pub(crate) async fn resolve(
     Ok(targets)
 }
 
-async fn list(
-    parties: &[FaultParty],
-    world: &FaultWorld,
-    lock: &str,
-) -> Result<Vec<Party>, FaultError> {
+async fn list(parties: &[FaultParty], world: &FaultWorld, lock: &str) -> Result<Vec<Party>, FaultError> {
     let deployment = &world.deployment;
     let mut all = Vec::new();
     for who in parties {
@@ -86,11 +82,7 @@ async fn list(
 }
 
 /// Who a single party is now.
-pub(crate) async fn one(
-    who: &FaultParty,
-    world: &FaultWorld,
-    lock: &str,
-) -> Result<Party, FaultError> {
+pub(crate) async fn one(who: &FaultParty, world: &FaultWorld, lock: &str) -> Result<Party, FaultError> {
     let mut found = list(std::slice::from_ref(who), world, lock).await?;
     match (found.pop(), found.is_empty()) {
         (Some(party), true) => Ok(party),
@@ -98,8 +90,8 @@ pub(crate) async fn one(
     }
 }
 
-/// Who has a role now. A server that runs is asked until it has answered: on a busy machine one that was left out for being slow would
-/// go unharmed, and nobody would notice.
+/// Who has a role now. A server that runs is asked until it has answered: on a busy machine one that was left
+/// out for being slow would go unharmed, and nobody would notice.
 async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
     let nodes = deployment.nodes().iter();
     let servers: Vec<&Node> = nodes.filter(|node| node.role != Role::Sentinel).collect();
@@ -109,14 +101,8 @@ async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
     } else {
         let all_answer = || async {
             let roles = deployment.roles().await;
-            let runs = |name| {
-                deployment
-                    .process_state(name)
-                    .is_some_and(|state| state != 'T')
-            };
-            let mut silent = servers
-                .iter()
-                .filter(|node| !roles.contains_key(&node.name));
+            let runs = |name| deployment.process_state(name).is_some_and(|state| state != 'T');
+            let mut silent = servers.iter().filter(|node| !roles.contains_key(&node.name));
             (!silent.any(|node| runs(&node.name))).then_some(roles)
         };
         match until(ROLES_WITHIN, Duration::ZERO, all_answer).await {
@@ -167,10 +153,7 @@ async fn by_sentinels(deployment: &Deployment) -> Option<String> {
         if sentinel.role != Role::Sentinel {
             continue;
         }
-        let Ok(answer) = deployment
-            .command(&sentinel.name, &["SENTINEL", "MASTERS"])
-            .await
-        else {
+        let Ok(answer) = deployment.command(&sentinel.name, &["SENTINEL", "MASTERS"]).await else {
             continue;
         };
         // Names and values in turn, one per line.
@@ -191,9 +174,7 @@ async fn by_slot(deployment: &Deployment, slot: u16) -> Option<String> {
         let Ok(known) = members::known_to(deployment, &node.name).await else {
             continue;
         };
-        let owner = known
-            .iter()
-            .find(|member| member.is_live_master() && member.owns(slot));
+        let owner = known.iter().find(|member| member.is_live_master() && member.owns(slot));
         if let Some(node) = owner.and_then(|owner| owner.node(deployment)) {
             return Some(node.name.clone());
         }

@@ -1,9 +1,12 @@
-//! How often a configuration grants a lock twice in a year, and for how long it grants nothing: closed forms, each with its derivation, over the
-//! rates of a service. `docs/src/risk.md` has the same derivations with their assumptions.
+//! How often a configuration grants a lock twice in a year, and for how long it grants nothing: closed forms,
+//! each with its derivation, over the rates of a service. `docs/src/risk.md` has the same derivations with
+//! their assumptions.
 //!
-//! Everywhere: grants come as a Poisson process of G a second on the part that fails, holds last an exponential time of mean h, and the next caller
-//! is granted what was forgotten D + W after the crash: the outage, then an exponential wait of mean w for that caller. A lease of ℓ that ends by
-//! then breaks no contract. `chaos/benches/risk` counts what real failovers do, `simulation/benches/risk.rs` what the library does in simulated time.
+//! Everywhere: grants come as a Poisson process of G a second on the part that fails, holds last an
+//! exponential time of mean h, and the next caller is granted what was forgotten D + W after the crash: the
+//! outage, then an exponential wait of mean w for that caller. A lease of ℓ that ends by then breaks no
+//! contract. `chaos/benches/risk` counts what real failovers do, `simulation/benches/risk.rs` what the
+//! library does in simulated time.
 
 use cluster_config::Topology;
 use rand::{RngExt as _, SeedableRng as _};
@@ -124,24 +127,24 @@ pub static RATE_FIELDS: &[RateField] = rate_fields! {
 };
 
 impl ServiceRates {
-    /// The share of the holds that are alive and last until they are granted again: with rates 1/h and 1/w, ∫ e^(−t/w)/w · e^(−(D+t)/h) dt over the
-    /// waits t < ℓ − D; 0 where no lease lasts as long as the outage.
+    /// The share of the holds that are alive and last until they are granted again: with rates 1/h and 1/w, ∫
+    /// e^(−t/w)/w · e^(−(D+t)/h) dt over the waits t < ℓ − D; 0 where no lease lasts as long as the outage.
     fn outlasting(&self) -> f64 {
         let left_s = self.lease_s - self.outage_s;
         let rate = 1.0 / self.next_caller_s + 1.0 / self.hold_s;
         match left_s > 0.0 {
             true => {
-                let waits =
-                    (1.0 - (-left_s * rate).exp()) / (1.0 + self.next_caller_s / self.hold_s);
+                let waits = (1.0 - (-left_s * rate).exp()) / (1.0 + self.next_caller_s / self.hold_s);
                 waits * (-self.outage_s / self.hold_s).exp()
             }
             false => 0.0,
         }
     }
 
-    /// Live grants of the last `window_s` before a crash whose lock was free at the window's begin: G·(1 − e^(−rL))/r with r = 1/h + 1/f. A lock that was
-    /// held then is blocked after the crash, since the release of that hold is forgotten, too. Of G·(f + h) locks f/(f + h) are free at any time, and
-    /// h/(f + h)·(1 − e^(−rL)) of these are held L later. Where locks are free for long, that is G·h·(1 − e^(−L/h)).
+    /// Live grants of the last `window_s` before a crash whose lock was free at the window's begin: G·(1 −
+    /// e^(−rL))/r with r = 1/h + 1/f. A lock that was held then is blocked after the crash, since the release
+    /// of that hold is forgotten, too. Of G·(f + h) locks f/(f + h) are free at any time, and h/(f + h)·(1 −
+    /// e^(−rL)) of these are held L later. Where locks are free for long, that is G·h·(1 − e^(−L/h)).
     fn alive(&self, window_s: f64) -> f64 {
         let rate = 1.0 / self.hold_s + 1.0 / self.free_s;
         self.grants_per_s * (1.0 - (-window_s * rate).exp()) / rate
@@ -152,35 +155,37 @@ impl ServiceRates {
         self.alive(window_s) * self.outlasting()
     }
 
-    /// The same of a crash that forgets everything: G·h holds are alive. Without renewal an old one's lease ends sooner, which leaves those of age < ℓ − (D+W).
+    /// The same of a crash that forgets everything: G·h holds are alive. Without renewal an old one's lease
+    /// ends sooner, which leaves those of age < ℓ − (D+W).
     fn all_forgotten(&self) -> f64 {
         let left_s = (self.lease_s - self.outage_s).max(0.0);
         let too_old = match self.renewed > 0.0 {
             true => 0.0,
-            false => {
-                (-self.lease_s / self.hold_s).exp() * (1.0 - (-left_s / self.next_caller_s).exp())
-            }
+            false => (-self.lease_s / self.hold_s).exp() * (1.0 - (-left_s / self.next_caller_s).exp()),
         };
         self.grants_per_s * self.hold_s * (self.outlasting() - too_old).max(0.0)
     }
 
-    /// What was granted after the last write to the disk, whose age is uniform up to a second: the mean of [`ServiceRates::forgotten`] over it.
+    /// What was granted after the last write to the disk, whose age is uniform up to a second: the mean of
+    /// [`ServiceRates::forgotten`] over it.
     fn unwritten(&self) -> f64 {
         const PARTS: u32 = 100;
         let ages = (0..PARTS).map(|part| EVERYSEC_S * (f64::from(part) + 0.5) / f64::from(PARTS));
         ages.map(|age_s| self.forgotten(age_s)).sum::<f64>() / f64::from(PARTS)
     }
 
-    /// Double grants of one partition: from the promotion on until the partition's end, or until the master gives up, each grant of the smaller side
-    /// is taken to meet one of the other side. An upper bound: it is less where the sides ask for different locks.
+    /// Double grants of one partition: from the promotion on until the partition's end, or until the master
+    /// gives up, each grant of the smaller side is taken to meet one of the other side. An upper bound: it is
+    /// less where the sides ask for different locks.
     fn split(&self, gives_up_s: f64) -> f64 {
         let both_s = (self.partition_s.min(gives_up_s) - self.outage_s).max(0.0);
         let smaller = self.cut_off_share.min(1.0 - self.cut_off_share);
         self.grants_per_s * smaller * both_s
     }
 
-    /// The chance that a hold with `votes` votes of independent masters that forget when they restart is granted again: another client has a majority once
-    /// `votes − (N − majority)` of them restarted within the hold. For an exponential hold E[(λH)^k] is k!·(λh)^k, and C(votes, k) sets of masters can do it.
+    /// The chance that a hold with `votes` votes of independent masters that forget when they restart is
+    /// granted again: another client has a majority once `votes − (N − majority)` of them restarted within
+    /// the hold. For an exponential hold E[(λH)^k] is k!·(λh)^k, and C(votes, k) sets of masters can do it.
     fn forgotten_votes(&self, votes: u32) -> f64 {
         let needed = votes - (MASTERS - MAJORITY);
         let within = self.failovers_per_year / YEAR_S * self.hold_s.min(self.lease_s);
@@ -197,8 +202,8 @@ impl ServiceRates {
     }
 
     fn masters_that_forget(&self) -> f64 {
-        let risky = (0..=MASTERS - MAJORITY)
-            .map(|down| self.down_share(down) * self.forgotten_votes(MASTERS - down));
+        let risky =
+            (0..=MASTERS - MAJORITY).map(|down| self.down_share(down) * self.forgotten_votes(MASTERS - down));
         self.grants_per_s * YEAR_S * risky.sum::<f64>()
     }
 
@@ -218,9 +223,7 @@ impl ServiceRates {
 }
 
 fn choose(of: u32, some: u32) -> f64 {
-    (1..=some)
-        .map(|k| f64::from(of + 1 - k) / f64::from(k))
-        .product()
+    (1..=some).map(|k| f64::from(of + 1 - k) / f64::from(k)).product()
 }
 
 /// A way to set up Redis, and what it costs and loses a year.
@@ -272,14 +275,14 @@ pub static RISK_MODELS: [RiskModel; 9] = [
         name: "sentinel, min-replicas-to-write 1",
         commands_per_grant: 2.0,
         double_grants: |r| {
-            r.failovers_per_year * r.forgotten(r.lag_s)
-                + r.partitions_per_year * r.split(r.max_lag_s)
+            r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(r.max_lag_s)
         },
         unavailable_minutes: |r| r.outage_minutes() + r.partition_minutes(),
         grant_s: |r| r.rtt_s,
     },
     RiskModel {
-        // Lost where none that acknowledged is promoted: of R replicas, were the choice blind, in (R − 1)/R. Sentinels prefer the one that is furthest.
+        // Lost where none that acknowledged is promoted: of R replicas, were the choice blind, in (R − 1)/R.
+        // Sentinels prefer the one that is furthest.
         name: "sentinel, wait:1",
         commands_per_grant: 3.0,
         double_grants: |r| {
@@ -344,8 +347,9 @@ pub struct ConfigurationRisk {
     pub matters_most: Option<&'static str>,
 }
 
-/// Each configuration for a service that is known to lie between `low` and `high`, field by field; where these are the same, it is known exactly.
-/// The seed draws the uncertain inputs, evenly on a logarithmic scale.
+/// Each configuration for a service that is known to lie between `low` and `high`, field by field; where
+/// these are the same, it is known exactly. The seed draws the uncertain inputs, evenly on a logarithmic
+/// scale.
 pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<ConfigurationRisk> {
     let between = |share: &mut dyn FnMut() -> f64| {
         let mut rates = *low;
@@ -381,7 +385,8 @@ pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<Configu
     each.collect()
 }
 
-/// The input across whose range the double grants differ most; where none has a range, across half and twice its value.
+/// The input across whose range the double grants differ most; where none has a range, across half and twice
+/// its value.
 fn matters_most(
     model: &RiskModel,
     low: &ServiceRates,
@@ -407,10 +412,7 @@ fn matters_most(
     // Of inputs that move it alike, as those by which it is multiplied, the first.
     let moved: Vec<(f64, &str)> = moved.collect();
     let rounded = |moved: f64| moved as f32;
-    let most = moved
-        .into_iter()
-        .rev()
-        .max_by(|a, b| rounded(a.0).total_cmp(&rounded(b.0)))?;
+    let most = moved.into_iter().rev().max_by(|a, b| rounded(a.0).total_cmp(&rounded(b.0)))?;
     (most.0 > 0.0).then_some(most.1)
 }
 
@@ -448,7 +450,8 @@ pub const USUAL_SERVICE: ServiceRates = ServiceRates {
     renewed: 0.0,
 };
 
-/// What the configuration of a scenario means for the usual service at one failover a month, with the outage that the scenario measured.
+/// What the configuration of a scenario means for the usual service at one failover a month, with the outage
+/// that the scenario measured.
 pub(crate) fn failover_risk(result: &ScenarioResult, topology: &Topology) -> Option<FailoverRisk> {
     let outage_ns = failover_outage_ns(result)?;
     let replicas = topology.replicas;
@@ -495,20 +498,14 @@ mod tests {
     fn doubles(name: &str, rates: &ServiceRates) -> f64 {
         let found = assess(rates, rates, 1);
         let found = found.into_iter().find(|one| one.name == name);
-        found
-            .expect("a configuration")
-            .double_grants_per_year
-            .estimate
+        found.expect("a configuration").double_grants_per_year.estimate
     }
 
     #[test]
     fn the_hold_against_the_outage_decides() {
         let long = doubles("sentinel, asynchronous", &USUAL_SERVICE);
         assert!((2.5..2.7).contains(&long), "{long}");
-        let short = ServiceRates {
-            hold_s: 0.2,
-            ..USUAL_SERVICE
-        };
+        let short = ServiceRates { hold_s: 0.2, ..USUAL_SERVICE };
         assert!(doubles("sentinel, asynchronous", &short) < 0.001);
         let most = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1);
         assert_eq!(most[3].matters_most, Some("failovers"));
@@ -516,17 +513,11 @@ mod tests {
 
     #[test]
     fn an_outage_as_long_as_the_lease_breaks_no_contract() {
-        let late = ServiceRates {
-            outage_s: 30.0,
-            ..USUAL_SERVICE
-        };
+        let late = ServiceRates { outage_s: 30.0, ..USUAL_SERVICE };
         for name in ["single, no persistence", "sentinel, asynchronous"] {
             assert_eq!(doubles(name, &late), 0.0);
         }
-        let parted = ServiceRates {
-            partitions_per_year: 1.0,
-            ..late
-        };
+        let parted = ServiceRates { partitions_per_year: 1.0, ..late };
         assert!(doubles("sentinel, asynchronous", &parted) > 0.0);
     }
 
@@ -536,12 +527,12 @@ mod tests {
         assert!(rates.forgotten_votes(3) / rates.forgotten_votes(5) > 1e9);
     }
 
-    /// Crashes drawn one by one: grants at random moments before it, holds of random lengths, counted where the lease and the hold outlast the outage.
+    /// Crashes drawn one by one: grants at random moments before it, holds of random lengths, counted where
+    /// the lease and the hold outlast the outage.
     fn drawn(rates: &ServiceRates, window_s: impl Fn(&mut ChaCha8Rng) -> f64) -> (f64, f64) {
         const CRASHES: u32 = 40_000;
         let mut rng = ChaCha8Rng::seed_from_u64(7);
-        let exponential =
-            |mean: f64, rng: &mut ChaCha8Rng| -mean * (1.0 - rng.random::<f64>()).ln();
+        let exponential = |mean: f64, rng: &mut ChaCha8Rng| -mean * (1.0 - rng.random::<f64>()).ln();
         let mut count = 0_u32;
         for _ in 0..CRASHES {
             let window = window_s(&mut rng).min(20.0 * rates.hold_s);
@@ -560,55 +551,29 @@ mod tests {
         }
         let mean = f64::from(count) / f64::from(CRASHES);
         // Four standard errors of a count, which is enough for what the drawn crashes are asked.
-        (
-            mean,
-            4.0 * f64::from(count.max(1)).sqrt() / f64::from(CRASHES),
-        )
+        (mean, 4.0 * f64::from(count.max(1)).sqrt() / f64::from(CRASHES))
     }
 
     #[test]
     fn drawn_crashes_are_counted_as_the_closed_forms_say() {
-        let grants = |grants_per_s| ServiceRates {
-            grants_per_s,
-            ..USUAL_SERVICE
-        };
-        let short = ServiceRates {
-            hold_s: 0.5,
-            outage_s: 0.4,
-            next_caller_s: 0.1,
-            ..grants(10.0)
-        };
+        let grants = |grants_per_s| ServiceRates { grants_per_s, ..USUAL_SERVICE };
+        let short = ServiceRates { hold_s: 0.5, outage_s: 0.4, next_caller_s: 0.1, ..grants(10.0) };
         for rates in [grants(2.0), grants(50.0), short] {
             let (mean, error) = drawn(&rates, |_| rates.lag_s);
             let closed = rates.forgotten(rates.lag_s);
-            assert!(
-                (mean - closed).abs() < error,
-                "lag: {mean} {closed} {error}"
-            );
+            assert!((mean - closed).abs() < error, "lag: {mean} {closed} {error}");
             let (mean, error) = drawn(&rates, |rng| rng.random());
             let closed = rates.unwritten();
-            assert!(
-                (mean - closed).abs() < error,
-                "disk: {mean} {closed} {error}"
-            );
+            assert!((mean - closed).abs() < error, "disk: {mean} {closed} {error}");
         }
         for rates in [
             grants(0.2),
-            ServiceRates {
-                renewed: 1.0,
-                ..grants(0.2)
-            },
-            ServiceRates {
-                lease_s: 6.0,
-                ..grants(0.2)
-            },
+            ServiceRates { renewed: 1.0, ..grants(0.2) },
+            ServiceRates { lease_s: 6.0, ..grants(0.2) },
         ] {
             let (mean, error) = drawn(&rates, |_| f64::MAX);
             let closed = rates.all_forgotten();
-            assert!(
-                (mean - closed).abs() < error,
-                "all: {mean} {closed} {error}"
-            );
+            assert!((mean - closed).abs() < error, "all: {mean} {closed} {error}");
         }
     }
 
@@ -622,10 +587,7 @@ mod tests {
         let mut topology = Topology::of(TopologyKind::Sentinel);
         result.recovery.first_grant_after_fault_ns = Some(2_200_000_000);
         assert_eq!(failover_risk(&result, &topology), None, "nobody was killed");
-        result.faults = vec![FaultSpan {
-            fault: "kill".to_owned(),
-            ..FaultSpan::default()
-        }];
+        result.faults = vec![FaultSpan { fault: "kill".to_owned(), ..FaultSpan::default() }];
         let mut of = |durability: &str, min_replicas: u32| {
             result.durability = durability.to_owned();
             topology.min_replicas_to_write = min_replicas;
@@ -635,10 +597,7 @@ mod tests {
         let (name, asynchronous) = of("none", 0).unwrap();
         assert_eq!(name, "sentinel, asynchronous");
         assert!((7.5..8.1).contains(&asynchronous), "{asynchronous}");
-        assert_eq!(
-            of("none", 1).unwrap().0,
-            "sentinel, min-replicas-to-write 1"
-        );
+        assert_eq!(of("none", 1).unwrap().0, "sentinel, min-replicas-to-write 1");
         assert_eq!(of("wait:1", 0).unwrap().1, asynchronous / 2.0);
         for all in ["wait:2", "wait:all"] {
             assert_eq!(of(all, 0).unwrap(), ("sentinel, wait:all".to_owned(), 0.0));
@@ -648,15 +607,10 @@ mod tests {
 
     #[test]
     fn an_interval_is_as_wide_as_what_is_not_known() {
-        let high = ServiceRates {
-            outage_s: 8.0,
-            ..USUAL_SERVICE
-        };
+        let high = ServiceRates { outage_s: 8.0, ..USUAL_SERVICE };
         let found = assess(&USUAL_SERVICE, &high, 1);
         let asynchronous = found[3].double_grants_per_year;
-        assert!(
-            asynchronous.low < asynchronous.estimate && asynchronous.estimate < asynchronous.high
-        );
+        assert!(asynchronous.low < asynchronous.estimate && asynchronous.estimate < asynchronous.high);
         assert_eq!(found[3].matters_most, Some("outage"));
         let known = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1)[3].double_grants_per_year;
         assert_eq!((known.low, known.high), (known.estimate, known.estimate));

@@ -1,18 +1,23 @@
-//! Says which part of a lock's work a message is (acquire, release, extend, wait, renewal), with no knowledge of the lock's commands.
+//! Says which part of a lock's work a message is (acquire, release, extend, wait, renewal), with no knowledge
+//! of the lock's commands.
 //!
-//! A command belongs to an operation that its client has in flight on a lock which the command names: some word after the first contains the
-//! lock's name. Where a client holds a lock whose lease is renewed, a command may be a renewal too. While only one of these is possible, the
-//! command is that, and its *shape* (its name, the script, how many words it has, which key) is learned for it. While several are possible, the
-//! shape decides if at least three of four of its clear commands were one of them. A shape that was never clear, because another task of the client
-//! always asks for the lock meanwhile, is decided by exclusion: a role is not its own that was clear ten times, always with other shapes, and one
-//! must remain that was possible in three of four of at least three commands. Else the command has no role, and is counted as unclear.
+//! A command belongs to an operation that its client has in flight on a lock which the command names: some
+//! word after the first contains the lock's name. Where a client holds a lock whose lease is renewed, a
+//! command may be a renewal too. While only one of these is possible, the command is that, and its *shape*
+//! (its name, the script, how many words it has, which key) is learned for it. While several are possible,
+//! the shape decides if at least three of four of its clear commands were one of them. A shape that was never
+//! clear, because another task of the client always asks for the lock meanwhile, is decided by exclusion: a
+//! role is not its own that was clear ten times, always with other shapes, and one must remain that was
+//! possible in three of four of at least three commands. Else the command has no role, and is counted as
+//! unclear.
 //!
-//! An acquire *waits* from its second try on, which is a command that it has sent to that server before, and while it subscribes or blocks at the
-//! server. A message that is pushed to a client, and names a lock for which the client waits, belongs to `wait`. Where messages are pushed,
-//! they are the news for a waiter, and the replies to its own commands are not; else the replies are.
+//! An acquire *waits* from its second try on, which is a command that it has sent to that server before, and
+//! while it subscribes or blocks at the server. A message that is pushed to a client, and names a lock for
+//! which the client waits, belongs to `wait`. Where messages are pushed, they are the news for a waiter, and
+//! the replies to its own commands are not; else the replies are.
 //!
-//! A command that names no lock has no role, with one exception: `WAIT`, `WAITAOF` and `EXEC` are of the role of the command before them on
-//! their connection, which they complete.
+//! A command that names no lock has no role, with one exception: `WAIT`, `WAITAOF` and `EXEC` are of the role
+//! of the command before them on their connection, which they complete.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -98,13 +103,7 @@ impl Roles {
         match entry {
             Entry::Call { id, call } => self.call(*id, call),
             Entry::End { id, end } => {
-                if let (
-                    Some(done),
-                    End::Ok {
-                        grant: Some(grant), ..
-                    },
-                ) = (self.in_flight.remove(id), end)
-                {
+                if let (Some(done), End::Ok { grant: Some(grant), .. }) = (self.in_flight.remove(id), end) {
                     self.held.push(Hold {
                         grant: grant.clone(),
                         client: done.client,
@@ -152,13 +151,7 @@ impl Roles {
             }
             _ => return,
         };
-        let operation = Operation {
-            role,
-            client,
-            locks,
-            renewed,
-            sent: HashSet::new(),
-        };
+        let operation = Operation { role, client, locks, renewed, sent: HashSet::new() };
         self.in_flight.insert(id, operation);
     }
 
@@ -251,21 +244,11 @@ impl Roles {
         (WAIT, WAIT.filter(|_| !self.pushes))
     }
 
-    /// Whether this command of an acquire was sent to that server before. Of several acquires nobody knows whose it is, but the whole
-    /// command tells them apart: it names the owner, or the value, of its acquire.
-    fn again(
-        &mut self,
-        client: &str,
-        node: &str,
-        lock: &String,
-        shape: u64,
-        words: &MessageWords,
-    ) -> bool {
+    /// Whether this command of an acquire was sent to that server before. Of several acquires nobody knows
+    /// whose it is, but the whole command tells them apart: it names the owner, or the value, of its acquire.
+    fn again(&mut self, client: &str, node: &str, lock: &String, shape: u64, words: &MessageWords) -> bool {
         let hashes = [
-            hash(
-                |hasher| words.iter().for_each(|word| word.hash(hasher)),
-                node,
-            ),
+            hash(|hasher| words.iter().for_each(|word| word.hash(hasher)), node),
             hash(|hasher| shape.hash(hasher), node),
         ];
         let acquires = self
@@ -286,9 +269,7 @@ impl Roles {
         let client = format!("c{}", passage.client);
         let mut in_flight = self.in_flight.values();
         let waited_for = in_flight.any(|one| {
-            one.role == ACQUIRE
-                && one.client == client
-                && one.locks.iter().any(|lock| names(words, lock))
+            one.role == ACQUIRE && one.client == client && one.locks.iter().any(|lock| names(words, lock))
         });
         self.pushes |= waited_for;
         WAIT.filter(|_| waited_for)
@@ -296,9 +277,7 @@ impl Roles {
 }
 
 fn is(words: &MessageWords, name: &str) -> bool {
-    words
-        .get(0)
-        .is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+    words.get(0).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// The commands of Redis that wait at the server until something is there.
@@ -323,12 +302,12 @@ fn names(words: &MessageWords, lock: &str) -> bool {
     words.iter().skip(1).any(|word| place(word, lock).is_some())
 }
 
-/// Where a word contains a lock's name. A number in a name goes on to its last digit: `orders-1` is not in `orders-12`.
+/// Where a word contains a lock's name. A number in a name goes on to its last digit: `orders-1` is not in
+/// `orders-12`.
 fn place(word: &[u8], lock: &str) -> Option<usize> {
     let lock = lock.as_bytes();
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-    let starts =
-        (0..=word.len().checked_sub(lock.len())?).filter(|at| word[*at..].starts_with(lock));
+    let starts = (0..=word.len().checked_sub(lock.len())?).filter(|at| word[*at..].starts_with(lock));
     let mut whole = starts.filter(|at| {
         let before = at.checked_sub(1).and_then(|before| word.get(before));
         let cut_before = digit(lock.first()) && digit(before);
@@ -428,10 +407,7 @@ mod tests {
         fn teaches(&mut self, client: u32, lock: &str) {
             let name = format!("c{client}");
             let id = self.acquire(&name, lock, Some(1_000));
-            assert_eq!(
-                self.says(client, &format!("TAKE {lock} v")),
-                Some("acquire")
-            );
+            assert_eq!(self.says(client, &format!("TAKE {lock} v")), Some("acquire"));
             self.grants(id, "taught");
             let id = self.release("taught");
             assert_eq!(self.says(client, &format!("GIVE {lock}")), Some("release"));
@@ -440,17 +416,12 @@ mod tests {
     }
 
     fn passage(client: u32) -> MessagePassage<'static> {
-        MessagePassage {
-            connection: u64::from(client),
-            client,
-            node: "n1",
-        }
+        MessagePassage { connection: u64::from(client), client, node: "n1" }
     }
 
     fn words(text: &str) -> MessageWords {
         let mut words = MessageWords::default();
-        text.split_whitespace()
-            .for_each(|word| words.push(word.as_bytes()));
+        text.split_whitespace().for_each(|word| words.push(word.as_bytes()));
         words
     }
 
@@ -468,11 +439,7 @@ mod tests {
         talk.grants(id, "g1");
         assert_eq!(talk.says(1, "GET orders-1"), None, "a lease that is fixed");
         let grant = "g1".to_owned();
-        talk.calls(Call::Extend {
-            grant,
-            lease_ms: 1,
-            by: None,
-        });
+        talk.calls(Call::Extend { grant, lease_ms: 1, by: None });
         assert_eq!(talk.says(1, "PEXPIRE orders-1 1"), Some("extend"));
         assert_eq!(talk.roles.unclear(), 0);
     }
@@ -482,16 +449,14 @@ mod tests {
         let mut talk = TwoClients::default();
         let id = talk.acquire("c1", "a", Some(1_000));
         assert_eq!(talk.says(1, "INCR a:token"), Some("acquire"));
-        assert_eq!(
-            talk.labels(1, "SET a x1 NX"),
-            (Some("acquire"), Some("acquire"))
-        );
+        assert_eq!(talk.labels(1, "SET a x1 NX"), (Some("acquire"), Some("acquire")));
         assert_eq!(talk.labels(1, "SET a x2 NX"), (WAIT, WAIT));
         assert_eq!(talk.says(1, "BLPOP a:signal 1"), WAIT);
         talk.ends(id);
         talk.acquire("c1", "a", Some(1_000));
         assert_eq!(talk.says(1, "SET a x3 NX"), Some("acquire"));
-        // Another owner in the same client: its first try is not the second of the one before, but its own second is one.
+        // Another owner in the same client: its first try is not the second of the one before, but its own
+        // second is one.
         talk.acquire("c1", "a", Some(1_000));
         assert_eq!(talk.says(1, "SET a y NX"), Some("acquire"));
         assert_eq!(talk.says(1, "SET a y NX"), WAIT);
@@ -526,11 +491,7 @@ mod tests {
         let id = talk.acquire("c2", "a", None);
         talk.grants(id, "g2");
         let grant = "g2".to_owned();
-        talk.roles.follow(&Entry::Event(Event::Lost {
-            grant,
-            reason: None,
-            at_ns: None,
-        }));
+        talk.roles.follow(&Entry::Event(Event::Lost { grant, reason: None, at_ns: None }));
         assert_eq!(talk.says(2, "EVALSHA f00 1 a x"), None, "it is lost");
         assert_eq!(talk.roles.holder(), None);
     }

@@ -1,4 +1,5 @@
-//! Scenarios that were asked for, by file or by name, with places for what is wrong with them; and the servers of a matrix.
+//! Scenarios that were asked for, by file or by name, with places for what is wrong with them; and the
+//! servers of a matrix.
 
 use std::path::Path;
 
@@ -28,11 +29,7 @@ impl ScenarioSource {
 
     fn new(file: String, text: String) -> Self {
         let scenario = Scenario::parse(&file, &text).map_err(|errors| errors.to_string());
-        Self {
-            file,
-            text,
-            scenario,
-        }
+        Self { file, text, scenario }
     }
 
     /// The one that is meant by a file's path or a built-in name.
@@ -53,7 +50,8 @@ impl ScenarioSource {
         )))
     }
 
-    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the program.
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the
+    /// program.
     pub(crate) fn declared_at(&self) -> String {
         if BUILTINS.iter().any(|one| one.path == self.file) {
             return String::new();
@@ -69,10 +67,7 @@ impl ScenarioSource {
     }
 
     /// What is wrong with faults, with their lines; without a number with all that are drawn.
-    pub fn complaints(
-        &self,
-        wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>,
-    ) -> String {
+    pub fn complaints(&self, wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>) -> String {
         let complaints = wrong.into_iter().map(|(index, why)| {
             let (heading, index) = match index.into() {
                 Some(index) => ("[[faults]]", index),
@@ -85,7 +80,8 @@ impl ScenarioSource {
     }
 }
 
-/// Puts a scenario on the servers that it is to run on, or says what cannot be done there, with the lines of the faults.
+/// Puts a scenario on the servers that it is to run on, or says what cannot be done there, with the lines of
+/// the faults.
 pub type FitServers<'a> = dyn Fn(&ScenarioSource, Scenario) -> Result<Scenario, String> + 'a;
 
 /// A server on which everything is run.
@@ -121,7 +117,8 @@ pub fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
     (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
 }
 
-/// What parts must have in common of a scenario as it was asked for: on this server of a matrix, with this lock.
+/// What parts must have in common of a scenario as it was asked for: on this server of a matrix, with this
+/// lock.
 pub(crate) fn digest(
     asked: &Scenario,
     server: Option<&MatrixServer>,

@@ -1,9 +1,10 @@
 //! The control pages through which the preloaded shim of a process skews its clock or delays its disk.
 //!
-//! The shared object (`shim/shim.c`) and one page per party are files in memory of this process, which its children open by way of
-//! `/proc`: nothing is left when it ends, whatever way. A program that is linked statically preloads nothing; its page says so, since
-//! nobody has attached to it, and a fault on it is then without proof. Of a client it must be shown of the very process that it is loaded
-//! there, since a wrapper may have loaded it and the driver not.
+//! The shared object (`shim/shim.c`) and one page per party are files in memory of this process, which its
+//! children open by way of `/proc`: nothing is left when it ends, whatever way. A program that is linked
+//! statically preloads nothing; its page says so, since nobody has attached to it, and a fault on it is then
+//! without proof. Of a client it must be shown of the very process that it is loaded there, since a wrapper
+//! may have loaded it and the driver not.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -48,10 +49,7 @@ impl Shims {
     pub fn new(parties: impl IntoIterator<Item = String>) -> io::Result<Self> {
         let mut object = memory("locklab-shim")?;
         object.write_all(OBJECT)?;
-        let pages = parties
-            .into_iter()
-            .map(|party| Ok((party, Page::new()?)))
-            .collect::<io::Result<_>>()?;
+        let pages = parties.into_iter().map(|party| Ok((party, Page::new()?))).collect::<io::Result<_>>()?;
         Ok(Self { object, pages })
     }
 
@@ -66,10 +64,7 @@ impl Shims {
         {
             preload = format!("{preload}:{others}");
         }
-        vec![
-            ("LD_PRELOAD".to_owned(), preload),
-            ("LOCKLAB_SHIM".to_owned(), path(&page.file)),
-        ]
+        vec![("LD_PRELOAD".to_owned(), preload), ("LOCKLAB_SHIM".to_owned(), path(&page.file))]
     }
 
     /// The page of a party.
@@ -124,7 +119,8 @@ impl Page {
         self.read(ATTACHED)
     }
 
-    /// Whether a process, and every process below it, has this page: a driver may be the child of a shell that has it.
+    /// Whether a process, and every process below it, has this page: a driver may be the child of a shell
+    /// that has it.
     pub fn is_with(&self, pid: u32) -> bool {
         let Ok(inode) = self.file.metadata().map(|page| page.ino().to_string()) else {
             return false;
@@ -156,7 +152,8 @@ impl Page {
         self.read(READS)
     }
 
-    /// Moves CLOCK_BOOTTIME forwards and no other clock, as a machine finds it that was suspended for so long. It never goes back.
+    /// Moves CLOCK_BOOTTIME forwards and no other clock, as a machine finds it that was suspended for so
+    /// long. It never goes back.
     pub fn suspend(&self, duration: Duration) -> io::Result<()> {
         let before = self.read(SUSPENDED_NS)?;
         let after = u128::from(before) + duration.as_nanos();
@@ -237,16 +234,10 @@ mod tests {
 
     /// `date` reads the wall clock by `clock_gettime`.
     fn year(shims: &Shims) -> i32 {
-        let output = Command::new("date")
-            .args(["-u", "+%Y"])
-            .envs(shims.env("n1"))
-            .output()
-            .expect("coreutils");
+        let output =
+            Command::new("date").args(["-u", "+%Y"]).envs(shims.env("n1")).output().expect("coreutils");
         assert!(output.stderr.is_empty(), "{output:?}");
-        String::from_utf8_lossy(&output.stdout)
-            .trim()
-            .parse()
-            .expect("a year")
+        String::from_utf8_lossy(&output.stdout).trim().parse().expect("a year")
     }
 
     #[test]
@@ -257,10 +248,7 @@ mod tests {
         assert_eq!(page.attached().expect("readable"), 1);
         let ten_years_ns = 10 * 366 * 86_400 * 1_000_000_000;
         for offset_ns in [ten_years_ns, -ten_years_ns] {
-            let skew = Skew {
-                offset_ns,
-                ..Skew::default()
-            };
+            let skew = Skew { offset_ns, ..Skew::default() };
             page.set_skew(skew).expect("writable");
             let difference = year(&shims) - now;
             assert!((9..=11).contains(&(difference * offset_ns.signum() as i32)));
@@ -321,29 +309,14 @@ mod tests {
         };
         dd("loose", false);
         dd("synced", true);
-        page.set_sync_delay(Duration::from_millis(1))
-            .expect("writable");
+        page.set_sync_delay(Duration::from_millis(1)).expect("writable");
         dd("late", true);
         assert_eq!(page.late_syncs().expect("readable"), 1);
 
         let cut = page.cut_power(dir.path()).expect("cut");
-        assert_eq!(
-            cut,
-            PowerCutLoss {
-                files: 1,
-                bytes: 30
-            }
-        );
+        assert_eq!(cut, PowerCutLoss { files: 1, bytes: 30 });
         let length = |name: &str| fs::metadata(dir.path().join(name)).expect("there").len();
-        assert_eq!(
-            [
-                length("older"),
-                length("loose"),
-                length("synced"),
-                length("late")
-            ],
-            [15, 0, 30, 30]
-        );
+        assert_eq!([length("older"), length("loose"), length("synced"), length("late")], [15, 0, 30, 30]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Searches for the smallest plan that still convicts; works on plans as data and runs nothing.
 //!
-//! The search is greedy and bounded. It asks for one plan after the other ([`Shrinker::next`]) and hears whether that one still
-//! convicted ([`Shrinker::tell`]); the caller runs them. Great steps come first: no fault at all, half of the faults, one client less by
-//! half; then single ones. A plan that did not convict is not tried again, though servers and schedulers are real and it might have.
+//! The search is greedy and bounded. It asks for one plan after the other ([`Shrinker::next`]) and hears
+//! whether that one still convicted ([`Shrinker::tell`]); the caller runs them. Great steps come first: no
+//! fault at all, half of the faults, one client less by half; then single ones. A plan that did not convict
+//! is not tried again, though servers and schedulers are real and it might have.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,14 +43,7 @@ impl Shrinker {
     /// Begins with a plan that convicts; asks for `tries_max` runs at most.
     pub fn new(plan: Plan, tries_max: u32) -> Self {
         let open = reductions(&plan);
-        Self {
-            smallest: plan,
-            open,
-            asked: None,
-            refused: BTreeSet::new(),
-            tries: 0,
-            tries_max,
-        }
+        Self { smallest: plan, open, asked: None, refused: BTreeSet::new(), tries: 0, tries_max }
     }
 
     /// The next plan to be tried; `None`: nothing smaller is left, or the tries are used up.
@@ -94,11 +88,7 @@ impl Shrinker {
 
     /// Whether every single step from the smallest plan was tried in vain.
     pub fn is_done(&self) -> bool {
-        self.asked.is_none()
-            && self
-                .open
-                .iter()
-                .all(|r| self.refused.contains(&r.plan.to_json()))
+        self.asked.is_none() && self.open.iter().all(|r| self.refused.contains(&r.plan.to_json()))
     }
 }
 
@@ -109,10 +99,7 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
         let mut smaller = plan.clone();
         reduce(&mut smaller);
         if smaller != *plan {
-            all.push(Reduction {
-                what: what.to_owned(),
-                plan: smaller,
-            });
+            all.push(Reduction { what: what.to_owned(), plan: smaller });
         }
     };
     let count = plan.faults.len();
@@ -129,20 +116,12 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
         });
     }
     for (place, fault) in plan.faults.iter().enumerate() {
-        let what = format!(
-            "without fault {} ({} on {})",
-            fault.span, fault.fault, fault.on
-        );
+        let what = format!("without fault {} ({} on {})", fault.span, fault.fault, fault.on);
         add(&what, &|smaller| keep(smaller, |n| n != place));
     }
     let clients = plan.load.clients.len();
     // A client that a fault names must stay, under its number.
-    let named = plan
-        .faults
-        .iter()
-        .flat_map(|fault| clients_of(&fault.on))
-        .max()
-        .unwrap_or(0) as usize;
+    let named = plan.faults.iter().flat_map(|fault| clients_of(&fault.on)).max().unwrap_or(0) as usize;
     let mut fewer = |what: &str, count: usize, to: [usize; 2], truncate: fn(&mut Plan, usize)| {
         for fewer in to.into_iter().filter(|fewer| *fewer < count) {
             let what = format!("{fewer} {what} instead of {count}");
@@ -165,9 +144,7 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     let tasks = u32::try_from(plan.load.tasks()).unwrap_or(u32::MAX);
     let least = least.max(plan.load.does.locks_for(tasks, Some(1)) as usize);
     let to = [least, locks / 2].map(|count| count.max(least));
-    fewer("locks", locks, to, |plan, count| {
-        plan.load.locks.truncate(count)
-    });
+    fewer("locks", locks, to, |plan, count| plan.load.locks.truncate(count));
     let least_ns = SHORTEST_NS.max(faults_end_ns(plan));
     let length_ns = plan.load.does.duration.ns();
     for shorter_ns in [least_ns, length_ns / 2, length_ns / 4 * 3] {
@@ -216,12 +193,11 @@ fn keep(plan: &mut Plan, these: impl Fn(usize) -> bool) {
     }
 }
 
-/// When the last fault with a time is over, and a little later; 0 without one. A fault without an end is over when it is in.
+/// When the last fault with a time is over, and a little later; 0 without one. A fault without an end is over
+/// when it is in.
 fn faults_end_ns(plan: &Plan) -> u64 {
     let ends = plan.faults.iter().filter_map(|fault| match fault.when {
-        FaultTrigger::AtNs(at_ns) => {
-            Some(at_ns + fault.lasts_ns.unwrap_or(0) + AFTER_LAST_FAULT_NS)
-        }
+        FaultTrigger::AtNs(at_ns) => Some(at_ns + fault.lasts_ns.unwrap_or(0) + AFTER_LAST_FAULT_NS),
         _ => None,
     });
     ends.max().unwrap_or(0)
@@ -282,18 +258,13 @@ on = "master"
     #[test]
     fn what_does_not_matter_goes_and_what_does_stays() {
         let convicts = |plan: &Plan| {
-            plan.faults.iter().any(|fault| fault.fault == "flushall")
-                && plan.load.clients.len() >= 2
+            plan.faults.iter().any(|fault| fault.fault == "flushall") && plan.load.clients.len() >= 2
         };
         let shrinker = shrunk(200, convicts);
         let smallest = shrinker.smallest();
         assert!(shrinker.is_done());
         assert!(convicts(smallest), "it still convicts");
-        let faults: Vec<&str> = smallest
-            .faults
-            .iter()
-            .map(|fault| fault.fault.as_str())
-            .collect();
+        let faults: Vec<&str> = smallest.faults.iter().map(|fault| fault.fault.as_str()).collect();
         assert_eq!((faults, smallest.faults[0].span), (vec!["flushall"], 1));
         assert_eq!(smallest.load.clients.len(), 2);
         assert_eq!(smallest.load.clients[0].task_seeds.len(), 1);
@@ -301,36 +272,22 @@ on = "master"
         // Until a second after the fault at 2 s.
         assert_eq!(smallest.load.does.duration.ns(), 3_000_000_000);
         assert!(shrinker.tries() < 40, "{}", shrinker.tries());
-        assert_eq!(
-            smallest.load.clients[0].seed,
-            plan().load.clients[0].seed,
-            "seeds stay"
-        );
+        assert_eq!(smallest.load.clients[0].seed, plan().load.clients[0].seed, "seeds stay");
     }
 
     #[test]
     fn a_client_that_a_fault_names_stays() {
-        let shrinker = shrunk(200, |plan| {
-            plan.faults
-                .iter()
-                .any(|fault| fault.span == 1 && fault.fault == "pause")
-        });
+        let shrinker =
+            shrunk(200, |plan| plan.faults.iter().any(|fault| fault.span == 1 && fault.fault == "pause"));
         let smallest = shrinker.smallest();
-        let named = smallest
-            .faults
-            .iter()
-            .flat_map(|fault| clients_of(&fault.on))
-            .max();
+        let named = smallest.faults.iter().flat_map(|fault| clients_of(&fault.on)).max();
         assert!(named.is_none_or(|named| smallest.load.clients.len() >= named as usize));
     }
 
     #[test]
     fn tries_are_bounded_and_the_plan_stays_if_nothing_smaller_convicts() {
         let shrinker = shrunk(5, |_| false);
-        assert_eq!(
-            (shrinker.tries(), shrinker.smallest() == &plan()),
-            (5, true)
-        );
+        assert_eq!((shrinker.tries(), shrinker.smallest() == &plan()), (5, true));
         assert!(!shrinker.is_done());
         assert!(shrunk(1_000, |_| false).is_done());
     }

@@ -1,4 +1,5 @@
-//! Looks for the smallest plan that still convicts: runs what [`Shrinker`] proposes, and writes what was found.
+//! Looks for the smallest plan that still convicts: runs what [`Shrinker`] proposes, and writes what was
+//! found.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -27,8 +28,8 @@ pub struct SmallestPlanSearch {
 }
 
 impl SmallestPlanSearch {
-    /// The search at its end, after so many tries at most, or then; `None`: the plan itself did not convict this time. `tell` hears a line of
-    /// each try.
+    /// The search at its end, after so many tries at most, or then; `None`: the plan itself did not convict
+    /// this time. `tell` hears a line of each try.
     pub async fn run(
         &self,
         plan: &Plan,
@@ -47,11 +48,7 @@ impl SmallestPlanSearch {
             if *self.cancel.borrow() {
                 break;
             }
-            let word = if convicts {
-                "convicts"
-            } else {
-                "does not convict"
-            };
+            let word = if convicts { "convicts" } else { "does not convict" };
             let (number, what) = (shrinker.tries(), &reduction.what);
             tell(&format!("  {number:>3}  {what}: {word}"));
             shrinker.tell(convicts);
@@ -75,7 +72,8 @@ impl SmallestPlanSearch {
     }
 }
 
-/// Writes a plan and its scenario, as `NAME-small.plan.json` and `NAME-small.toml`; gives the scenario's path and the plan's.
+/// Writes a plan and its scenario, as `NAME-small.plan.json` and `NAME-small.toml`; gives the scenario's path
+/// and the plan's.
 pub fn write(dir: &Path, plan: &Plan) -> std::io::Result<(PathBuf, PathBuf)> {
     let named = |error: std::io::Error, what: &str, path: &Path| {
         let why = format!("cannot {what} {}: {error}", path.display());

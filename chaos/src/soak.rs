@@ -1,5 +1,5 @@
-//! Random scenarios by the thousand: a short run with drawn faults for each seed, on configurations that must stay clean, and a file of the
-//! seeds that are done.
+//! Random scenarios by the thousand: a short run with drawn faults for each seed, on configurations that must
+//! stay clean, and a file of the seeds that are done.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -32,37 +32,28 @@ pub struct SoakedSeed {
     pub finding: Option<String>,
 }
 
-/// What is left to do of these seeds, each on the topology whose turn it is; `mine` says which name and seed are this caller's.
+/// What is left to do of these seeds, each on the topology whose turn it is; `mine` says which name and seed
+/// are this caller's.
 pub fn plans(
     seeds: Range<u64>,
     done: &[SoakedSeed],
     mine: impl Fn(&str, u64) -> bool,
 ) -> Result<Vec<PlannedRun>, RunError> {
-    let scenarios = SOAK
-        .iter()
-        .map(|builtin| Scenario::parse(builtin.path, builtin.text));
-    let scenarios: Vec<Scenario> = scenarios
-        .collect::<Result<_, _>>()
-        .map_err(|error| RunError::Input(error.to_string()))?;
+    let scenarios = SOAK.iter().map(|builtin| Scenario::parse(builtin.path, builtin.text));
+    let scenarios: Vec<Scenario> =
+        scenarios.collect::<Result<_, _>>().map_err(|error| RunError::Input(error.to_string()))?;
     let turn = |seed: u64| usize::try_from(seed % scenarios.len() as u64).unwrap_or_default();
     let turns = seeds.map(|seed| (seed, &scenarios[turn(seed)]));
     let left = turns.filter(|(seed, scenario)| {
         mine(&scenario.name, *seed) && !done.iter().any(|done| done.seed == *seed)
     });
-    left.map(|(seed, scenario)| PlannedRun::of_scenario(scenario, seed))
-        .collect()
+    left.map(|(seed, scenario)| PlannedRun::of_scenario(scenario, seed)).collect()
 }
 
-/// What one seed came to, and its files are removed where they show nothing. `None`: it was interrupted, and is to be run again. `code_of` gives
-/// the exit code of a run that came to nothing.
-pub fn outcome(
-    ended: PlanOutcome,
-    runs: &Path,
-    code_of: impl Fn(&RunError) -> u8,
-) -> Option<SoakedSeed> {
-    let PlanOutcome {
-        dir, plan, result, ..
-    } = ended;
+/// What one seed came to, and its files are removed where they show nothing. `None`: it was interrupted, and
+/// is to be run again. `code_of` gives the exit code of a run that came to nothing.
+pub fn outcome(ended: PlanOutcome, runs: &Path, code_of: impl Fn(&RunError) -> u8) -> Option<SoakedSeed> {
+    let PlanOutcome { dir, plan, result, .. } = ended;
     let dir = runs.join(dir);
     let (exit_code, verdicts, finding) = match result {
         Ok(run) if run.partial => {
@@ -80,20 +71,12 @@ pub fn outcome(
         }
         Err(error) => (code_of(&error), BTreeMap::new(), Some(error.to_string())),
     };
-    Some(SoakedSeed {
-        seed: plan.seed,
-        scenario: plan.name,
-        exit_code,
-        verdicts,
-        finding,
-    })
+    Some(SoakedSeed { seed: plan.seed, scenario: plan.name, exit_code, verdicts, finding })
 }
 
 fn verdicts(result: &ScenarioResult) -> BTreeMap<String, String> {
     let verdicts = result.verdicts.iter();
-    verdicts
-        .map(|(class, verdict)| (class.to_owned(), verdict.state.word().to_owned()))
-        .collect()
+    verdicts.map(|(class, verdict)| (class.to_owned(), verdict.state.word().to_owned())).collect()
 }
 
 /// Which verdicts are not clean, and which faults are without proof.
@@ -105,10 +88,7 @@ fn finding(result: &ScenarioResult) -> String {
         .collect();
     for fault in &result.faults {
         if !fault.bit {
-            parts.push(format!(
-                "no evidence that {} took effect: {}",
-                fault.fault, fault.proof
-            ));
+            parts.push(format!("no evidence that {} took effect: {}", fault.fault, fault.proof));
         }
     }
     format!("{}: {}", result.name, parts.join(", "))
@@ -116,8 +96,7 @@ fn finding(result: &ScenarioResult) -> String {
 
 /// The seeds that are done; none where there is no file.
 pub fn read(path: &Path) -> Result<Vec<SoakedSeed>, RunError> {
-    let unread =
-        |error: std::io::Error| RunError::Input(format!("cannot read {}: {error}", path.display()));
+    let unread = |error: std::io::Error| RunError::Input(format!("cannot read {}: {error}", path.display()));
     let mut text = match limits::open(path) {
         Ok(file) => BufReader::new(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -146,9 +125,8 @@ pub fn read(path: &Path) -> Result<Vec<SoakedSeed>, RunError> {
 
 /// Opens the state file for more, on a line of its own.
 pub fn open(path: &Path) -> Result<File, RunError> {
-    let problem = |error: std::io::Error| {
-        RunError::Input(format!("cannot write {}: {error}", path.display()))
-    };
+    let problem =
+        |error: std::io::Error| RunError::Input(format!("cannot write {}: {error}", path.display()));
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(problem)?;
     }
@@ -157,11 +135,9 @@ pub fn open(path: &Path) -> Result<File, RunError> {
     let file = file.map_err(problem)?;
     let length = file.metadata().map_err(problem)?.len();
     let end = limits::tail(path, limits::LINE).map_err(problem)?;
-    // A torn line is no line: cut it off, so that the next one can be read. A whole file is left alone, since another process may be adding to it.
-    let torn = end
-        .rsplit(|byte| *byte == b'\n')
-        .next()
-        .map_or(0, <[u8]>::len);
+    // A torn line is no line: cut it off, so that the next one can be read. A whole file is left alone, since
+    // another process may be adding to it.
+    let torn = end.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
     if torn > 0 {
         file.set_len(length - torn as u64).map_err(problem)?;
     }
@@ -199,16 +175,10 @@ mod tests {
         let planned = plans(1..9, &[done(2), done(7)], |_, _| true).expect("the files are good");
         let seeds: Vec<u64> = planned.iter().map(|planned| planned.plan.seed).collect();
         assert_eq!(seeds, [1, 3, 4, 5, 6, 8]);
-        let kinds: std::collections::BTreeSet<&str> = planned
-            .iter()
-            .map(|planned| planned.plan.topology.kind.name())
-            .collect();
+        let kinds: std::collections::BTreeSet<&str> =
+            planned.iter().map(|planned| planned.plan.topology.kind.name()).collect();
         assert_eq!(kinds.len(), 4);
-        assert!(
-            planned
-                .iter()
-                .all(|planned| !planned.plan.faults.is_empty())
-        );
+        assert!(planned.iter().all(|planned| !planned.plan.faults.is_empty()));
     }
 
     #[test]
@@ -219,12 +189,7 @@ mod tests {
         std::fs::write(&path, format!("{line}\n{{\"seed\":2")).expect("written");
         assert_eq!(read(&path).expect("readable"), [done(1)]);
         let mut file = open(&path).expect("writable");
-        writeln!(
-            file,
-            "{}",
-            serde_json::to_string(&done(3)).expect("plain JSON")
-        )
-        .expect("written");
+        writeln!(file, "{}", serde_json::to_string(&done(3)).expect("plain JSON")).expect("written");
         assert_eq!(read(&path).expect("readable"), [done(1), done(3)]);
         for (text, place) in [
             (format!("nonsense\n{line}\n"), "state.jsonl:1: "),

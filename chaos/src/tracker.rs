@@ -1,4 +1,5 @@
-//! Watches the entries that pass into the history for what faults need to know: who holds now, and what a message on the wire is about.
+//! Watches the entries that pass into the history for what faults need to know: who holds now, and what a
+//! message on the wire is about.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -17,10 +18,7 @@ pub(crate) struct Tracker {
 
 impl Tracker {
     pub(crate) fn new(history: HistorySink) -> Self {
-        Self {
-            history,
-            roles: Mutex::default(),
-        }
+        Self { history, roles: Mutex::default() }
     }
 
     /// The client whose grant is the oldest that was neither released nor lost.

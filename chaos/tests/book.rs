@@ -1,4 +1,5 @@
-//! The book's page of scenarios: what each claims and expects, its file, and what came out in the published runs.
+//! The book's page of scenarios: what each claims and expects, its file, and what came out in the published
+//! runs.
 //!
 //! With `LOCKLAB_BLESS=1` in the environment the page is written instead of compared.
 
@@ -25,9 +26,7 @@ fn published() -> Vec<(String, Run)> {
             let path = entry.expect("an entry").path();
             let name = path.file_name()?.to_string_lossy().into_owned();
             // Of an audit only its document is kept.
-            path.join("run.json")
-                .is_file()
-                .then(|| (name, store::load_dir(&path).expect("a published run")))
+            path.join("run.json").is_file().then(|| (name, store::load_dir(&path).expect("a published run")))
         })
         .collect();
     runs.sort_by(|a, b| (&a.1.meta.started_at, &a.0).cmp(&(&b.1.meta.started_at, &b.0)));
@@ -45,9 +44,7 @@ fn page() -> String {
     );
     let of_suite = |control| {
         let suite = BUILTINS.iter();
-        suite
-            .filter(move |one| one.control == control)
-            .collect::<Vec<_>>()
+        suite.filter(move |one| one.control == control).collect::<Vec<_>>()
     };
     for (title, about, builtins) in [
         ("Locks and configurations", "", of_suite(false)),
@@ -109,21 +106,10 @@ fn convictions(builtins: &[&Builtin]) -> String {
 
 fn entry(builtin: &Builtin, runs: &[(String, Run)]) -> String {
     let scenario = Scenario::parse(builtin.path, builtin.text).expect("a good scenario");
-    let faults: Vec<&str> = scenario
-        .faults
-        .iter()
-        .map(|fault| fault.fault.as_str())
-        .collect();
-    let faults = if faults.is_empty() {
-        "none".to_owned()
-    } else {
-        faults.join(", ")
-    };
-    let expected: Vec<String> = scenario
-        .expect
-        .iter()
-        .map(|(class, state)| format!("{class} {state}"))
-        .collect();
+    let faults: Vec<&str> = scenario.faults.iter().map(|fault| fault.fault.as_str()).collect();
+    let faults = if faults.is_empty() { "none".to_owned() } else { faults.join(", ") };
+    let expected: Vec<String> =
+        scenario.expect.iter().map(|(class, state)| format!("{class} {state}")).collect();
     let durability = match scenario.lock.durability.as_str() {
         "" | "none" => String::new(),
         other => format!(", grants wait for {other}"),
@@ -138,19 +124,11 @@ fn entry(builtin: &Builtin, runs: &[(String, Run)]) -> String {
         expected.join(", "),
     );
     if !scenario.audit.inherent.is_empty() {
-        let _ = writeln!(
-            out,
-            "| no lock can keep it here | {} |",
-            scenario.audit.inherent
-        );
+        let _ = writeln!(out, "| no lock can keep it here | {} |", scenario.audit.inherent);
     }
     for (name, run) in runs {
         for result in run.scenarios.iter().filter(|one| one.name == scenario.name) {
-            let _ = writeln!(
-                out,
-                "| came out, [{name}](published-runs.md#{name}) | {} |",
-                came_out(result)
-            );
+            let _ = writeln!(out, "| came out, [{name}](published-runs.md#{name}) | {} |", came_out(result));
         }
     }
     let path = builtin.path;
@@ -174,11 +152,7 @@ fn came_out(result: &ScenarioResult) -> String {
             format!("{class} {}", verdict.state.word())
         }
     });
-    format!(
-        "{}: {}",
-        result.outcome(),
-        verdicts.collect::<Vec<_>>().join("; ")
-    )
+    format!("{}: {}", result.outcome(), verdicts.collect::<Vec<_>>().join("; "))
 }
 
 #[test]

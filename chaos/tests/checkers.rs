@@ -7,10 +7,8 @@ use results::history::{End, Entry, History};
 use results::verdict::{State, Verdict};
 
 fn history(name: &str) -> History {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/histories")
-        .join(name)
-        .with_extension("jsonl");
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories").join(name).with_extension("jsonl");
     let text = std::fs::read_to_string(&path).unwrap();
     History::parse(&text).unwrap()
 }
@@ -21,22 +19,18 @@ fn judged(name: &str) -> CheckReport {
 
 /// As it is, however little happened.
 fn without_floors(history: &History) -> CheckReport {
-    let options = CheckOptions {
-        floors: None,
-        ..CheckOptions::default()
-    };
+    let options = CheckOptions { floors: None, ..CheckOptions::default() };
     check(history, &options)
 }
 
-/// Two holds of a lock with a lease of 3 s, the second one from 2 s on; `told` is what is known of the first one's end. Until then the recorder
-/// stood still for as long as is said.
+/// Two holds of a lock with a lease of 3 s, the second one from 2 s on; `told` is what is known of the first
+/// one's end. Until then the recorder stood still for as long as is said.
 fn stalled(told: &str, stalled_ms: u64) -> CheckReport {
     let stall = match stalled_ms {
         0 => String::new(),
-        _ => format!(
-            "{{\"t_ns\":2000000000,\"event\":\"stall\",\"lasted_ns\":{}}}\n",
-            stalled_ms * 1_000_000
-        ),
+        _ => {
+            format!("{{\"t_ns\":2000000000,\"event\":\"stall\",\"lasted_ns\":{}}}\n", stalled_ms * 1_000_000)
+        }
     };
     let text = format!(
         r#"{{"t_ns":1000000,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":3000,"wait_ms":100}}
@@ -53,7 +47,8 @@ fn stalled(told: &str, stalled_ms: u64) -> CheckReport {
 
 #[test]
 fn waits_shorter_than_a_round_trip_are_noted_once() {
-    // Eight acquires of two locks, each ended unknown after 25 ms, then one that waits longer and is answered after 50 ms.
+    // Eight acquires of two locks, each ended unknown after 25 ms, then one that waits longer and is answered
+    // after 50 ms.
     let notes = |wait_ms: u64, ending: &str| {
         let mut text = String::new();
         for n in 0..8_u64 {
@@ -70,10 +65,7 @@ fn waits_shorter_than_a_round_trip_are_noted_once() {
         without_floors(&History::parse(&text).unwrap()).notes
     };
     let [note] = notes(5, "unknown").try_into().expect("one note");
-    assert!(
-        note.starts_with("4 of 5 acquires of 0 and 1 other locks"),
-        "{note}"
-    );
+    assert!(note.starts_with("4 of 5 acquires of 0 and 1 other locks"), "{note}");
     // Answers that came, and waits that were not over.
     assert_eq!(notes(5, "busy"), Vec::<String>::new());
     assert_eq!(notes(60, "unknown"), Vec::<String>::new());
@@ -91,10 +83,7 @@ fn what_only_a_stall_of_the_recorder_convicts_is_unknown() {
     // The loss may have been told before the second grant.
     let (belief, why) = state(lost, 500);
     assert_eq!(belief, State::Unknown);
-    assert!(
-        why[0].contains("stood still 1 time, for 500.000 ms"),
-        "{why:?}"
-    );
+    assert!(why[0].contains("stood still 1 time, for 500.000 ms"), "{why:?}");
     // What was told long after a stall was not delayed by it.
     let later = lost.replace("2010000000", "2300000000");
     assert_eq!(state(&later, 500).0, State::Violated);
@@ -114,13 +103,7 @@ fn violated(report: &CheckReport) -> Vec<&'static str> {
     let named = CHECKERS.iter().zip(verdicts);
     named
         .filter(|(checker, verdict)| {
-            assert_ne!(
-                verdict.state,
-                State::Unknown,
-                "{}: {:?}",
-                checker.name,
-                verdict.why
-            );
+            assert_ne!(verdict.state, State::Unknown, "{}: {:?}", checker.name, verdict.why);
             assert_eq!(verdict.count > 0, verdict.state == State::Violated);
             assert_eq!(verdict.anomalies.is_empty(), verdict.count == 0);
             verdict.state == State::Violated
@@ -155,10 +138,7 @@ fn a_pause_beyond_the_lease_violates_belief_alone() {
     let report = expect("belief-pause-beyond-the-lease", &["belief"]);
     let anomaly = &report.verdicts.belief.anomalies[0];
     assert_eq!(anomaly.grants, ["a", "b"]);
-    assert_eq!(
-        (anomaly.from_ns, anomaly.to_ns),
-        (1_210_000_000, 1_300_000_000)
-    );
+    assert_eq!((anomaly.from_ns, anomaly.to_ns), (1_210_000_000, 1_300_000_000));
     assert_eq!(
         anomaly.proof,
         "c1/t0 (a, lease 1000.000 ms from 100.000 ms) believed to hold from 110.000 ms to 1400.000 ms, and c2/t0 (b, lease 1000.000 ms from 1200.000 ms) believed to hold from 1210.000 ms to 1300.000 ms: together for 90.000 ms from 1210.000 ms"
@@ -169,15 +149,9 @@ fn a_pause_beyond_the_lease_violates_belief_alone() {
 // c2     |--|
 #[test]
 fn a_second_grant_inside_the_lease_violates_the_contract() {
-    expect(
-        "contract-second-grant-inside-the-lease",
-        &["belief", "contract"],
-    );
+    expect("contract-second-grant-inside-the-lease", &["belief", "contract"]);
     // The extend at 600 ms moved the end of the lease from 1,100 to 1,600 ms.
-    expect(
-        "contract-second-grant-inside-an-extend",
-        &["belief", "contract"],
-    );
+    expect("contract-second-grant-inside-an-extend", &["belief", "contract"]);
 }
 
 // c1 |==lease==|~~~|--|     asks again before its lease ends, and waits
@@ -200,10 +174,7 @@ fn a_re_entry_renews_the_outer_hold_only_if_it_was_answered_in_time() {
         let report = check(&history, &CheckOptions::default());
         assert_eq!(violated(&report), ["belief"], "sent at {sent_ms} ms");
     }
-    expect(
-        "contract-second-grant-inside-a-re-entry",
-        &["belief", "contract"],
-    );
+    expect("contract-second-grant-inside-a-re-entry", &["belief", "contract"]);
 }
 
 // called 100, wait 500, lease 300: late after 900; returned at 1,000
@@ -310,10 +281,7 @@ fn holds_of_one_owner_nest_in_re_entrant_kinds_only() {
 #[test]
 fn readers_share_and_writers_do_not() {
     expect("readers-share", &[]);
-    expect(
-        "writer-beside-a-reader",
-        &["belief", "contract", "confirmed"],
-    );
+    expect("writer-beside-a-reader", &["belief", "contract", "confirmed"]);
     expect("writer-goes-down-to-reader", &[]);
 }
 
@@ -321,15 +289,8 @@ fn readers_share_and_writers_do_not() {
 // c2    |--b,c--|    only b is held twice
 #[test]
 fn a_multi_lock_holds_each_of_its_keys() {
-    let report = expect(
-        "multi-locks-share-a-key",
-        &["belief", "contract", "confirmed"],
-    );
-    let states: Vec<_> = report
-        .locks
-        .values()
-        .map(|lock| lock.belief.state)
-        .collect();
+    let report = expect("multi-locks-share-a-key", &["belief", "contract", "confirmed"]);
+    let states: Vec<_> = report.locks.values().map(|lock| lock.belief.state).collect();
     assert_eq!(states, [State::Clean, State::Violated, State::Clean]);
 }
 
@@ -340,14 +301,12 @@ fn a_later_proof_turns_an_unknown_grant_into_held() {
     expect("unknown-grant-never-proven", &[]);
 }
 
-// c1 renewed at 10 s for 30 s, then paused: promised until 39.7 s where the renewals are visible, else until it says lost
+// c1 renewed at 10 s for 30 s, then paused: promised until 39.7 s where the renewals are visible, else until
+// it says lost
 #[test]
 fn visible_renewals_end_a_renewed_contract() {
     expect("renewed-lease-with-visible-renewals", &["belief"]);
-    expect(
-        "renewed-lease-without-visible-renewals",
-        &["belief", "contract"],
-    );
+    expect("renewed-lease-without-visible-renewals", &["belief", "contract"]);
     // One that reports each has not renewed: promised until 29.8 s.
     expect("renewed-lease-of-a-library-that-would-report", &["belief"]);
 }
@@ -371,10 +330,7 @@ fn a_lock_whose_loss_is_said_with_its_grant_was_never_believed_in() {
 fn too_little_is_unknown_unless_the_floors_are_off() {
     let report = judged("too-little-happened");
     assert_eq!(report.verdicts.belief.state, State::Unknown);
-    assert_eq!(
-        report.verdicts.belief.why,
-        ["too little happened: 1 grants, 3 are wanted"]
-    );
+    assert_eq!(report.verdicts.belief.why, ["too little happened: 1 grants, 3 are wanted"]);
     let report = without_floors(&history("too-little-happened"));
     assert_eq!(report.verdicts.belief.state, State::Clean);
 }
@@ -387,19 +343,13 @@ fn a_torn_history_is_unknown_at_best_and_a_violation_stands() {
     assert_eq!(report.verdicts.liveness.state, State::Unknown);
     let mut torn = history("contract-late-grant");
     torn.torn = true;
-    assert_eq!(
-        without_floors(&torn).verdicts.contract.state,
-        State::Violated
-    );
+    assert_eq!(without_floors(&torn).verdicts.contract.state, State::Violated);
 }
 
 #[test]
 fn drift_cuts_the_lease_and_nothing_else() {
     // a's lease runs from 100 to 1,100 ms; b is granted at 310: at 80 % drift a's contract ends at 300.
-    let drifted = CheckOptions {
-        drift: 0.8,
-        ..CheckOptions::default()
-    };
+    let drifted = CheckOptions { drift: 0.8, ..CheckOptions::default() };
     let report = check(&history("contract-second-grant-inside-the-lease"), &drifted);
     assert_eq!(violated(&report), ["belief"]);
 }
@@ -473,16 +423,17 @@ fn a_renewed_lease_counts_as_given_until_it_is_claimed() {
     assert_eq!(contract(given, claimed), State::Violated);
 }
 
-/// What liveness says of a queued lock in these lines, of which those of a fault on client 1 are there or not.
+/// What liveness says of a queued lock in these lines, of which those of a fault on client 1 are there or
+/// not.
 fn liveness_of_a_line(lines: &[&str], fault: Option<(&str, u64, u64)>) -> State {
     let event = |phase: &str, fault: &str, at_ms: u64| {
         format!(
             r#"{{"t_ns":{at_ms}000000,"event":"fault","fault":"{fault}","targets":["c1 -> n1","n1 -> c1"],"span":1,"phase":"{phase}"}}"#
         )
     };
-    let faults = fault.into_iter().flat_map(|(fault, from_ms, to_ms)| {
-        [event("inject", fault, from_ms), event("heal", fault, to_ms)]
-    });
+    let faults = fault
+        .into_iter()
+        .flat_map(|(fault, from_ms, to_ms)| [event("inject", fault, from_ms), event("heal", fault, to_ms)]);
     let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
     lines.extend(faults);
     let at = |line: &String| {
@@ -537,15 +488,8 @@ fn who_died_in_a_line_may_be_called() {
             r#"{"t_ns":9400000000,"id":5,"op":"release","grant":"g2"}"#,
             r#"{"t_ns":9410000000,"id":5,"end":"ok"}"#,
         ];
-        let lines: Vec<String> = lines
-            .iter()
-            .map(|line| line.replace("KIND", kind))
-            .collect();
-        let lines: Vec<&str> = lines
-            .iter()
-            .map(String::as_str)
-            .filter(|line| !line.is_empty())
-            .collect();
+        let lines: Vec<String> = lines.iter().map(|line| line.replace("KIND", kind)).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
         liveness_of_a_line(&lines, None)
     };
     let unknown = r#"{"t_ns":500000000,"id":2,"end":"unknown","error":"its process ended"}"#;
@@ -579,7 +523,8 @@ fn a_claim_without_an_answer_may_have_worked() {
     assert_eq!(late(2_000, 5_000), State::Violated);
 }
 
-/// Twelve seconds of three clients over five masters, each cut off for good from some of them; their tries end after 800 ms, as `ends` says.
+/// Twelve seconds of three clients over five masters, each cut off for good from some of them; their tries
+/// end after 800 ms, as `ends` says.
 fn starved(cut: [&[&str]; 3], ends: [&str; 3]) -> History {
     let mut targets = Vec::new();
     for (client, nodes) in (1..).zip(cut) {
@@ -602,10 +547,7 @@ fn starved(cut: [&[&str]; 3], ends: [&str; 3]) -> History {
             )));
             let ended_ms = at_ms + 800;
             let end = ends[client - 1];
-            lines.push((
-                ended_ms,
-                format!(r#"{{"t_ns":{ended_ms}000000,"id":{id},"end":"{end}"}}"#),
-            ));
+            lines.push((ended_ms, format!(r#"{{"t_ns":{ended_ms}000000,"id":{id},"end":"{end}"}}"#)));
         }
     }
     lines.sort();
@@ -668,10 +610,7 @@ fn fairness(clients: &str, fault_after: usize) -> Option<f64> {
         lines += &format!(
             "{{\"t_ns\":{at_ns},\"id\":{id},\"client\":\"c{client}\",\"owner\":\"t0\",\"op\":\"acquire\",\"kind\":\"plain\",\"lease_ms\":1,\"wait_ms\":0,\"lock\":\"a\"}}\n"
         );
-        lines += &format!(
-            "{{\"t_ns\":{},\"id\":{id},\"end\":\"ok\",\"grant\":\"g{n}\"}}\n",
-            at_ns + 1
-        );
+        lines += &format!("{{\"t_ns\":{},\"id\":{id},\"end\":\"ok\",\"grant\":\"g{n}\"}}\n", at_ns + 1);
     }
     let history = History::parse(&lines).expect("lines of a history");
     check(&history, &CheckOptions::default()).fairness
@@ -686,8 +625,8 @@ fn fairness_counts_only_what_came_after_the_last_fault() {
     assert_eq!(fairness("1111", 99), None);
 }
 
-/// Three cycles of c1, and a call of c2 at 0.5 s that waits for at most 0.5 s and is answered `unknown` at `end_s`, if at all; a probe line
-/// ends the history at 30 s.
+/// Three cycles of c1, and a call of c2 at 0.5 s that waits for at most 0.5 s and is answered `unknown` at
+/// `end_s`, if at all; a probe line ends the history at 30 s.
 fn unanswered(what: &str, end_s: Option<u64>, events: &str) -> History {
     let mut text = String::new();
     let asked = |t_ms: u64, id: u64, client: &str| {
@@ -699,14 +638,8 @@ fn unanswered(what: &str, end_s: Option<u64>, events: &str) -> History {
     let line = |t_ms: u64, rest: &str| format!("{{\"t_ns\":{},{rest}}}\n", t_ms * 1_000_000);
     for n in 0..3 {
         text += &asked(n * 100, 2 * n, "c1");
-        text += &line(
-            n * 100 + 1,
-            &format!("\"id\":{},\"end\":\"ok\",\"grant\":\"g{n}\"", 2 * n),
-        );
-        text += &line(
-            n * 100 + 2,
-            &format!("\"id\":{},\"op\":\"release\",\"grant\":\"g{n}\"", 2 * n + 1),
-        );
+        text += &line(n * 100 + 1, &format!("\"id\":{},\"end\":\"ok\",\"grant\":\"g{n}\"", 2 * n));
+        text += &line(n * 100 + 2, &format!("\"id\":{},\"op\":\"release\",\"grant\":\"g{n}\"", 2 * n + 1));
         text += &line(n * 100 + 3, &format!("\"id\":{},\"end\":\"ok\"", 2 * n + 1));
     }
     match what {
@@ -740,15 +673,14 @@ fn cut(heal_s: Option<u64>) -> String {
 #[test]
 fn a_call_that_never_returns_is_a_violation_whatever_touched_its_client_before() {
     let judged = |what: &str, end_s, events: &str| {
-        let verdict = without_floors(&unanswered(what, end_s, events))
-            .verdicts
-            .liveness;
+        let verdict = without_floors(&unanswered(what, end_s, events)).verdicts.liveness;
         let what = verdict.anomalies.iter().map(|one| one.what.clone());
         (verdict.state, what.collect::<Vec<_>>(), verdict.why)
     };
     for what in ["acquire", "release"] {
         for events in [String::new(), cut(Some(4))] {
-            // No answer at all, and one that the recorder gave up for: both are late by more than 10 s after the heal.
+            // No answer at all, and one that the recorder gave up for: both are late by more than 10 s after
+            // the heal.
             for end_s in [None, Some(15)] {
                 let (state, found, why) = judged(what, end_s, &events);
                 let never = found.iter().any(|found| found == "no-return");
@@ -764,10 +696,6 @@ fn a_call_that_never_returns_is_a_violation_whatever_touched_its_client_before()
             assert!(why[0].contains("no answer 10 s beyond its wait"), "{why:?}");
         }
         let died = "{\"t_ns\":700000000,\"event\":\"crash\",\"client\":\"c2\"}\n";
-        assert_eq!(
-            judged(what, None, died).0,
-            State::Clean,
-            "{what} of the dead"
-        );
+        assert_eq!(judged(what, None, died).0, State::Clean, "{what} of the dead");
     }
 }

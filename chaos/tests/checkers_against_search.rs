@@ -1,11 +1,12 @@
 //! Compares two judgements of random small histories of a mutex: the sweep's and a search's.
 //!
-//! The search asks whether any order of the operations is one that a mutex allows: it tries every operation that may come
-//! next (nothing that returned earlier is left) in every state, and remembers what it tried (Wing and Gong, with Lowe's
-//! memory). It shares no code and no idea with the sweep. Stamps differ, so that no tie needs a rule.
+//! The search asks whether any order of the operations is one that a mutex allows: it tries every operation
+//! that may come next (nothing that returned earlier is left) in every state, and remembers what it tried
+//! (Wing and Gong, with Lowe's memory). It shares no code and no idea with the sweep. Stamps differ, so that
+//! no tie needs a rule.
 //!
-//! What needs leases, re-entries and tokens is compared with a model of a re-entrant lock, which no checker may convict, and with the
-//! rule of tokens asked of each pair of grants.
+//! What needs leases, re-entries and tokens is compared with a model of a re-entrant lock, which no checker
+//! may convict, and with the rule of tokens asked of each pair of grants.
 
 use std::collections::BTreeMap;
 
@@ -39,11 +40,7 @@ fn is_mutex(ops: &[Op]) -> bool {
     // One place per set of operations done and holder: none, or one of three owners.
     let mut seen = vec![false; 4 << ops.len()];
     let mut stack = vec![(0u32, None::<u8>)];
-    let must: u32 = (0..)
-        .zip(ops)
-        .filter(|(_, op)| op.returned < u64::MAX)
-        .map(|(n, _)| 1 << n)
-        .sum();
+    let must: u32 = (0..).zip(ops).filter(|(_, op)| op.returned < u64::MAX).map(|(n, _)| 1 << n).sum();
     while let Some((done, holder)) = stack.pop() {
         if done & must == must {
             return true;
@@ -87,51 +84,21 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
             let unknown_release = rng.random_ratio(1, 6);
             lines.push(call(t[0], id, owner));
             if unknown_acquire {
-                ops.push(Op {
-                    owner,
-                    acquire: true,
-                    called: t[0],
-                    returned: u64::MAX,
-                    optional: true,
-                });
+                ops.push(Op { owner, acquire: true, called: t[0], returned: u64::MAX, optional: true });
                 lines.push(end(t[1], id, unknown()));
                 // A life that does not know what it holds ends here: nothing follows from this owner.
                 break;
             }
-            ops.push(Op {
-                owner,
-                acquire: true,
-                called: t[0],
-                returned: t[1],
-                optional: false,
-            });
+            ops.push(Op { owner, acquire: true, called: t[0], returned: t[1], optional: false });
             lines.push(end(t[1], id, ok(Some(grant.clone()), None, None)));
-            let release = Entry::Call {
-                id: id + 1,
-                call: Call::Release { grant },
-            };
-            lines.push(Line {
-                t_ns: t[2],
-                entry: release,
-            });
+            let release = Entry::Call { id: id + 1, call: Call::Release { grant } };
+            lines.push(Line { t_ns: t[2], entry: release });
             if unknown_release {
-                ops.push(Op {
-                    owner,
-                    acquire: false,
-                    called: t[2],
-                    returned: u64::MAX,
-                    optional: false,
-                });
+                ops.push(Op { owner, acquire: false, called: t[2], returned: u64::MAX, optional: false });
                 lines.push(end(t[3], id + 1, unknown()));
                 break;
             }
-            ops.push(Op {
-                owner,
-                acquire: false,
-                called: t[2],
-                returned: t[3],
-                optional: false,
-            });
+            ops.push(Op { owner, acquire: false, called: t[2], returned: t[3], optional: false });
             lines.push(end(t[3], id + 1, End::done()));
         }
     }
@@ -140,13 +107,7 @@ fn random(rng: &mut ChaCha8Rng) -> (Vec<Op>, History) {
 }
 
 fn call(t_ns: u64, id: u64, owner: u8) -> Line {
-    Line {
-        t_ns,
-        entry: Entry::Call {
-            id,
-            call: asked(u64::from(owner), "plain", None),
-        },
-    }
+    Line { t_ns, entry: Entry::Call { id, call: asked(u64::from(owner), "plain", None) } }
 }
 
 fn asked(client: u64, kind: &str, lease_ms: Option<u64>) -> Call {
@@ -163,35 +124,19 @@ fn asked(client: u64, kind: &str, lease_ms: Option<u64>) -> Call {
 }
 
 fn ok(grant: Option<String>, token: Option<u64>, sent_ns: Option<u64>) -> End {
-    End::Ok {
-        grant,
-        token,
-        sent_ns,
-        returned_ns: None,
-        lease_ms: None,
-        at: None,
-    }
+    End::Ok { grant, token, sent_ns, returned_ns: None, lease_ms: None, at: None }
 }
 
 fn unknown() -> End {
-    End::Unknown {
-        error: None,
-        grant: None,
-    }
+    End::Unknown { error: None, grant: None }
 }
 
 fn end(t_ns: u64, id: u64, end: End) -> Line {
-    Line {
-        t_ns,
-        entry: Entry::End { id, end },
-    }
+    Line { t_ns, entry: Entry::End { id, end } }
 }
 
 fn bare() -> CheckOptions<'static> {
-    CheckOptions {
-        floors: None,
-        ..CheckOptions::default()
-    }
+    CheckOptions { floors: None, ..CheckOptions::default() }
 }
 
 #[test]
@@ -227,10 +172,7 @@ fn agrees(seed: u64) {
         assert_eq!(swept, clean, "history {n}: {:#?}", history.lines);
     }
     // Both sides of the question were asked often.
-    assert!(
-        illegal > HISTORIES / 20 && illegal < HISTORIES - HISTORIES / 20,
-        "{illegal}"
-    );
+    assert!(illegal > HISTORIES / 20 && illegal < HISTORIES - HISTORIES / 20, "{illegal}");
 }
 
 /// One cycle of a clean history, in milliseconds: called, granted, released, answered.
@@ -257,12 +199,7 @@ fn clean(rng: &mut ChaCha8Rng) -> Vec<Cycle> {
         let client = (before + 1 + rng.next_u64() % 2) % 3;
         before = client;
         token += 1 + rng.next_u64() % 3;
-        cycles.push(Cycle {
-            client,
-            times,
-            token,
-            released: true,
-        });
+        cycles.push(Cycle { client, times, token, released: true });
     }
     cycles
 }
@@ -283,29 +220,11 @@ fn written(cycles: &[Cycle]) -> History {
         let call = asked(cycle.client, "fenced", Some(60_000));
         let mut put = |t_ns: u64, entry| lines.insert((t_ns, n, lines.len()), Line { t_ns, entry });
         put(ns(0), Entry::Call { id: 2 * n, call });
-        put(
-            ns(1),
-            Entry::End {
-                id: 2 * n,
-                end: ok(Some(grant.clone()), Some(cycle.token), None),
-            },
-        );
+        put(ns(1), Entry::End { id: 2 * n, end: ok(Some(grant.clone()), Some(cycle.token), None) });
         put(ns(1) + 1, Entry::Event(write));
         if cycle.released {
-            put(
-                ns(2),
-                Entry::Call {
-                    id: 2 * n + 1,
-                    call: Call::Release { grant },
-                },
-            );
-            put(
-                ns(3),
-                Entry::End {
-                    id: 2 * n + 1,
-                    end: End::done(),
-                },
-            );
+            put(ns(2), Entry::Call { id: 2 * n + 1, call: Call::Release { grant } });
+            put(ns(3), Entry::End { id: 2 * n + 1, end: End::done() });
         }
     }
     History::from_lines(lines.into_values().collect())
@@ -318,13 +237,9 @@ fn every_mutation_of_a_clean_history_is_convicted() {
     for round in 0..2_000 {
         let cycles = clean(&mut rng);
         let verdicts = check(&written(&cycles), &bare()).verdicts;
-        for verdict in [
-            &verdicts.belief,
-            &verdicts.contract,
-            &verdicts.confirmed,
-            &verdicts.effect,
-            &verdicts.liveness,
-        ] {
+        for verdict in
+            [&verdicts.belief, &verdicts.contract, &verdicts.confirmed, &verdicts.effect, &verdicts.liveness]
+        {
             assert_eq!(verdict.state, State::Clean, "round {round}: {verdict:#?}");
         }
         let at = rng.random_range(1..cycles.len());
@@ -334,35 +249,19 @@ fn every_mutation_of_a_clean_history_is_convicted() {
         early[at].times[0] = early[at].times[0].min(early[at].times[1] - 1);
         let verdicts = check(&written(&early), &bare()).verdicts;
         for verdict in [&verdicts.belief, &verdicts.contract, &verdicts.confirmed] {
-            assert_eq!(
-                verdict.state,
-                State::Violated,
-                "granted before the release, round {round}"
-            );
+            assert_eq!(verdict.state, State::Violated, "granted before the release, round {round}");
         }
 
         let mut kept = cycles.clone();
         kept[at - 1].released = false;
         let verdicts = check(&written(&kept), &bare()).verdicts;
-        assert_eq!(
-            verdicts.belief.state,
-            State::Violated,
-            "release dropped, round {round}"
-        );
-        assert_eq!(
-            verdicts.contract.state,
-            State::Violated,
-            "release dropped, round {round}"
-        );
+        assert_eq!(verdicts.belief.state, State::Violated, "release dropped, round {round}");
+        assert_eq!(verdicts.contract.state, State::Violated, "release dropped, round {round}");
 
         let mut doubled = cycles.clone();
         doubled[at].token = doubled[at - 1].token;
         let verdicts = check(&written(&doubled), &bare()).verdicts;
-        assert_eq!(
-            verdicts.effect.state,
-            State::Violated,
-            "token doubled, round {round}"
-        );
+        assert_eq!(verdicts.effect.state, State::Violated, "token doubled, round {round}");
 
         // Owners swapped: the release of each of two neighbours names the other's grant.
         let mut swapped = cycles;
@@ -370,11 +269,7 @@ fn every_mutation_of_a_clean_history_is_convicted() {
         swapped[at - 1].times = [a[0], a[1], b[2], b[3]];
         swapped[at].times = [b[0], b[1], b[1] + 1, b[1] + 1];
         let verdicts = check(&written(&swapped), &bare()).verdicts;
-        assert_eq!(
-            verdicts.belief.state,
-            State::Violated,
-            "owners swapped, round {round}"
-        );
+        assert_eq!(verdicts.belief.state, State::Violated, "owners swapped, round {round}");
     }
 }
 
@@ -450,17 +345,12 @@ struct Hold {
     until: u64,
 }
 
-/// What three owners do with a model, a step of one of them in each millisecond: a call, a sending, an arrival, or an answer.
+/// What three owners do with a model, a step of one of them in each millisecond: a call, a sending, an
+/// arrival, or an answer.
 fn modelled(rng: &mut ChaCha8Rng, renews: bool) -> (u64, Vec<Hold>, History) {
     const STEPS: u64 = 70;
-    let mut model = Model {
-        lease: rng.random_range(4..24),
-        renews,
-        owner: 0,
-        holds: Vec::new(),
-        until: 0,
-        token: 0,
-    };
+    let mut model =
+        Model { lease: rng.random_range(4..24), renews, owner: 0, holds: Vec::new(), until: 0, token: 0 };
     let says_sent = rng.random_bool(0.5);
     let ns = |ms: u64| ms * 1_000_000;
     let mut pending: [Option<(u64, Pending)>; 3] = [None, None, None];
@@ -471,10 +361,7 @@ fn modelled(rng: &mut ChaCha8Rng, renews: bool) -> (u64, Vec<Hold>, History) {
     let mut names: Vec<String> = Vec::new();
     for now in 1..=STEPS {
         let owner = rng.random_range(0..3usize);
-        let called = |call| Line {
-            t_ns: ns(now),
-            entry: Entry::Call { id: now, call },
-        };
+        let called = |call| Line { t_ns: ns(now), entry: Entry::Call { id: now, call } };
         let Some((id, operation)) = &mut pending[owner] else {
             let operation = if own[owner].is_empty() || rng.random_ratio(2, 5) {
                 let call = asked(owner as u64, "fenced", Some(model.lease));
@@ -485,11 +372,7 @@ fn modelled(rng: &mut ChaCha8Rng, renews: bool) -> (u64, Vec<Hold>, History) {
                 let hold = own[owner][at];
                 let grant = names[hold].clone();
                 if rng.random_ratio(1, 4) {
-                    lines.push(called(Call::Extend {
-                        grant,
-                        lease_ms: model.lease,
-                        by: None,
-                    }));
+                    lines.push(called(Call::Extend { grant, lease_ms: model.lease, by: None }));
                     Pending::Extend(hold, None)
                 } else {
                     own[owner].remove(at);
@@ -606,10 +489,7 @@ fn no_correct_re_entrant_lock_is_convicted() {
 
 #[test]
 fn a_lock_whose_re_entries_do_not_renew_is_convicted_where_they_were_answered_in_time() {
-    let exact = CheckOptions {
-        drift: 0.0,
-        ..bare()
-    };
+    let exact = CheckOptions { drift: 0.0, ..bare() };
     let mut rng = ChaCha8Rng::seed_from_u64(13);
     let mut broken = 0;
     for n in 0..LONGER {
@@ -619,11 +499,7 @@ fn a_lock_whose_re_entries_do_not_renew_is_convicted_where_they_were_answered_in
         }
         broken += 1;
         let findings = contract::check(&Record::of(&history), &exact);
-        assert!(
-            anomalies(&findings) > 0,
-            "history {n}: {:#?}",
-            history.lines
-        );
+        assert!(anomalies(&findings) > 0, "history {n}: {:#?}", history.lines);
     }
     assert!(broken > LONGER / 200, "{broken}");
 }
@@ -654,36 +530,20 @@ fn fenced(rng: &mut ChaCha8Rng) -> (Vec<Token>, History) {
                 let token = rng.random_range(1..=6);
                 lines.push(end(t[1], id, ok(Some(format!("g{id}")), Some(token), None)));
                 open.push(grants.len());
-                grants.push(Token {
-                    owner,
-                    called: t[0],
-                    returned: t[1],
-                    token,
-                    until: u64::MAX,
-                });
+                grants.push(Token { owner, called: t[0], returned: t[1], token, until: u64::MAX });
                 asked(owner, "fenced", Some(60_000))
             } else {
                 let hold: usize = open.remove(rng.random_range(0..open.len()));
                 let grant = &mut grants[hold];
-                let answers = [
-                    End::done(),
-                    End::NotHeld,
-                    End::Failed { error: None },
-                    unknown(),
-                ];
+                let answers = [End::done(), End::NotHeld, End::Failed { error: None }, unknown()];
                 let answer = rng.random_range(0..answers.len());
                 if answer < 2 {
                     grant.until = t[0];
                 }
                 lines.push(end(t[1], id, answers[answer].clone()));
-                Call::Release {
-                    grant: format!("g{}", grant.called),
-                }
+                Call::Release { grant: format!("g{}", grant.called) }
             };
-            lines.push(Line {
-                t_ns: t[0],
-                entry: Entry::Call { id, call },
-            });
+            lines.push(Line { t_ns: t[0], entry: Entry::Call { id, call } });
         }
     }
     lines.sort_by_key(|line| line.t_ns);
@@ -729,12 +589,7 @@ fn tokens_are_judged_as_by_asking_of_each_pair() {
             wrong += 1;
         }
         let findings = effect::check(&Record::of(&history), &bare());
-        assert_eq!(
-            anomalies(&findings),
-            wrong,
-            "history {n}: {:#?}",
-            history.lines
-        );
+        assert_eq!(anomalies(&findings), wrong, "history {n}: {:#?}", history.lines);
     }
     assert!(excused > LONGER / 200, "{excused}");
     assert!(hidden > LONGER / 200, "{hidden}");

@@ -1,5 +1,5 @@
-//! Histories that are cut into parts, each on a clock of its own, and put together again: the verdicts are those of the whole, and what
-//! lies closer together than the clocks are known is neither violated nor clean.
+//! Histories that are cut into parts, each on a clock of its own, and put together again: the verdicts are
+//! those of the whole, and what lies closer together than the clocks are known is neither violated nor clean.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -36,8 +36,7 @@ fn judged(record: Record) -> CheckReport {
 /// State and count of each verdict.
 fn verdicts(report: &CheckReport) -> Vec<(String, State, u64)> {
     let all = report.verdicts.iter();
-    all.map(|(class, verdict)| (class.to_owned(), verdict.state, verdict.count))
-        .collect()
+    all.map(|(class, verdict)| (class.to_owned(), verdict.state, verdict.count)).collect()
 }
 
 fn put_together(files: &[PathBuf], declared_ns: Option<u64>) -> CheckReport {
@@ -81,7 +80,8 @@ fn granted(grant: &str, token: Option<u64>) -> End {
     }
 }
 
-/// A history of some clients whose moments are 5 ms apart at least, in order of time: of each line its client and its moment.
+/// A history of some clients whose moments are 5 ms apart at least, in order of time: of each line its client
+/// and its moment.
 fn random(rng: &mut ChaCha8Rng) -> Vec<(usize, Line)> {
     let clients = rng.random_range(2..=5_usize);
     let writes = rng.random_bool(0.5);
@@ -105,10 +105,7 @@ fn random(rng: &mut ChaCha8Rng) -> Vec<(usize, Line)> {
             let call = acquire(&name, lock, kind, lease_ms);
             let entries = [
                 Entry::Call { id, call },
-                Entry::End {
-                    id,
-                    end: granted(&grant, token),
-                },
+                Entry::End { id, end: granted(&grant, token) },
                 Entry::Event(Event::Write {
                     lock: lock.to_owned(),
                     grant: grant.clone(),
@@ -117,14 +114,8 @@ fn random(rng: &mut ChaCha8Rng) -> Vec<(usize, Line)> {
                     read: Some(rng.random_range(0..counter)),
                     wrote: Some(counter),
                 }),
-                Entry::Call {
-                    id: id + 1,
-                    call: Call::Release { grant },
-                },
-                Entry::End {
-                    id: id + 1,
-                    end: End::done(),
-                },
+                Entry::Call { id: id + 1, call: Call::Release { grant } },
+                Entry::End { id: id + 1, end: End::done() },
             ];
             for (slot, entry) in t.iter().zip(entries) {
                 let t_ns = slot * 5 * MS;
@@ -182,10 +173,7 @@ fn whole(lines: &[(usize, Line)]) -> History {
             }
             Entry::End { id, end } => {
                 *id = *id * 10 + *client as u64;
-                if let End::Ok {
-                    grant: Some(grant), ..
-                } = end
-                {
+                if let End::Ok { grant: Some(grant), .. } = end {
                     named(grant);
                 }
             }
@@ -205,11 +193,7 @@ fn histories_that_were_cut_into_parts_are_judged_as_the_whole() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let lines = random(&mut rng);
         let expected = judged(Record::of(&whole(&lines)));
-        let clients = lines
-            .iter()
-            .map(|(client, _)| client + 1)
-            .max()
-            .unwrap_or(1);
+        let clients = lines.iter().map(|(client, _)| client + 1).max().unwrap_or(1);
         let of = rng.random_range(1..=clients);
         let mut files = Vec::new();
         for part in 0..of {
@@ -222,10 +206,7 @@ fn histories_that_were_cut_into_parts_are_judged_as_the_whole() {
                 .map(|(client, line)| {
                     // Within a part operations and grants have names of their own.
                     let one = whole(&[(*client, line.clone())]).lines.remove(0);
-                    Line {
-                        t_ns: clock.shows(line.t_ns),
-                        ..one
-                    }
+                    Line { t_ns: clock.shows(line.t_ns), ..one }
                 })
                 .collect();
             own.extend((0..22).map(|n| clock.reading(n * 100 * MS, &mut rng)));
@@ -235,11 +216,7 @@ fn histories_that_were_cut_into_parts_are_judged_as_the_whole() {
             files.push(file);
         }
         let found = put_together(&files, None);
-        assert_eq!(
-            verdicts(&found),
-            verdicts(&expected),
-            "seed {seed}, {of} parts"
-        );
+        assert_eq!(verdicts(&found), verdicts(&expected), "seed {seed}, {of} parts");
         for (class, state, _) in verdicts(&expected) {
             *seen.entry((class, state.word())).or_insert(0) += 1;
         }
@@ -252,7 +229,8 @@ fn histories_that_were_cut_into_parts_are_judged_as_the_whole() {
     }
 }
 
-/// Two holds of two parts on clocks that are known to 2 ms each: the second begins so long after the end of the first (before it: negative).
+/// Two holds of two parts on clocks that are known to 2 ms each: the second begins so long after the end of
+/// the first (before it: negative).
 fn two_holds(apart_ms: i64, declared_ms: u64) -> CheckReport {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let begins_ms = |client: u64| match client {
@@ -264,33 +242,12 @@ fn two_holds(apart_ms: i64, declared_ms: u64) -> CheckReport {
         let asks_ms = (from_ms - 50).min(150);
         let grant = "g".to_owned();
         let call = acquire(&format!("c{client}"), "a", "exclusive", 60_000);
-        let line = |ms: u64, entry| Line {
-            t_ns: ms * MS,
-            entry,
-        };
+        let line = |ms: u64, entry| Line { t_ns: ms * MS, entry };
         let lines = [
             line(asks_ms, Entry::Call { id: 1, call }),
-            line(
-                from_ms,
-                Entry::End {
-                    id: 1,
-                    end: granted("g", None),
-                },
-            ),
-            line(
-                from_ms + 100,
-                Entry::Call {
-                    id: 2,
-                    call: Call::Release { grant },
-                },
-            ),
-            line(
-                from_ms + 101,
-                Entry::End {
-                    id: 2,
-                    end: End::done(),
-                },
-            ),
+            line(from_ms, Entry::End { id: 1, end: granted("g", None) }),
+            line(from_ms + 100, Entry::Call { id: 2, call: Call::Release { grant } }),
+            line(from_ms + 101, Entry::End { id: 2, end: End::done() }),
         ];
         let file = dir.path().join(format!("{client}.jsonl"));
         write(&file, &lines);
@@ -307,56 +264,31 @@ fn what_is_closer_than_the_clocks_are_known_is_unknown_both_ways() {
     for (apart_ms, why) in [(-3, "an overlap"), (0, "a touch"), (3, "a gap")] {
         let unsure = belief(apart_ms, 2);
         assert_eq!(unsure.state, State::Unknown, "{why} below 2 + 2 ms");
-        assert!(
-            unsure.why[0].starts_with("1 pairs of holds"),
-            "{:?}",
-            unsure.why
-        );
+        assert!(unsure.why[0].starts_with("1 pairs of holds"), "{:?}", unsure.why);
     }
     assert_eq!(belief(5, 2).state, State::Clean, "a gap of more than 4 ms");
     assert_eq!(belief(-3, 1).state, State::Violated);
 }
 
-/// Of one part holds with the tokens 7 and 9, the last granted 1 ms before another part asks and gets `token`; the clocks are known to 2 ms each.
+/// Of one part holds with the tokens 7 and 9, the last granted 1 ms before another part asks and gets
+/// `token`; the clocks are known to 2 ms each.
 fn tokens_of_two_parts(token: u64) -> CheckReport {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Asked, granted and released at, and the token.
-    let cycles = [
-        vec![(10, 20, 30, 7), (40, 100, 110, 9)],
-        vec![(101, 120, 130, token)],
-    ];
+    let cycles = [vec![(10, 20, 30, 7), (40, 100, 110, 9)], vec![(101, 120, 130, token)]];
     let files = cycles.iter().enumerate().map(|(client, cycles)| {
-        let lines =
-            cycles
-                .iter()
-                .zip(1..)
-                .flat_map(|((asked, granted_at, released, token), cycle)| {
-                    let (id, grant) = (cycle * 2, format!("g{cycle}"));
-                    let call = acquire(&format!("c{client}"), "a", "fenced", 60_000);
-                    let end = granted(&grant, Some(*token));
-                    [
-                        (*asked, Entry::Call { id, call }),
-                        (*granted_at, Entry::End { id, end }),
-                        (
-                            *released,
-                            Entry::Call {
-                                id: id + 1,
-                                call: Call::Release { grant },
-                            },
-                        ),
-                        (
-                            *released + 1,
-                            Entry::End {
-                                id: id + 1,
-                                end: End::done(),
-                            },
-                        ),
-                    ]
-                });
-        let line = |(ms, entry)| Line {
-            t_ns: ms * MS,
-            entry,
-        };
+        let lines = cycles.iter().zip(1..).flat_map(|((asked, granted_at, released, token), cycle)| {
+            let (id, grant) = (cycle * 2, format!("g{cycle}"));
+            let call = acquire(&format!("c{client}"), "a", "fenced", 60_000);
+            let end = granted(&grant, Some(*token));
+            [
+                (*asked, Entry::Call { id, call }),
+                (*granted_at, Entry::End { id, end }),
+                (*released, Entry::Call { id: id + 1, call: Call::Release { grant } }),
+                (*released + 1, Entry::End { id: id + 1, end: End::done() }),
+            ]
+        });
+        let line = |(ms, entry)| Line { t_ns: ms * MS, entry };
         let file = dir.path().join(format!("{client}.jsonl"));
         write(&file, &Vec::from_iter(lines.map(line)));
         file
@@ -366,11 +298,7 @@ fn tokens_of_two_parts(token: u64) -> CheckReport {
 
 #[test]
 fn a_token_that_is_too_close_in_time_hides_no_lower_one_that_surely_came_before() {
-    for (token, state) in [
-        (6, State::Violated),
-        (8, State::Unknown),
-        (10, State::Clean),
-    ] {
+    for (token, state) in [(6, State::Violated), (8, State::Unknown), (10, State::Clean)] {
         let effect = tokens_of_two_parts(token).verdicts.effect;
         assert_eq!(effect.state, state, "{token}: {effect:?}");
     }
@@ -389,11 +317,7 @@ fn a_lock_that_stood_still_is_convicted_only_for_longer_than_the_clocks_are_know
         (100, 750, State::Unknown),
     ] {
         let found = two_holds(free_ms, declared_ms).verdicts.liveness;
-        assert_eq!(
-            found.state, state,
-            "{free_ms} ms on clocks known to {declared_ms} ms: {:?}",
-            found.why
-        );
+        assert_eq!(found.state, state, "{free_ms} ms on clocks known to {declared_ms} ms: {:?}", found.why);
     }
 }
 
@@ -402,16 +326,10 @@ fn parts_that_do_not_fit_together_are_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let file = |name: &str, client: &str, read: bool, rng: &mut ChaCha8Rng| {
-        let clock = Local {
-            ahead_ns: 7,
-            drift: 0,
-        };
+        let clock = Local { ahead_ns: 7, drift: 0 };
         let call = acquire(client, "a", "exclusive", 100);
         let entry = Entry::Call { id: 1, call };
-        let mut lines = vec![Line {
-            t_ns: 10 * MS,
-            entry,
-        }];
+        let mut lines = vec![Line { t_ns: 10 * MS, entry }];
         lines.extend(read.then(|| clock.reading(20 * MS, rng)));
         let file = dir.path().join(name);
         write(&file, &lines);
@@ -446,11 +364,7 @@ impl Recorder {
         command.args(["a_recorder_on_a_wrong_clock", "--exact", "--nocapture"]);
         command.envs(shims.env(name));
         command.env(CHILD, format!("{url} {}", file.display()));
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let to = child.stdin.take().expect("a pipe");
         let from = BufReader::new(child.stdout.take().expect("a pipe"));
         Recorder { child, to, from }
@@ -463,10 +377,7 @@ impl Recorder {
         let mut said = String::new();
         while !said.contains("written") {
             said.clear();
-            assert!(
-                self.from.read_line(&mut said).expect("text") > 0,
-                "it lives"
-            );
+            assert!(self.from.read_line(&mut said).expect("text") > 0, "it lives");
         }
     }
 
@@ -503,10 +414,7 @@ fn a_recorder_on_a_wrong_clock() {
                 clients: Vec::new(),
                 uncertainty_ns: None,
             };
-            read.lock().expect("no panic").push(Line {
-                t_ns: asked.answered,
-                entry: Entry::Event(clock),
-            });
+            read.lock().expect("no panic").push(Line { t_ns: asked.answered, entry: Entry::Event(clock) });
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
@@ -527,22 +435,10 @@ fn recorded(recorders: &mut [Recorder; 2], id: u64, overlap: bool) {
     let mut act = |who: usize, entry: Entry| recorders[who].write(entry);
     let lock = format!("l{id}");
     let grant = |who| format!("g{id}-{who}");
-    let call = |who: usize| Entry::Call {
-        id,
-        call: acquire(&format!("c{who}"), &lock, "exclusive", 60_000),
-    };
-    let ok = |who| Entry::End {
-        id,
-        end: granted(&grant(who), None),
-    };
-    let release = |who| Entry::Call {
-        id: id + 1,
-        call: Call::Release { grant: grant(who) },
-    };
-    let over = |_| Entry::End {
-        id: id + 1,
-        end: End::done(),
-    };
+    let call = |who: usize| Entry::Call { id, call: acquire(&format!("c{who}"), &lock, "exclusive", 60_000) };
+    let ok = |who| Entry::End { id, end: granted(&grant(who), None) };
+    let release = |who| Entry::Call { id: id + 1, call: Call::Release { grant: grant(who) } };
+    let over = |_| Entry::End { id: id + 1, end: End::done() };
     act(0, call(0));
     act(0, ok(0));
     act(1, call(1));
@@ -567,26 +463,16 @@ fn recorded(recorders: &mut [Recorder; 2], id: u64, overlap: bool) {
 async fn recorders_whose_clocks_are_seconds_apart_and_drift_are_brought_together() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let topology = Topology::of(TopologyKind::Single);
-    let servers = Process
-        .up(&topology, &UpOptions::new(dir.path().join("servers")))
-        .await
-        .expect("redis-server");
+    let servers =
+        Process.up(&topology, &UpOptions::new(dir.path().join("servers"))).await.expect("redis-server");
     let url = servers.url();
     let shims = Shims::new(["c0".to_owned(), "c1".to_owned()]).expect("files in memory");
     for (name, offset_ms, drift_ppb) in [("c0", 7_000, 20_000_000), ("c1", -3_000, -10_000_000)] {
-        let skew = Skew {
-            offset_ns: offset_ms * MS as i64,
-            drift_ppb,
-        };
-        shims
-            .page(name)
-            .expect("a page")
-            .set_skew(skew)
-            .expect("a page");
+        let skew = Skew { offset_ns: offset_ms * MS as i64, drift_ppb };
+        shims.page(name).expect("a page").set_skew(skew).expect("a page");
     }
     let files = ["c0", "c1"].map(|name| dir.path().join(name));
-    let mut recorders =
-        [0, 1].map(|who| Recorder::start(&shims, &format!("c{who}"), &url, &files[who]));
+    let mut recorders = [0, 1].map(|who| Recorder::start(&shims, &format!("c{who}"), &url, &files[who]));
     std::thread::sleep(Duration::from_secs(1));
     recorded(&mut recorders, 1, false);
     recorded(&mut recorders, 3, true);
@@ -597,26 +483,13 @@ async fn recorders_whose_clocks_are_seconds_apart_and_drift_are_brought_together
         assert!(reads.expect("a page") > 50, "{name} saw a wrong clock");
     }
     let as_they_stand = put_together(&without_clocks(&files), Some(0));
-    assert_eq!(
-        as_they_stand.locks["l3"].belief.state,
-        State::Clean,
-        "ten seconds apart nothing meets"
-    );
+    assert_eq!(as_they_stand.locks["l3"].belief.state, State::Clean, "ten seconds apart nothing meets");
     let found = put_together(&files, None);
-    assert_eq!(
-        found.locks["l1"].belief.state,
-        State::Clean,
-        "{:?}",
-        found.locks["l1"].belief.why
-    );
+    assert_eq!(found.locks["l1"].belief.state, State::Clean, "{:?}", found.locks["l1"].belief.why);
     let overlap = &found.locks["l3"].belief;
     assert_eq!(overlap.state, State::Violated, "{:?}", overlap.why);
     // More only by what the machine let us wait.
-    assert!(
-        (8 * MS..200 * MS).contains(&overlap.worst_ns),
-        "{}",
-        overlap.worst_ns
-    );
+    assert!((8 * MS..200 * MS).contains(&overlap.worst_ns), "{}", overlap.worst_ns);
     let at_least_2_ms = put_together(&files, Some(2 * MS));
     assert_eq!(at_least_2_ms.locks["l3"].belief.state, State::Violated);
     let unsure = put_together(&files, Some(500 * MS));
@@ -631,10 +504,7 @@ fn without_clocks(files: &[PathBuf]) -> Vec<PathBuf> {
     let mut bare = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(file).expect("a history");
-        let lines: Vec<&str> = text
-            .lines()
-            .filter(|line| !line.contains("\"clock\""))
-            .collect();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.contains("\"clock\"")).collect();
         let path = file.with_extension("bare");
         std::fs::write(&path, lines.join("\n") + "\n").expect("a file");
         bare.push(path);

@@ -1,4 +1,5 @@
-//! Each scenario convicts the broken lock that its file names as its control: the table of `docs/src/scenarios.md` is true.
+//! Each scenario convicts the broken lock that its file names as its control: the table of
+//! `docs/src/scenarios.md` is true.
 
 mod support;
 
@@ -13,13 +14,10 @@ use futures_util::StreamExt as _;
 use results::verdict::{CLASSES, State};
 
 /// No broken lock has both these kinds and a grant that waits for replicas.
-const WITHOUT: [&str; 2] = [
-    "read-write-downgrade-failover-wait-all",
-    "read-write-failover-wait-all",
-];
+const WITHOUT: [&str; 2] = ["read-write-downgrade-failover-wait-all", "read-write-failover-wait-all"];
 
-/// A lock that every caller gets is convicted anywhere, and is a control only where no other is known: a good failover, a slot that moves,
-/// slow nodes and a slow disk break no lock that asks its server at all.
+/// A lock that every caller gets is convicted anywhere, and is a control only where no other is known: a good
+/// failover, a slot that moves, slow nodes and a slow disk break no lock that asks its server at all.
 const BY_A_LOCK_OF_EVERYBODY: [&str; 6] = [
     "cluster-slow-third",
     "failover-manual-cluster",
@@ -36,7 +34,8 @@ fn scenario(builtin: &Builtin) -> Scenario {
     Scenario::parse(builtin.path, builtin.text).expect("a scenario")
 }
 
-/// What goes wrong, if anything does: the control violates nothing that a sound lock keeps in the scenario, and keeps each of its bounds.
+/// What goes wrong, if anything does: the control violates nothing that a sound lock keeps in the scenario,
+/// and keeps each of its bounds.
 async fn acquitted(builtin: &Builtin) -> Option<String> {
     let scenario = scenario(builtin);
     let control = &scenario.audit.control;
@@ -49,9 +48,7 @@ async fn acquitted(builtin: &Builtin) -> Option<String> {
     // What it says when it is asked; holds are scaled to that.
     let claims = control == "broken:never-renews";
     has.watchdog = claims.then_some(Duration::from_secs(3));
-    has.features
-        .get_or_insert_default()
-        .push("redlock".to_owned());
+    has.features.get_or_insert_default().push("redlock".to_owned());
     let fitting = match fitted(&scenario, control, &has) {
         Ok(fitting) => fitting,
         Err(why) => return Some(format!("{}: {why}", builtin.name)),
@@ -80,9 +77,7 @@ async fn acquitted(builtin: &Builtin) -> Option<String> {
 }
 
 async fn each_convicts(of: impl Fn(&Scenario) -> bool) {
-    let all = BUILTINS
-        .iter()
-        .filter(|one| !one.control && of(&scenario(one)));
+    let all = BUILTINS.iter().filter(|one| !one.control && of(&scenario(one)));
     let tried: Vec<_> = all.map(acquitted).collect();
     let acquitted = futures_util::stream::iter(tried)
         .buffer_unordered(4)
@@ -109,25 +104,16 @@ fn a_scenario_that_expects_nothing_but_clean_has_a_control() {
         let scenario = scenario(builtin);
         let mut classes = scenario.expect.iter();
         // One that expects a violation convicts its own lock.
-        let harm =
-            classes.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean");
+        let harm = classes.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean");
         let has = !scenario.audit.control.is_empty();
         let by_everybody = scenario.audit.control == "broken:steal";
-        assert_eq!(
-            by_everybody,
-            BY_A_LOCK_OF_EVERYBODY.contains(&builtin.name),
-            "{}",
-            builtin.name
-        );
-        assert!(
-            has || harm || WITHOUT.contains(&builtin.name),
-            "{}",
-            builtin.name
-        );
+        assert_eq!(by_everybody, BY_A_LOCK_OF_EVERYBODY.contains(&builtin.name), "{}", builtin.name);
+        assert!(has || harm || WITHOUT.contains(&builtin.name), "{}", builtin.name);
     }
 }
 
-/// Whoever dies with a lock keeps it for its lease; a load that ends before that cannot show that it came back.
+/// Whoever dies with a lock keeps it for its lease; a load that ends before that cannot show that it came
+/// back.
 #[test]
 fn a_load_that_must_see_a_recovery_outlasts_the_last_fault_and_the_lease() {
     for builtin in BUILTINS {

@@ -1,4 +1,5 @@
-//! One quick scenario of each class comes out as expected, and a run that is cut short keeps what it recorded.
+//! One quick scenario of each class comes out as expected, and a run that is cut short keeps what it
+//! recorded.
 
 mod support;
 
@@ -40,13 +41,7 @@ async fn a_writer_becomes_a_reader() {
 /// The quick controls, by the verdicts that their files name; `locklab chaos --all` runs the others too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_are_convicted() {
-    for name in [
-        "steal",
-        "get-compare-del",
-        "ignores-expiry",
-        "quorum-half",
-        "setnx-expire-baseline",
-    ] {
+    for name in ["steal", "get-compare-del", "ignores-expiry", "quorum-half", "setnx-expire-baseline"] {
         as_expected(name).await;
     }
 }
@@ -96,12 +91,7 @@ async fn what_clients_take_has_bounds() {
     for (expect, as_expected) in [(kept, true), ("connections = \"< 1\"", false)] {
         let (run, _dir) = run(&bounded(expect), 7).await;
         assert_eq!(run.result.as_expected, as_expected, "{}", told(&run));
-        assert_eq!(
-            run.result.exit_code,
-            u8::from(!as_expected),
-            "{}",
-            told(&run)
-        );
+        assert_eq!(run.result.exit_code, u8::from(!as_expected), "{}", told(&run));
     }
 }
 
@@ -113,19 +103,16 @@ async fn an_open_loop_counts_from_when_a_call_was_due() {
     let over = run.result.over_time.expect("grants");
     let acquire = over.acquire.expect("responses");
     let times = acquire.histograms.iter().flatten();
-    // Of the 20 calls that were due in the pause at most one per task was made; all the others waited to be made.
-    let waited: u64 = times
-        .filter(|(ns, _)| *ns > 100_000_000)
-        .map(|(_, times)| *times)
-        .sum();
+    // Of the 20 calls that were due in the pause at most one per task was made; all the others waited to be
+    // made.
+    let waited: u64 = times.filter(|(ns, _)| *ns > 100_000_000).map(|(_, times)| *times).sum();
     assert!(waited >= 10, "{waited} of {:?}", acquire.histograms);
     let open = run.result.open_loop.expect("callers");
     let calls: u64 = open.parts().map(|waits| waits.calls).sum();
     let due = open.asked_per_s * run.result.load_ns as f64 / 1e9;
     assert!((calls as f64 - due).abs() < 4.0, "{calls} of {due}");
-    let ms = |waits: Option<results::open_loop::OpenLoopWaits>| {
-        waits.expect("callers").longest.ns / 1_000_000
-    };
+    let ms =
+        |waits: Option<results::open_loop::OpenLoopWaits>| waits.expect("callers").longest.ns / 1_000_000;
     assert!(ms(open.during) >= 300, "{open:?}");
     assert!(open.recovered_ns > open.fault_ns, "{open:?}");
 }
@@ -141,10 +128,7 @@ async fn callers_of_an_open_loop_that_get_nothing_count() {
     let open = run.result.open_loop.expect("callers");
     let (before, during) = (open.before.expect("callers"), open.during.expect("callers"));
     assert!(before.without_grant <= 1, "{before:?}");
-    assert!(
-        during.calls > 150 && during.without_grant + 5 >= during.calls,
-        "{during:?}"
-    );
+    assert!(during.calls > 150 && during.without_grant + 5 >= during.calls, "{during:?}");
     assert!(during.p99.is_some_and(|p99| p99.more), "{during:?}");
     assert!(open.granted_per_s < 50.0, "{open:?}");
     // Nobody is granted after the kill: it is not recovered from.
@@ -160,7 +144,8 @@ async fn a_rate_can_be_a_share_of_what_the_clients_complete() {
     let options = RunOptions::new(dir.path(), subject(&plan.lock.subject), Arc::new(Process));
     let run = run_scenario(&plan, &options).await.expect("a run");
     let open = run.result.open_loop.expect("callers");
-    // One lock that is held for 5 ms carries fewer than 200 cycles a second, however the tasks pause; a quarter of it is easily granted.
+    // One lock that is held for 5 ms carries fewer than 200 cycles a second, however the tasks pause; a
+    // quarter of it is easily granted.
     assert!((2.0..50.0).contains(&open.asked_per_s), "{open:?}");
     let all = open.before.expect("callers");
     assert!(all.without_grant <= 1, "{all:?}");
@@ -176,7 +161,8 @@ async fn a_rate_can_be_a_share_of_what_the_clients_complete() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_of_two_libraries_hand_a_lock_to_each_other() {
-    // The baseline announces no release: lock-core looks again when the lease that it has seen ends, here several times in a second.
+    // The baseline announces no release: lock-core looks again when the lease that it has seen ends, here
+    // several times in a second.
     let text = "name = \"two\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"lock-core:plain + baseline:set-nx-px\"\nwait = \"2s\"\n\
                 lease = \"250ms\"\n[load]\nclients = 4\nhold = \"10ms\"\nthink = \"20ms..60ms\"\nduration = \"3s\"\n[expect]\ncontract = \"clean\"\n";
     let plan = plan(text, 7);
@@ -222,17 +208,8 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
         .unwrap_or_else(|error| panic!("{error}"));
     drop(ended);
     assert!(run.partial);
-    assert_eq!(
-        run.result.exit_code,
-        chaos::outcome::UNKNOWN,
-        "{}",
-        told(&run)
-    );
-    assert!(
-        run.result.operations["acquire"].values().sum::<u64>() > 0,
-        "{}",
-        told(&run)
-    );
+    assert_eq!(run.result.exit_code, chaos::outcome::UNKNOWN, "{}", told(&run));
+    assert!(run.result.operations["acquire"].values().sum::<u64>() > 0, "{}", told(&run));
     assert!(run.result.faults[0].healed_ns.is_some(), "{}", told(&run));
 }
 
@@ -241,12 +218,7 @@ async fn a_cancelled_run_keeps_its_record_and_is_unknown() {
 async fn a_driver_that_ends_by_itself_leaves_an_incomplete_history() {
     let text = "name = \"ends\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"baseline:set-nx-px\"\n[load]\nclients = 2\nduration = \"2s\"\n[expect]\ncontract = \"clean\"\n";
     let (run, _dir) = run_by("sed -u 60q | DRIVER baseline:set-nx-px", text, 7).await;
-    assert_eq!(
-        run.result.exit_code,
-        chaos::outcome::UNKNOWN,
-        "{}",
-        told(&run)
-    );
+    assert_eq!(run.result.exit_code, chaos::outcome::UNKNOWN, "{}", told(&run));
     assert!(!run.result.as_expected);
     let state = run.result.verdicts.contract.state;
     assert_eq!(state, results::verdict::State::Unknown, "{}", told(&run));

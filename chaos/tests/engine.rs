@@ -1,5 +1,5 @@
-//! What shows that somebody else's fault took effect: harm that is really done is seen, and the word of an engine that does nothing is no
-//! evidence. The harness's own faults stand in for the engine's.
+//! What shows that somebody else's fault took effect: harm that is really done is seen, and the word of an
+//! engine that does nothing is no evidence. The harness's own faults stand in for the engine's.
 
 mod support;
 
@@ -36,11 +36,7 @@ impl Engine for StandIn {
         let kind = find(name).expect("a fault");
         let text = format!(
             "name = \"x\"\n[topology]\nkind = \"single\"\n[[faults]]\nat = \"1s\"\nfault = \"{name}\"\non = \"{}\"\n{with}\n",
-            if kind.hits.link() {
-                "clients -> master"
-            } else {
-                "master"
-            }
+            if kind.hits.link() { "clients -> master" } else { "master" }
         );
         let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
         let node = |target: &Target| match target {
@@ -54,11 +50,7 @@ impl Engine for StandIn {
             targets = targets.iter().map(node).collect();
             targets.dedup();
         }
-        let own = Injection {
-            targets,
-            with: scenario.faults[0].with.clone(),
-            lasts: injection.lasts,
-        };
+        let own = Injection { targets, with: scenario.faults[0].with.clone(), lasts: injection.lasts };
         kind.fault.inject(world, &own).await
     }
 }
@@ -69,22 +61,16 @@ struct Word;
 #[async_trait]
 impl FaultGuard for Word {
     fn proof(&self) -> Proof {
-        Proof {
-            bit: true,
-            words: "AllInjected".to_owned(),
-        }
+        Proof { bit: true, words: "AllInjected".to_owned() }
     }
 
     async fn heal(self: Box<Self>) -> HealReport {
-        HealReport {
-            proof: self.proof(),
-            failed: None,
-        }
+        HealReport { proof: self.proof(), failed: None }
     }
 }
 
-/// Whether the engine's fault took effect, and what was seen. The same fault later, which is the harness's, makes it start servers with all
-/// that the stand-in needs; the load ends before it is due.
+/// Whether the engine's fault took effect, and what was seen. The same fault later, which is the harness's,
+/// makes it start servers with all that the stand-in needs; the load ends before it is due.
 async fn seen(topology: &str, fault: &str, stand_in: StandIn) -> (bool, String) {
     let text = format!(
         "name = \"one\"\n[topology]\n{topology}\n[load]\nclients = 2\nduration = \"5s\"\n\

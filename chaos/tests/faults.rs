@@ -17,12 +17,7 @@ fn assert_bit(run: &ScenarioRun) {
     assert!(!run.result.faults.is_empty(), "{}", told(run));
     for fault in &run.result.faults {
         assert!(fault.bit, "{} did not bite: {}", fault.fault, fault.proof);
-        assert!(
-            fault.healed_ns.is_some(),
-            "{} was not healed: {}",
-            fault.fault,
-            fault.proof
-        );
+        assert!(fault.healed_ns.is_some(), "{} was not healed: {}", fault.fault, fault.proof);
     }
     let acquires = &run.result.operations["acquire"];
     assert!(acquires["ok"] > 3, "{}", told(run));
@@ -163,24 +158,22 @@ async fn a_fault_waits_until_its_target_has_recovered_from_another() {
     assert_bit(&run);
 }
 
-/// The first pause is in force a tenth of a second after it is due, when it has been seen to be, and so ends later than the second begins.
+/// The first pause is in force a tenth of a second after it is due, when it has been seen to be, and so ends
+/// later than the second begins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_that_ends_late_does_not_end_the_next_of_its_kind() {
-    let pause = |at: &str| {
-        format!("[[faults]]\nat = \"{at}\"\nfor = \"300ms\"\nfault = \"client-pause\"\n")
-    };
+    let pause = |at: &str| format!("[[faults]]\nat = \"{at}\"\nfor = \"300ms\"\nfault = \"client-pause\"\n");
     let text = "name = \"pauses\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nduration = \"30s\"\nenough = 8\n";
     let (run, _dir) = run(&format!("{text}{}{}", pause("200ms"), pause("520ms")), 7).await;
     assert_bit(&run);
 }
 
-/// What the default user might not do before a fault, it may not do after it; a selector in its rules is set again too.
+/// What the default user might not do before a fault, it may not do after it; a selector in its rules is set
+/// again too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_access_list_is_set_back_as_it_was() {
     let acl = |at: &str, args: &str| {
-        format!(
-            "[[faults]]\nat = \"{at}\"\nfault = \"command\"\nwith = {{ args = [\"ACL\", {args}] }}\n"
-        )
+        format!("[[faults]]\nat = \"{at}\"\nfault = \"command\"\nwith = {{ args = [\"ACL\", {args}] }}\n")
     };
     let before = acl("100ms", r#""SETUSER", "default", "-hset", "(~a* +get)""#);
     let after = acl("1900ms", r#""DRYRUN", "default", "HSET", "k", "f", "v""#);
@@ -204,13 +197,11 @@ async fn a_replica_takes_the_address_of_its_dead_master_where_nobody_votes() {
         panic!("{}", told(&run));
     };
     assert!(kill.bit && promote.bit, "{}", told(&run));
-    assert_eq!(
-        promote.proof,
-        "n5 says that it is master, and answers where n2 was"
-    );
+    assert_eq!(promote.proof, "n5 says that it is master, and answers where n2 was");
 }
 
-/// What is late is not lost: the counter ends where the last write to arrive leaves it, and the overwritten ones are counted as damage.
+/// What is late is not lost: the counter ends where the last write to arrive leaves it, and the overwritten
+/// ones are counted as damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn late_writes_of_holders_in_order_damage_what_they_protect() {
     let text = "name = \"late\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\nhold = \"5ms..10ms\"\nduration = \"2s\"\n\
@@ -227,10 +218,7 @@ async fn slots_move_under_load_the_locks_own_first() {
     let (run, _dir) = run(&once("kind = \"cluster\"", fault), 7).await;
     assert_bit(&run);
     let proof = &run.result.faults[0].proof;
-    assert!(
-        proof.starts_with("n3 owns 2 of 2 slots that were n1's"),
-        "{proof}"
-    );
+    assert!(proof.starts_with("n3 owns 2 of 2 slots that were n1's"), "{proof}");
     // Clients met the move: the lock's slot was among those that moved.
     assert!(!proof.contains(" 0 ASK and 0 MOVED"), "{proof}");
 }
@@ -239,46 +227,25 @@ async fn slots_move_under_load_the_locks_own_first() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_move_in_one_piece_where_the_server_can() {
     let fault = "fault = \"migrate-atomic\"\nwith = { slots = 2, to = \"n3\" }";
-    for server in ["redis-8", "valkey-9"]
-        .into_iter()
-        .filter(|name| has_server(name))
-    {
+    for server in ["redis-8", "valkey-9"].into_iter().filter(|name| has_server(name)) {
         let topology = format!("kind = \"cluster\"\nserver = \"{server}\"");
         let (run, _dir) = run(&once(&topology, fault), 7).await;
         assert_bit(&run);
         let proof = &run.result.faults[0].proof;
-        assert!(
-            proof.starts_with("n3 owns 2 of 2 slots that were n1's; the migration: "),
-            "{proof}"
-        );
-        assert!(
-            !proof.contains(" 0 MOVED") && !proof.contains("nothing is known"),
-            "{proof}"
-        );
-        assert!(
-            run.result.server.starts_with(server),
-            "{}",
-            run.result.server
-        );
+        assert!(proof.starts_with("n3 owns 2 of 2 slots that were n1's; the migration: "), "{proof}");
+        assert!(!proof.contains(" 0 MOVED") && !proof.contains("nothing is known"), "{proof}");
+        assert!(run.result.server.starts_with(server), "{}", run.result.server);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upgrade_to_the_same_server_is_without_proof() {
     let usual = cluster_config::Server::find("redis").expect("the installed server");
-    let fault = format!(
-        "fault = \"upgrade\"\nwith = {{ server = \"{}\" }}",
-        usual.path.display()
-    );
+    let fault = format!("fault = \"upgrade\"\nwith = {{ server = \"{}\" }}", usual.path.display());
     let (run, _dir) = run(&single(&fault.replace("fault", "on = \"n1\"\nfault")), 7).await;
-    let [span] = run.result.faults.as_slice() else {
-        panic!("{}", told(&run))
-    };
+    let [span] = run.result.faults.as_slice() else { panic!("{}", told(&run)) };
     let name = usual.name();
-    assert_eq!(
-        (span.bit, &span.proof),
-        (false, &format!("n1: {name} became {name}"))
-    );
+    assert_eq!((span.bit, &span.proof), (false, &format!("n1: {name} became {name}")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -287,8 +254,7 @@ async fn an_upgrade_keeps_what_is_on_the_disk() {
         return;
     }
     let topology = "kind = \"single\"\nconfig = { appendonly = \"yes\", appendfsync = \"always\" }";
-    let fault =
-        "fault = \"upgrade\"\nwith = { server = \"redis-8\" }\n[expect]\ncontract = \"clean\"";
+    let fault = "fault = \"upgrade\"\nwith = { server = \"redis-8\" }\n[expect]\ncontract = \"clean\"";
     let (run, _dir) = run(&once(topology, fault).replace("for = \"400ms\"\n", ""), 7).await;
     assert_bit(&run);
     assert!(run.result.as_expected, "{}", told(&run));
@@ -304,19 +270,15 @@ async fn a_fault_comes_due_with_a_message_on_the_wire() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_that_never_comes_due_is_without_proof_and_leaves_the_verdicts_unknown() {
-    // Nobody is granted anything while the server is stopped from the beginning, so the second fault has nothing to wait for.
+    // Nobody is granted anything while the server is stopped from the beginning, so the second fault has
+    // nothing to wait for.
     let text = "name = \"never\"\n[topology]\nkind = \"single\"\n[load]\nclients = 1\nduration = \"700ms\"\n[[faults]]\nfault = \"pause\"\n\
                 [[faults]]\nafter = \"first-grant\"\nfault = \"script-flush\"\n[expect]\ncontract = \"clean\"\n";
     let (run, _dir) = run(text, 7).await;
     let spans = &run.result.faults;
     assert!(spans[0].bit, "{}", told(&run));
     assert!(!spans[1].bit, "{}", told(&run));
-    assert_eq!(
-        run.result.exit_code,
-        chaos::outcome::UNKNOWN,
-        "{}",
-        told(&run)
-    );
+    assert_eq!(run.result.exit_code, chaos::outcome::UNKNOWN, "{}", told(&run));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -325,11 +287,7 @@ async fn a_clock_that_a_client_may_not_have_seen_is_no_proof() {
     let bare = "exec env -u LD_PRELOAD DRIVER lock-core:reentrant";
     let (run, _dir) = run_by(bare, &text, 7).await;
     let fault = &run.result.faults[0];
-    assert!(
-        !fault.bit && fault.proof.contains("not in its process"),
-        "{}",
-        told(&run)
-    );
+    assert!(!fault.bit && fault.proof.contains("not in its process"), "{}", told(&run));
     let state = run.result.verdicts.contract.state;
     assert_eq!(state, results::verdict::State::Unknown, "{}", told(&run));
 }
@@ -339,26 +297,17 @@ async fn a_drop_that_nothing_matched_says_so() {
     let text = single("fault = \"drop\"\non = \"clients -> n1\"\nwith = { match = \"NOSUCH\" }");
     let (run, _dir) = run(&text, 7).await;
     let fault = &run.result.faults[0];
-    assert!(
-        !fault.bit && fault.proof.contains("matched"),
-        "{}",
-        told(&run)
-    );
+    assert!(!fault.bit && fault.proof.contains("matched"), "{}", told(&run));
 }
 
-/// One run for each role: a lock of other commands than ours, which polls, is harmed in that role and in no other.
+/// One run for each role: a lock of other commands than ours, which polls, is harmed in that role and in no
+/// other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_is_known_by_what_its_client_is_doing_whatever_the_locks_commands_are() {
-    let python = format!(
-        "exec python3 {}/../examples/driver.py",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    for (role, harmed) in [
-        ("acquire", "acquire"),
-        ("wait", "acquire"),
-        ("release", "release"),
-        ("extend", "extend"),
-    ] {
+    let python = format!("exec python3 {}/../examples/driver.py", env!("CARGO_MANIFEST_DIR"));
+    for (role, harmed) in
+        [("acquire", "acquire"), ("wait", "acquire"), ("release", "release"), ("extend", "extend")]
+    {
         let text = format!(
             "name = \"role\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"baseline:set-nx-px\"\nlease = \"1s\"\n\
              [load]\nclients = 2\nhold = \"30ms..60ms\"\nextend = \"20ms\"\nduration = \"3s\"\n[[faults]]\nat = \"300ms\"\n\
@@ -370,12 +319,7 @@ async fn a_message_is_known_by_what_its_client_is_doing_whatever_the_locks_comma
         assert!(proof.contains("in 1 pieces"), "{role}: {proof}");
         for (operation, endings) in &run.result.operations {
             let unknown = endings.get("unknown").copied().unwrap_or_default();
-            assert_eq!(
-                unknown,
-                u64::from(operation == harmed),
-                "{role}: {}",
-                told(&run)
-            );
+            assert_eq!(unknown, u64::from(operation == harmed), "{role}: {}", told(&run));
         }
     }
 }
@@ -394,10 +338,7 @@ async fn renewals_are_known_and_their_loss_loses_the_lock() {
 /// By a name that means nothing, and one that means another server. Clients that were cut off look it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_resolves_to_another_server_or_to_none() {
-    for (to, words) in [
-        ("", "does not resolve"),
-        ("with = { to = \"n2\" }", "resolves to n2"),
-    ] {
+    for (to, words) in [("", "does not resolve"), ("with = { to = \"n2\" }", "resolves to n2")] {
         let fault = format!(
             "fault = \"resolve\"\non = \"n1\"\n{to}\n[[faults]]\nat = \"400ms\"\nfault = \"client-kill\"\non = \"n1\""
         );
@@ -406,9 +347,6 @@ async fn a_name_resolves_to_another_server_or_to_none() {
         let (run, _dir) = run(&text, 7).await;
         assert_bit(&run);
         let proof = &run.result.faults[0].proof;
-        assert!(
-            proof.contains(words) && proof.contains("; clients looked"),
-            "{proof}"
-        );
+        assert!(proof.contains(words) && proof.contains("; clients looked"), "{proof}");
     }
 }

@@ -1,4 +1,5 @@
-//! A run in which too little happened, or of which something is missing, is unknown with the reason, and unknown is no pass.
+//! A run in which too little happened, or of which something is missing, is unknown with the reason, and
+//! unknown is no pass.
 
 use chaos::checkers::{CheckOptions, EvidenceMinimum, check};
 use results::history::History;
@@ -11,8 +12,7 @@ fn text(cycles: u64) -> String {
     let mut id = 0;
     for n in 0..cycles {
         let ns = |us: u64| n * 10_000_000 + us * 1_000;
-        let mut line =
-            |us: u64, rest: String| text.push_str(&format!("{{\"t_ns\":{},{rest}}}\n", ns(us)));
+        let mut line = |us: u64, rest: String| text.push_str(&format!("{{\"t_ns\":{},{rest}}}\n", ns(us)));
         let ask = |id: u64, client: &str| {
             format!(
                 r#""id":{id},"client":"{client}","owner":"t0","op":"acquire","lock":"a","kind":"plain","lease_ms":3000,"wait_ms":0"#
@@ -22,10 +22,7 @@ fn text(cycles: u64) -> String {
         line(100, format!(r#""id":{id},"end":"ok","grant":"g{n}""#));
         line(200, ask(id + 1, "c2"));
         line(300, format!(r#""id":{},"end":"busy""#, id + 1));
-        line(
-            2_100,
-            format!(r#""id":{},"op":"release","grant":"g{n}""#, id + 2),
-        );
+        line(2_100, format!(r#""id":{},"op":"release","grant":"g{n}""#, id + 2));
         line(2_200, format!(r#""id":{},"end":"ok""#, id + 2));
         id += 3;
     }
@@ -44,55 +41,35 @@ fn clients() -> Vec<String> {
 
 #[test]
 fn a_client_that_never_got_a_turn_is_missed() {
-    let options = CheckOptions {
-        clients: clients(),
-        ..CheckOptions::default()
-    };
+    let options = CheckOptions { clients: clients(), ..CheckOptions::default() };
     let (state, why) = judged(&text(30), &options);
     assert_eq!(state, State::Unknown);
-    assert_eq!(
-        why,
-        ["c2 never got a turn, of 30 grants, and no fault touched it"]
-    );
+    assert_eq!(why, ["c2 never got a turn, of 30 grants, and no fault touched it"]);
     // So few grants that it may be chance; nobody to miss; and clients that are not known.
     assert_eq!(judged(&text(19), &options).0, State::Clean);
-    let alone = CheckOptions {
-        clients: vec!["c1".to_owned()],
-        ..CheckOptions::default()
-    };
+    let alone = CheckOptions { clients: vec!["c1".to_owned()], ..CheckOptions::default() };
     assert_eq!(judged(&text(30), &alone).0, State::Clean);
     assert_eq!(judged(&text(30), &CheckOptions::default()).0, State::Clean);
 }
 
 #[test]
 fn a_client_that_a_fault_touched_need_not_have_had_a_turn() {
-    let options = CheckOptions {
-        clients: clients(),
-        ..CheckOptions::default()
-    };
-    let fault = r#"{"t_ns":0,"event":"fault","fault":"cut","targets":["c2 -> n1"],"span":1,"phase":"inject"}"#;
-    assert_eq!(
-        judged(&format!("{fault}\n{}", text(30)), &options).0,
-        State::Clean
-    );
+    let options = CheckOptions { clients: clients(), ..CheckOptions::default() };
+    let fault =
+        r#"{"t_ns":0,"event":"fault","fault":"cut","targets":["c2 -> n1"],"span":1,"phase":"inject"}"#;
+    assert_eq!(judged(&format!("{fault}\n{}", text(30)), &options).0, State::Clean);
 }
 
 #[test]
 fn a_load_that_was_to_contend_and_did_not_is_unknown() {
     let contended = |most| CheckOptions {
-        floors: Some(EvidenceMinimum {
-            contended: most,
-            ..EvidenceMinimum::default()
-        }),
+        floors: Some(EvidenceMinimum { contended: most, ..EvidenceMinimum::default() }),
         ..CheckOptions::default()
     };
     assert_eq!(judged(&text(30), &contended(30)).0, State::Clean);
     let (state, why) = judged(&text(30), &contended(31));
     assert_eq!(state, State::Unknown);
-    assert_eq!(
-        why,
-        ["too little happened: 30 acquires met another's, 31 are wanted"]
-    );
+    assert_eq!(why, ["too little happened: 30 acquires met another's, 31 are wanted"]);
     // Without c2 nobody meets anybody.
     let alone: String = text(30)
         .lines()
@@ -116,14 +93,13 @@ fn a_recorder_that_lost_a_record_acquits_nobody_and_a_violation_stands() {
 
 #[test]
 fn a_fault_after_which_nothing_happened_or_without_proof_is_unknown() {
-    let fault = r#"{"t_ns":900000000,"event":"fault","fault":"kill","targets":["n1"],"span":1,"phase":"inject"}"#;
+    let fault =
+        r#"{"t_ns":900000000,"event":"fault","fault":"kill","targets":["n1"],"span":1,"phase":"inject"}"#;
     let (state, why) = judged(&format!("{}{fault}\n", text(30)), &CheckOptions::default());
     assert_eq!(state, State::Unknown);
     assert_eq!(
         why,
-        [
-            "too little happened: 0 operations overlap or follow kill on n1 at 900.000 ms, 1 are wanted"
-        ]
+        ["too little happened: 0 operations overlap or follow kill on n1 at 900.000 ms, 1 are wanted"]
     );
     let proofs = [FaultSpan {
         fault: "delay".to_owned(),
@@ -131,17 +107,10 @@ fn a_fault_after_which_nothing_happened_or_without_proof_is_unknown() {
         ..FaultSpan::default()
     }];
     // Not to be switched off with the floors.
-    let options = CheckOptions {
-        proofs: Some(&proofs),
-        floors: None,
-        ..CheckOptions::default()
-    };
+    let options = CheckOptions { proofs: Some(&proofs), floors: None, ..CheckOptions::default() };
     let (state, why) = judged(&text(30), &options);
     assert_eq!(state, State::Unknown);
-    assert_eq!(
-        why,
-        ["no evidence that the fault took effect: delay on n1 -> n2 at 0.000 ms"]
-    );
+    assert_eq!(why, ["no evidence that the fault took effect: delay on n1 -> n2 at 0.000 ms"]);
 }
 
 // c1 |--hold--|lost        the fault at 105 ms; c1 is told at 112 ms; c2 asks at 109 and is granted at 111 ms
@@ -157,14 +126,8 @@ fn each_fault_has_a_row_of_how_the_lock_came_through() {
     let text = [
         ask(100_000, 1, "c1"),
         line(101_000, r#""id":1,"end":"ok","grant":"g1""#),
-        line(
-            105_000,
-            r#""event":"fault","fault":"flushall","targets":["n1"],"span":1,"phase":"inject""#,
-        ),
-        line(
-            106_000,
-            r#""event":"fault","fault":"flushall","targets":["n1"],"span":1,"phase":"heal""#,
-        ),
+        line(105_000, r#""event":"fault","fault":"flushall","targets":["n1"],"span":1,"phase":"inject""#),
+        line(106_000, r#""event":"fault","fault":"flushall","targets":["n1"],"span":1,"phase":"heal""#),
         ask(107_000, 2, "c3"),
         line(108_000, r#""id":2,"end":"unknown""#),
         ask(109_000, 3, "c2"),
@@ -175,38 +138,25 @@ fn each_fault_has_a_row_of_how_the_lock_came_through() {
         line(1_501_000, r#""id":5,"end":"ok""#),
     ]
     .concat();
-    let report = check(
-        &History::parse(&text).expect("a history"),
-        &CheckOptions::default(),
-    );
-    let [row] = report.faults.as_slice() else {
-        panic!("one fault")
-    };
+    let report = check(&History::parse(&text).expect("a history"), &CheckOptions::default());
+    let [row] = report.faults.as_slice() else { panic!("one fault") };
     assert_eq!(row.last_grant_before_ns, Some(4_000_000));
-    assert_eq!(
-        row.window_ns, 6_000_000,
-        "until the first grant, which is later than the heal"
-    );
+    assert_eq!(row.window_ns, 6_000_000, "until the first grant, which is later than the heal");
     assert_eq!(row.holder_knew_ns, Some(7_000_000));
     // Under way in the second after 106 ms: c3's two and c2's.
     assert_eq!((row.herd, row.stuck_locks), (3, 0));
     // Of the window: c3's unknown one and c2's.
-    assert_eq!(
-        (row.operations, row.error_share, row.hang_share),
-        (2, Some(0.5), Some(0.0))
-    );
+    assert_eq!((row.operations, row.error_share, row.hang_share), (2, Some(0.5), Some(0.0)));
 }
 
 /// Why a history is not clean with these floors.
 fn below(text: &str, floors: EvidenceMinimum) -> Vec<String> {
-    let options = CheckOptions {
-        floors: Some(floors),
-        ..CheckOptions::default()
-    };
+    let options = CheckOptions { floors: Some(floors), ..CheckOptions::default() };
     judged(text, &options).1
 }
 
-/// A server is killed at `t_ms` and back 20 ms later, in the middle of `text(30)`; before it `held` is granted, if it is something.
+/// A server is killed at `t_ms` and back 20 ms later, in the middle of `text(30)`; before it `held` is
+/// granted, if it is something.
 fn through_a_kill(t_ms: u64, held: &str) -> String {
     let phase = |t_ms: u64, phase: &str| {
         let t_ns = t_ms * 1_000_000;
@@ -238,44 +188,27 @@ fn held(watchdog_ms: u64) -> String {
 
 #[test]
 fn a_fault_before_which_nothing_was_granted_shows_nothing() {
-    let floors = || EvidenceMinimum {
-        granted_before: ["kill".to_owned()].into(),
-        ..EvidenceMinimum::default()
-    };
+    let floors =
+        || EvidenceMinimum { granted_before: ["kill".to_owned()].into(), ..EvidenceMinimum::default() };
     let why = below(&through_a_kill(0, ""), floors());
     assert!(why[0].contains("0 grants before kill on n1"), "{why:?}");
     assert_eq!(below(&through_a_kill(109, ""), floors()), [""; 0]);
     // Of a fault that begins with the load nothing is asked.
-    assert_eq!(
-        below(&through_a_kill(0, ""), EvidenceMinimum::default()),
-        [""; 0]
-    );
+    assert_eq!(below(&through_a_kill(0, ""), EvidenceMinimum::default()), [""; 0]);
 }
 
 #[test]
 fn a_claim_about_holds_needs_one_that_spanned_the_fault() {
-    let floors = || EvidenceMinimum {
-        outlived: "kill".to_owned(),
-        ..EvidenceMinimum::default()
-    };
+    let floors = || EvidenceMinimum { outlived: "kill".to_owned(), ..EvidenceMinimum::default() };
     let why = below(&through_a_kill(109, ""), floors());
-    assert_eq!(
-        why,
-        ["no hold spanned kill: nothing of before it was still held after it"]
-    );
+    assert_eq!(why, ["no hold spanned kill: nothing of before it was still held after it"]);
     assert_eq!(below(&through_a_kill(109, &held(100)), floors()), [""; 0]);
 }
 
 #[test]
 fn a_claim_about_renewal_needs_a_hold_that_outlived_the_lease() {
-    let floors = || EvidenceMinimum {
-        outlives_lease: true,
-        ..EvidenceMinimum::default()
-    };
+    let floors = || EvidenceMinimum { outlives_lease: true, ..EvidenceMinimum::default() };
     assert_eq!(below(&through_a_kill(109, &held(100)), floors()), [""; 0]);
     let why = below(&through_a_kill(109, &held(1_000)), floors());
-    assert!(
-        why[0].contains("no hold outlived the lease of 1 s"),
-        "{why:?}"
-    );
+    assert!(why[0].contains("no hold outlived the lease of 1 s"), "{why:?}");
 }

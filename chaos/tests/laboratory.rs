@@ -51,19 +51,13 @@ fn started(root: &Path) -> Vec<String> {
         })
     });
     let lines = ours.map(|entry| fs::read(entry.path().join("cmdline")).unwrap_or_default());
-    lines
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .collect()
+    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).collect()
 }
 
 fn until(what: &str, root: &Path, holds: impl Fn(&[String]) -> bool) {
     let began = Instant::now();
     while !holds(&started(root)) {
-        assert!(
-            began.elapsed() < Duration::from_secs(60),
-            "{what}: {:?}",
-            started(root)
-        );
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}: {:?}", started(root));
         thread::sleep(Duration::from_millis(20));
     }
 }

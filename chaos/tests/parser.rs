@@ -1,4 +1,5 @@
-//! Whatever text comes in, the parser of scenarios gives a scenario or messages with their places; and whatever history, the judges judge.
+//! Whatever text comes in, the parser of scenarios gives a scenario or messages with their places; and
+//! whatever history, the judges judge.
 
 use chaos::builtin::BUILTINS;
 use chaos::checkers::{CheckOptions, check};
@@ -13,10 +14,7 @@ fn parsed(text: &str) -> Result<(), TestCaseError> {
     match Scenario::parse("x.toml", text) {
         Ok(scenario) => {
             let plan = Plan::new(&scenario, 7);
-            prop_assert_eq!(
-                Plan::from_json(&plan.to_json()).expect("what was written is read"),
-                plan
-            );
+            prop_assert_eq!(Plan::from_json(&plan.to_json()).expect("what was written is read"), plan);
         }
         Err(errors) => {
             let message = errors.to_string();
@@ -27,15 +25,8 @@ fn parsed(text: &str) -> Result<(), TestCaseError> {
                 // After the first fifty, how many there are besides.
                 .filter(|place| !place.starts_with(" and "))
             {
-                let number = place
-                    .split(':')
-                    .next()
-                    .and_then(|word| word.parse::<usize>().ok());
-                prop_assert!(
-                    number.is_some_and(|number| (1..=lines).contains(&number)),
-                    "{}",
-                    message
-                );
+                let number = place.split(':').next().and_then(|word| word.parse::<usize>().ok());
+                prop_assert!(number.is_some_and(|number| (1..=lines).contains(&number)), "{}", message);
             }
             prop_assert!(message.contains("x.toml:"), "{}", message);
         }
@@ -94,7 +85,8 @@ proptest! {
         parsed(&text.into_iter().collect::<String>())?;
     }
 
-    /// Lines of small histories, put together as chance will have it: times are corrected so that most can be read.
+    /// Lines of small histories, put together as chance will have it: times are corrected so that most can be
+    /// read.
     #[test]
     fn any_history_is_judged_and_what_is_violated_is_proven(picks in prop::collection::vec((0..40_usize, 0..4_u64), 1..40)) {
         const FILES: [&str; 3] = [

@@ -59,18 +59,10 @@ fn drawn_parties_are_nodes_and_faults_are_in_order_of_time() {
 
 #[test]
 fn in_a_cluster_every_lock_is_on_the_first_master() {
-    let plan = plan(
-        "name = \"x\"\n[topology]\nkind = \"cluster\"\n[load]\nlocks = 20\n",
-        1,
-    );
+    let plan = plan("name = \"x\"\n[topology]\nkind = \"cluster\"\n[load]\nlocks = 20\n", 1);
     assert_eq!(plan.load.locks.len(), 20);
     let (_, high) = cluster_config::layout::slot_range(0, 3);
-    assert!(
-        plan.load
-            .locks
-            .iter()
-            .all(|lock| cluster_config::slot_of(lock) <= high)
-    );
+    assert!(plan.load.locks.iter().all(|lock| cluster_config::slot_of(lock) <= high));
 }
 
 #[test]
@@ -102,18 +94,12 @@ fn operations_are_drawn_and_the_same_seed_draws_the_same() {
     assert!(plans.iter().all(|plan| plan.faults.is_empty()));
     assert_eq!(plan(7), plan(7));
     let kinds = |plan: &Plan| plan.lock.kind == "plain" && plan.load.does.reenter > 0.0;
-    assert!(
-        !plans.iter().any(kinds),
-        "a plain lock is not entered again"
-    );
+    assert!(!plans.iter().any(kinds), "a plain lock is not entered again");
 }
 
 #[tokio::test]
 async fn a_driver_that_refuses_servers_of_one_shape_is_left_out_there_if_it_works_elsewhere() {
-    let driver = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../cli/tests/drivers/driver.py"
-    );
+    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/tests/drivers/driver.py");
     let subject = format!("exec:python3 {driver} cluster-terse");
     let planner = Planner {
         subject: Some(&subject),
@@ -129,16 +115,7 @@ async fn a_driver_that_refuses_servers_of_one_shape_is_left_out_there_if_it_work
         let all = ["never-released", other].map(ScenarioSource::find);
         let all = all.map(|found| found.expect("a built-in scenario"));
         let found = planner.plan(&all).await.expect("a plan");
-        assert_eq!(
-            (found.runs.len(), found.not_applicable.len()),
-            (planned, left_out),
-            "{other}"
-        );
-        assert!(
-            found
-                .not_applicable
-                .iter()
-                .all(|one| one.topology == "single")
-        );
+        assert_eq!((found.runs.len(), found.not_applicable.len()), (planned, left_out), "{other}");
+        assert!(found.not_applicable.iter().all(|one| one.topology == "single"));
     }
 }

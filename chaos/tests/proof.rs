@@ -1,4 +1,5 @@
-//! The proof of a verdict convicts by itself: the same anomaly, in a valid history, of which nothing can be left out.
+//! The proof of a verdict convicts by itself: the same anomaly, in a valid history, of which nothing can be
+//! left out.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +10,7 @@ use results::history::History;
 use results::verdict::{CLASSES, State, Verdicts};
 
 fn bare() -> CheckOptions<'static> {
-    CheckOptions {
-        floors: None,
-        ..CheckOptions::default()
-    }
+    CheckOptions { floors: None, ..CheckOptions::default() }
 }
 
 fn judged(text: &str) -> (History, CheckReport) {
@@ -55,10 +53,7 @@ fn every_violation_in_the_collection_is_proven_by_a_slice_that_convicts_again() 
             assert!(proof.slice.len() <= history.lines.len(), "{name}");
             assert_eq!(state(&proof.history(), class), State::Violated, "{name}");
             let whole: Vec<String> = history.lines.iter().map(|line| line.to_json()).collect();
-            assert!(
-                proof.slice.iter().all(|line| whole.contains(line)),
-                "{name}: a slice invents nothing"
-            );
+            assert!(proof.slice.iter().all(|line| whole.contains(line)), "{name}: a slice invents nothing");
         }
     }
     assert!(proven > 25, "{proven}");
@@ -78,13 +73,7 @@ fn a_needle_in_a_haystack_is_four_operations() {
                     ns(at_ms)
                 ),
             ),
-            (
-                ns(at_ms + 1),
-                format!(
-                    r#"{{"t_ns":{},"id":{id},"end":"ok","grant":"g{id}"}}"#,
-                    ns(at_ms + 1)
-                ),
-            ),
+            (ns(at_ms + 1), format!(r#"{{"t_ns":{},"id":{id},"end":"ok","grant":"g{id}"}}"#, ns(at_ms + 1))),
             (
                 ns(at_ms + 1 + hold_ms),
                 format!(
@@ -95,11 +84,7 @@ fn a_needle_in_a_haystack_is_four_operations() {
             ),
             (
                 ns(at_ms + 2 + hold_ms),
-                format!(
-                    r#"{{"t_ns":{},"id":{},"end":"ok"}}"#,
-                    ns(at_ms + 2 + hold_ms),
-                    id + 100_000
-                ),
+                format!(r#"{{"t_ns":{},"id":{},"end":"ok"}}"#, ns(at_ms + 2 + hold_ms), id + 100_000),
             ),
         )
     };
@@ -144,10 +129,7 @@ fn a_needle_in_a_haystack_is_four_operations() {
     // Both releases must have worked for the servers to have confirmed both.
     assert_eq!(slice(&report.verdicts, "confirmed").len(), 8);
     let verdict = &report.verdicts.belief;
-    assert_eq!(
-        (verdict.count, verdict.worst_ns, verdict.median_ns),
-        (1, 2_000_000, 2_000_000)
-    );
+    assert_eq!((verdict.count, verdict.worst_ns, verdict.median_ns), (1, 2_000_000, 2_000_000));
     let minutes = 20.0 / 60.0;
     let per_minute = verdict.per_minute.expect("a history has a length");
     assert!((per_minute - 1.0 / minutes).abs() < 0.01, "{per_minute}");

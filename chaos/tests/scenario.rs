@@ -16,149 +16,53 @@ const HEAD: &str = "name = \"x\"\n[topology]\nkind = \"sentinel\"\n";
 #[test]
 fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
     let cases: &[(&str, &str, &[&str])] = &[
-        (
-            "replcas = 2",
-            "4:1",
-            &["unknown key `replcas`", "did you mean `replicas`?"],
-        ),
+        ("replcas = 2", "4:1", &["unknown key `replcas`", "did you mean `replicas`?"]),
         ("replicas = 99", "4:12", &["replicas = 99", "0 to 5"]),
-        (
-            "shards = 3",
-            "4:10",
-            &["`shards` does not apply to a `sentinel` topology"],
-        ),
-        (
-            "replicas = \"2\"",
-            "4:12",
-            &["`replicas` is \"2\"", "a whole number"],
-        ),
-        (
-            "[lck]",
-            "4:2",
-            &["unknown key `lck`", "did you mean `lock`?"],
-        ),
+        ("shards = 3", "4:10", &["`shards` does not apply to a `sentinel` topology"]),
+        ("replicas = \"2\"", "4:12", &["`replicas` is \"2\"", "a whole number"]),
+        ("[lck]", "4:2", &["unknown key `lck`", "did you mean `lock`?"]),
         ("[7]", "4:2", &["unknown key `7`"]),
-        (
-            "[lock]\nlease = \"3 sec\"",
-            "5:9",
-            &["\"3 sec\"", "`renewed`"],
-        ),
+        ("[lock]\nlease = \"3 sec\"", "5:9", &["\"3 sec\"", "`renewed`"]),
         ("[lock]\nlease = 3", "5:9", &["`lease` is 3", "in quotes"]),
-        (
-            "[lock]\nsubject = \"lock-core:rentrant\"",
-            "5:11",
-            &["did you mean `lock-core:reentrant`?"],
-        ),
+        ("[lock]\nsubject = \"lock-core:rentrant\"", "5:11", &["did you mean `lock-core:reentrant`?"]),
         ("[lock]\nkind = \"fiar\"", "5:8", &["did you mean `fair`?"]),
         ("[lock]\ndurability = \"wait:0\"", "5:14", &["`wait:K`"]),
-        (
-            "[load]\nhold = \"60ms..20ms\"",
-            "5:8",
-            &["not longer than its second"],
-        ),
+        ("[load]\nhold = \"60ms..20ms\"", "5:8", &["not longer than its second"]),
         ("[load]\nclients = 0", "5:11", &["from 1 to 100"]),
         ("[load]\nreenter = 1.5", "5:11", &["from 0.0 to 1.0"]),
-        (
-            "[load]\ndowngrade = \"10ms\"",
-            "5:13",
-            &["`downgrade`", "no holder is one", "`write`"],
-        ),
+        ("[load]\ndowngrade = \"10ms\"", "5:13", &["`downgrade`", "no holder is one", "`write`"]),
         (
             "[lock]\nsubject = \"broken:readers-unseen\"\n[load]\nmix = { read = 4 }\ndowngrade = \"10ms\"",
             "8:13",
             &["`downgrade`", "no holder is one", "`write`"],
         ),
-        (
-            "[load]\nmix = { raed = 4 }",
-            "5:9",
-            &["`raed`", "did you mean `read`?"],
-        ),
-        (
-            "[load]\nprotects = \"register\"",
-            "5:12",
-            &["fencing tokens", "`fenced`"],
-        ),
-        (
-            "[[faults]]\nfault = \"kil\"\nat = \"1s\"",
-            "5:9",
-            &["did you mean `kill`?"],
-        ),
-        (
-            "[[faults]]\nfault = \"clock\"\nat = \"1s\"",
-            "5:9",
-            &["`clock` needs `jump`, `drift` or both"],
-        ),
-        (
-            "[[faults]]\nfault = \"clock\"\nwith = { jump = \"5\" }",
-            "6:17",
-            &["`-500ms`"],
-        ),
-        (
-            "[[faults]]\nfault = \"takeover\"",
-            "5:9",
-            &["a cluster's command"],
-        ),
-        (
-            "[[faults]]\nfault = \"migrate-slot\"",
-            "5:9",
-            &["needs a cluster"],
-        ),
+        ("[load]\nmix = { raed = 4 }", "5:9", &["`raed`", "did you mean `read`?"]),
+        ("[load]\nprotects = \"register\"", "5:12", &["fencing tokens", "`fenced`"]),
+        ("[[faults]]\nfault = \"kil\"\nat = \"1s\"", "5:9", &["did you mean `kill`?"]),
+        ("[[faults]]\nfault = \"clock\"\nat = \"1s\"", "5:9", &["`clock` needs `jump`, `drift` or both"]),
+        ("[[faults]]\nfault = \"clock\"\nwith = { jump = \"5\" }", "6:17", &["`-500ms`"]),
+        ("[[faults]]\nfault = \"takeover\"", "5:9", &["a cluster's command"]),
+        ("[[faults]]\nfault = \"migrate-slot\"", "5:9", &["needs a cluster"]),
         ("[[faults]]\nat = \"1s\"", "4:1", &["`fault` is missing"]),
-        (
-            "[[faults]]\nfault = \"kill\"\nat = \"10s\"",
-            "6:6",
-            &["the load ends after 10s"],
-        ),
+        ("[[faults]]\nfault = \"kill\"\nat = \"10s\"", "6:6", &["the load ends after 10s"]),
         (
             "[[faults]]\nfault = \"kill\"\nat = \"1s\"\nafter = \"first-grant\"",
             "7:9",
             &["one of `at`, `after` and `when`"],
         ),
-        (
-            "[[faults]]\nfault = \"kill\"\nafter = \"first-grnt\"",
-            "6:9",
-            &["did you mean `first-grant`?"],
-        ),
-        (
-            "[[faults]]\nfault = \"kill\"\non = \"n9\"",
-            "6:6",
-            &["no node `n9`", "n1, n2, n3, s1, s2, s3"],
-        ),
-        (
-            "[[faults]]\nfault = \"kill\"\non = \"client 4\"",
-            "6:6",
-            &["clients 1 to 3"],
-        ),
-        (
-            "[[faults]]\nfault = \"kill\"\non = \"mastre\"",
-            "6:6",
-            &["did you mean `master`?"],
-        ),
-        (
-            "[[faults]]\nfault = \"kill\"\non = \"n1 -> n2\"",
-            "6:6",
-            &["acts on nodes and clients"],
-        ),
-        (
-            "[[faults]]\nfault = \"cut\"\non = \"master\"",
-            "6:6",
-            &["links `A -> B`"],
-        ),
-        (
-            "[[faults]]\nfault = \"delay\"\non = \"n1 -> n2\"",
-            "5:9",
-            &["needs the setting `latency`"],
-        ),
+        ("[[faults]]\nfault = \"kill\"\nafter = \"first-grnt\"", "6:9", &["did you mean `first-grant`?"]),
+        ("[[faults]]\nfault = \"kill\"\non = \"n9\"", "6:6", &["no node `n9`", "n1, n2, n3, s1, s2, s3"]),
+        ("[[faults]]\nfault = \"kill\"\non = \"client 4\"", "6:6", &["clients 1 to 3"]),
+        ("[[faults]]\nfault = \"kill\"\non = \"mastre\"", "6:6", &["did you mean `master`?"]),
+        ("[[faults]]\nfault = \"kill\"\non = \"n1 -> n2\"", "6:6", &["acts on nodes and clients"]),
+        ("[[faults]]\nfault = \"cut\"\non = \"master\"", "6:6", &["links `A -> B`"]),
+        ("[[faults]]\nfault = \"delay\"\non = \"n1 -> n2\"", "5:9", &["needs the setting `latency`"]),
         (
             "[[faults]]\nfault = \"delay\"\non = \"n1 -> n2\"\nwith = { latncy = \"1s\", latency = \"1s\" }",
             "7:10",
             &["did you mean `latency`?"],
         ),
-        (
-            "[[faults]]\nfault = \"restart\"\nwith = { data = \"loose\" }",
-            "6:17",
-            &["did you mean `lose`?"],
-        ),
+        ("[[faults]]\nfault = \"restart\"\nwith = { data = \"loose\" }", "6:17", &["did you mean `lose`?"]),
         (
             "[[faults]]\nfault = \"drop\"\non = \"n1 -> client 1\"\nwith = { during = \"acquir\" }",
             "7:19",
@@ -169,57 +73,17 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             "6:8",
             &["`3rd EVALSHA reply to client 1`"],
         ),
-        (
-            "[[faults]]\nfault = \"pause\"\nwhen = \"SET from client 7\"",
-            "6:8",
-            &["clients 1 to 3"],
-        ),
+        ("[[faults]]\nfault = \"pause\"\nwhen = \"SET from client 7\"", "6:8", &["clients 1 to 3"]),
         ("[random]\nevery = \"1s\"", "4:1", &["needs `faults`"]),
-        (
-            "[random]\nfaults = [\"pause\", \"kil\"]",
-            "5:20",
-            &["did you mean `kill`?"],
-        ),
-        (
-            "[random]\nfaults = [\"delay\"]",
-            "5:10",
-            &["needs the setting `latency`"],
-        ),
-        (
-            "[random]\nfaults = [\"cut\"]",
-            "5:10",
-            &["`cut` acts on links", "none is among `on`"],
-        ),
-        (
-            "[random]\nfaults = [\"takeover\"]",
-            "5:10",
-            &["a cluster's command"],
-        ),
-        (
-            "[random]\nfaults = { pause = 0 }",
-            "5:20",
-            &["`pause` is 0", "a whole number from 1"],
-        ),
-        (
-            "[random]\nfaults = [\"pause\"]\nevery = \"20s\"",
-            "6:9",
-            &["before a first fault could be over"],
-        ),
-        (
-            "[random]\nfaults = [\"pause\"]\non = [\"any\", \"n9\"]",
-            "6:14",
-            &["no node `n9`"],
-        ),
-        (
-            "[random]\nfaults = [\"pause\"]\nwith = { delay = {} }",
-            "6:10",
-            &["not among the `faults`"],
-        ),
-        (
-            "[expect]\nbeleif = \"clean\"",
-            "5:1",
-            &["did you mean `belief`?"],
-        ),
+        ("[random]\nfaults = [\"pause\", \"kil\"]", "5:20", &["did you mean `kill`?"]),
+        ("[random]\nfaults = [\"delay\"]", "5:10", &["needs the setting `latency`"]),
+        ("[random]\nfaults = [\"cut\"]", "5:10", &["`cut` acts on links", "none is among `on`"]),
+        ("[random]\nfaults = [\"takeover\"]", "5:10", &["a cluster's command"]),
+        ("[random]\nfaults = { pause = 0 }", "5:20", &["`pause` is 0", "a whole number from 1"]),
+        ("[random]\nfaults = [\"pause\"]\nevery = \"20s\"", "6:9", &["before a first fault could be over"]),
+        ("[random]\nfaults = [\"pause\"]\non = [\"any\", \"n9\"]", "6:14", &["no node `n9`"]),
+        ("[random]\nfaults = [\"pause\"]\nwith = { delay = {} }", "6:10", &["not among the `faults`"]),
+        ("[expect]\nbeleif = \"clean\"", "5:1", &["did you mean `belief`?"]),
         ("[expect]\nbelief = \"cleen\"", "5:10", &["`at-most N/min`"]),
         (
             "[load]\nworkload = \"contendd\"",
@@ -234,10 +98,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         (
             "[load]\nworkload = \"multi\"",
             "5:12",
-            &[
-                "`multi` cannot be run on lock-core:reentrant",
-                "kind multi is needed",
-            ],
+            &["`multi` cannot be run on lock-core:reentrant", "kind multi is needed"],
         ),
         (
             "[load]\nworkload = \"semaphore\"",
@@ -256,23 +117,11 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         ),
         ("[load]\nclients = -1", "5:11", &["is -1", "from 1 to 100"]),
         ("[load]\nlocks = 99999999999", "5:9", &["from 1 to 10000"]),
-        (
-            "[load]\nprotects = 1",
-            "5:12",
-            &["`protects` is 1; allowed is `none`, `counter` or `register`"],
-        ),
-        (
-            "[[load]]\nclients = 2",
-            "4:1",
-            &["`load` is a list; allowed is a table [load]"],
-        ),
+        ("[load]\nprotects = 1", "5:12", &["`protects` is 1; allowed is `none`, `counter` or `register`"]),
+        ("[[load]]\nclients = 2", "4:1", &["`load` is a list; allowed is a table [load]"]),
         ("[load]\nhold = \"9999999h\"", "5:8", &["at most a year"]),
         ("[lock]\nlease = \"9999999h\"", "5:9", &["at most a year"]),
-        (
-            "[[faults]]\nfault = \"clock\"\nwith = { jump = \"300000h\" }",
-            "6:17",
-            &["at most a year"],
-        ),
+        ("[[faults]]\nfault = \"clock\"\nwith = { jump = \"300000h\" }", "6:17", &["at most a year"]),
         (
             "[[faults]]\nfault = \"failover\"\non = \"s1\"",
             "6:6",
@@ -286,26 +135,15 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
         (
             "[[faults]]\nfault = \"flushall\"\non = \"50% of replicas\"",
             "6:6",
-            &[
-                "cannot be on `50% of replicas`, a replica",
-                "allowed are `n1`",
-            ],
+            &["cannot be on `50% of replicas`, a replica", "allowed are `n1`"],
         ),
-        (
-            "[load]\nspread = true",
-            "5:10",
-            &["`false` unless the topology is a `cluster`"],
-        ),
+        ("[load]\nspread = true", "5:10", &["`false` unless the topology is a `cluster`"]),
         (
             "[[faults]]\nfault = \"config-set\"\non = \"n1, s2\"\nwith = { key = \"hz\", value = 20 }",
             "6:6",
             &["`s2`, a sentinel"],
         ),
-        (
-            "[[faults]]\nfault = \"script-flush\"\non = \"s1\"",
-            "6:6",
-            &["a sentinel"],
-        ),
+        ("[[faults]]\nfault = \"script-flush\"\non = \"s1\"", "6:6", &["a sentinel"]),
         (
             "[[faults]]\nfault = \"maxmemory\"\non = \"sentinels\"\nwith = { limit = \"600kb\" }",
             "6:6",
@@ -316,11 +154,7 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             "6:18",
             &["`600kb`", "more than 0"],
         ),
-        (
-            "[[faults]]\nfault = \"maxmemory\"\nwith = { limit = 0 }",
-            "6:18",
-            &["`limit` is 0", "more than 0"],
-        ),
+        ("[[faults]]\nfault = \"maxmemory\"\nwith = { limit = 0 }", "6:18", &["`limit` is 0", "more than 0"]),
         (
             "[[faults]]\nfault = \"flushall\"\non = \"replicas\"",
             "6:6",
@@ -341,28 +175,16 @@ fn each_mistake_is_named_with_its_place_and_what_is_allowed() {
             "7:18",
             &["`match` is \"\"", "not empty"],
         ),
-        (
-            "[expect]\nbelief = \"violated\"\n[audit]\ninherent = \"\"",
-            "7:12",
-            &["a sentence, not empty"],
-        ),
+        ("[expect]\nbelief = \"violated\"\n[audit]\ninherent = \"\"", "7:12", &["a sentence, not empty"]),
         ("[topology]\n", "4:2", &["duplicate"]),
     ];
     for (text, place, words) in cases {
         let found = errors(&format!("{HEAD}{text}\n"));
         assert_eq!(found.len(), 1, "{text}\n{found:#?}");
         let start = format!("bad.toml:{place}: ");
-        assert!(
-            found[0].starts_with(&start),
-            "{text}\n{}\nshould begin with {start}",
-            found[0]
-        );
+        assert!(found[0].starts_with(&start), "{text}\n{}\nshould begin with {start}", found[0]);
         for word in *words {
-            assert!(
-                found[0].contains(word),
-                "{text}\n{}\nshould say {word}",
-                found[0]
-            );
+            assert!(found[0].contains(word), "{text}\n{}\nshould say {word}", found[0]);
         }
     }
 }
@@ -375,25 +197,15 @@ fn all_mistakes_of_a_file_come_together_and_in_its_order() {
     );
     assert_eq!(found.len(), 7, "{found:#?}");
     assert!(found.iter().any(|line| line.contains("`name` is missing")));
-    assert!(
-        found
-            .iter()
-            .any(|line| line.contains("did you mean `sentinel`?"))
-    );
-    assert!(
-        found
-            .last()
-            .is_some_and(|line| line.starts_with("bad.toml:11:12: "))
-    );
+    assert!(found.iter().any(|line| line.contains("did you mean `sentinel`?")));
+    assert!(found.last().is_some_and(|line| line.starts_with("bad.toml:11:12: ")));
 }
 
 /// What one mistake has nothing to do with is reported beside it.
 #[test]
 fn a_fault_says_everything_that_is_wrong_with_it() {
     let fault = |kind: &str, rest: &str| {
-        errors(&format!(
-            "name = \"x\"\n[topology]\nkind = \"{kind}\"\n[[faults]]\n{rest}\n"
-        ))
+        errors(&format!("name = \"x\"\n[topology]\nkind = \"{kind}\"\n[[faults]]\n{rest}\n"))
     };
     for (kind, rest, all) in [
         (
@@ -404,28 +216,15 @@ fn a_fault_says_everything_that_is_wrong_with_it() {
         (
             "single",
             "fault = \"migrate-slot\"\non = \"n7\"\nwith = { slots = 0, to = \"n9\" }",
-            &[
-                "needs a cluster",
-                "no node `n7`",
-                "from 1 to 16384",
-                "`to` is \"n9\"",
-            ],
+            &["needs a cluster", "no node `n7`", "from 1 to 16384", "`to` is \"n9\""],
         ),
-        (
-            "singel",
-            "fault = \"kill\"\non = \"mastr\"",
-            &["did you mean `single`?", "did you mean `master`?"],
-        ),
+        ("singel", "fault = \"kill\"\non = \"mastr\"", &["did you mean `single`?", "did you mean `master`?"]),
         (
             "singel",
             "fault = \"kill\"\non = \"n7 -> n8\"",
             &["did you mean `single`?", "acts on nodes and clients"],
         ),
-        (
-            "single",
-            "at = \"soon\"\nfault = \"kill\"\non = \"n7\"",
-            &["`at` is \"soon\"", "no node `n7`"],
-        ),
+        ("single", "at = \"soon\"\nfault = \"kill\"\non = \"n7\"", &["`at` is \"soon\"", "no node `n7`"]),
     ] {
         let found = fault(kind, rest);
         assert_eq!(found.len(), all.len(), "{rest}\n{found:#?}");
@@ -503,16 +302,12 @@ fn a_lock_that_cannot_be_on_the_topology_is_refused_where_it_stands() {
         ("single", "lock-core:redlock", "kind = \"masters\""),
         ("cluster", "broken:quorum-half", "kind = \"masters\""),
     ] {
-        let text = format!(
-            "name = \"x\"\n[topology]\nkind = \"{topology}\"\n[lock]\nsubject = \"{subject}\"\n"
-        );
+        let text =
+            format!("name = \"x\"\n[topology]\nkind = \"{topology}\"\n[lock]\nsubject = \"{subject}\"\n");
         let errors = Scenario::parse("x.toml", &text).expect_err("it cannot run");
         let errors = errors.to_string();
         assert!(errors.starts_with("x.toml:5:11: "), "{errors}");
-        assert!(
-            errors.contains(subject) && errors.contains(remedy),
-            "{errors}"
-        );
+        assert!(errors.contains(subject) && errors.contains(remedy), "{errors}");
     }
 }
 
@@ -541,14 +336,8 @@ fn servers_of_other_systems_take_their_own_locks_and_faults_that_are_no_words_of
         ("[lock]\nsubject = \"lock-core:plain\"", "no lock of etcd"),
         ("[[faults]]\nfault = \"failover\"", "for Redis alone"),
         ("[[faults]]\nfault = \"power-cut\"", "cannot be put on etcd"),
-        (
-            "[[faults]]\nfault = \"kill\"\nwhen = \"3rd EVALSHA\"",
-            "commands and replies of Redis",
-        ),
-        (
-            "[[faults]]\nfault = \"kill\"\non = \"sentinels\"",
-            "has no sentinels",
-        ),
+        ("[[faults]]\nfault = \"kill\"\nwhen = \"3rd EVALSHA\"", "commands and replies of Redis"),
+        ("[[faults]]\nfault = \"kill\"\non = \"sentinels\"", "has no sentinels"),
     ] {
         let text = format!("name = \"x\"\n[topology]\nkind = \"etcd-3\"\n{rest}\n");
         let errors = errors(&text);

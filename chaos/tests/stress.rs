@@ -1,5 +1,5 @@
-//! A server under `stress` really gets less of its processor; when the fault ends it has all processors again, and nothing burns any more.
-//! Alone in its file: it counts the threads of its process.
+//! A server under `stress` really gets less of its processor; when the fault ends it has all processors
+//! again, and nothing burns any more. Alone in its file: it counts the threads of its process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,8 +10,7 @@ use async_trait::async_trait;
 use chaos::faults::{ClientControl, FaultError, FaultGuard, FaultWorld, Injection, Target, find};
 use chaos::scenario::{Setting, Settings};
 use cluster_config::{
-    Deployment, Process, Provisioner, Topology, UpOptions, process_state, ran_and_waited_ns,
-    threads,
+    Deployment, Process, Provisioner, Topology, UpOptions, process_state, ran_and_waited_ns, threads,
 };
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
@@ -64,13 +63,8 @@ async fn world(dir: &tempfile::TempDir) -> (Arc<FaultWorld>, u32) {
     let deployment = Process.up(&topology, &UpOptions::new(dir.path())).await;
     let deployment = Arc::new(deployment.unwrap_or_else(|error| panic!("{error}")));
     let pid = deployment.pid("n1").expect("it runs");
-    let world = FaultWorld {
-        deployment,
-        clients: Arc::new(Nobody),
-        locks: Vec::new(),
-        shims: None,
-        names: None,
-    };
+    let world =
+        FaultWorld { deployment, clients: Arc::new(Nobody), locks: Vec::new(), shims: None, names: None };
     (Arc::new(world), pid)
 }
 
@@ -105,8 +99,7 @@ async fn share(deployment: &Deployment, pid: u32) -> f64 {
 fn masks(pid: u32) -> BTreeMap<u32, CpuSet> {
     let mask = |thread: u32| sched_getaffinity(Pid::from_raw(thread.cast_signed()));
     let all = threads(pid).into_iter();
-    all.map(|thread| (thread, mask(thread).expect("it lives")))
-        .collect()
+    all.map(|thread| (thread, mask(thread).expect("it lives"))).collect()
 }
 
 fn burners() -> usize {
@@ -163,10 +156,7 @@ async fn a_server_gets_less_of_its_processor_and_then_all_of_them_again() {
 
     // A server that does not run waits for nothing: that it could have is no evidence.
     world.deployment.pause("n1").expect("it runs");
-    while !threads(pid)
-        .into_iter()
-        .all(|one| process_state(one) == Some('T'))
-    {
+    while !threads(pid).into_iter().all(|one| process_state(one) == Some('T')) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let guard = stressed(&world).await.unwrap_or_else(|why| panic!("{why}"));

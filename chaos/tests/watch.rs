@@ -1,4 +1,5 @@
-//! What `locklab watch` sees in traffic: each recipe's holds, each finding, and nothing where there is nothing.
+//! What `locklab watch` sees in traffic: each recipe's holds, each finding, and nothing where there is
+//! nothing.
 
 use std::fmt::Write as _;
 
@@ -37,11 +38,7 @@ impl Traffic {
 
     /// An attempt by SET NX PX.
     fn set(self, ms: u64, client: u16, value: &str, lease_ms: u64) -> Self {
-        self.line(
-            ms,
-            client,
-            &["SET", "order:1", value, "NX", "PX", &lease_ms.to_string()],
-        )
+        self.line(ms, client, &["SET", "order:1", value, "NX", "PX", &lease_ms.to_string()])
     }
 
     /// The script of a release; `done`: the value was there.
@@ -56,23 +53,17 @@ impl Traffic {
 
     /// Holds before what a test is about, so that nothing is open about the beginning.
     fn begun() -> Self {
-        Traffic::default()
-            .set(0, 5001, A, 1000)
-            .release(10, 5001, A, true)
+        Traffic::default().set(0, 5001, A, 1000).release(10, 5001, A, true)
     }
 
     fn seen(&self) -> WatchedTraffic {
-        read_bytes(self.0.as_bytes(), WatchOptions::default())
-            .expect("it is MONITOR's text")
-            .finish()
+        read_bytes(self.0.as_bytes(), WatchOptions::default()).expect("it is MONITOR's text").finish()
     }
 }
 
 fn kinds(seen: &WatchedTraffic) -> Vec<(String, Certainty)> {
     let findings = seen.report.findings.iter();
-    findings
-        .map(|one| (one.kind.clone(), one.certainty))
-        .collect()
+    findings.map(|one| (one.kind.clone(), one.certainty)).collect()
 }
 
 fn finding<'a>(seen: &'a WatchedTraffic, kind: &str) -> &'a WatchFinding {
@@ -94,14 +85,8 @@ fn a_sound_lock_is_counted_and_has_no_finding() {
     let seen = traffic.seen();
     assert_eq!(kinds(&seen), []);
     let lock = &seen.report.locks[0];
-    assert_eq!(
-        (lock.pattern.as_str(), lock.recipe.as_str()),
-        ("order:*", "SET NX")
-    );
-    assert_eq!(
-        (lock.grants, lock.refusals, lock.released, lock.expired),
-        (4, 2, 3, 1)
-    );
+    assert_eq!((lock.pattern.as_str(), lock.recipe.as_str()), ("order:*", "SET NX"));
+    assert_eq!((lock.grants, lock.refusals, lock.released, lock.expired), (4, 2, 3, 1));
     assert_eq!(lock.lease_ms, Some(1000.0));
     let waited = lock.wait_ms.max.expect("somebody waited");
     assert!((29.0..32.0).contains(&waited), "{waited}");
@@ -139,12 +124,7 @@ fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
     let held = seen.report.held.as_ref().expect("holds");
     let drawn = held.holds.iter().map(|hold| {
         let ended_ms = hold.to_ns.map(|ns| ns / 1_000_000);
-        (
-            hold.client.as_str(),
-            hold.from_ns / 1_000_000,
-            ended_ms,
-            hold.ended_by.as_str(),
-        )
+        (hold.client.as_str(), hold.from_ns / 1_000_000, ended_ms, hold.ended_by.as_str())
     });
     let expected = [
         ("order:1", 0, Some(10), "release"),
@@ -159,15 +139,13 @@ fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
     for words in ["deletes it", "127.0.0.1:5009", "two holders"] {
         assert!(text.contains(words), "{text}");
     }
-    assert_eq!(
-        finding(&seen, "released-by-another").certainty,
-        Certainty::Sure
-    );
+    assert_eq!(finding(&seen, "released-by-another").certainty, Certainty::Sure);
 }
 
 #[test]
 fn a_second_holder_that_is_known_late_is_an_overlap_all_the_same() {
-    // The server lost the key of A; only what B does when A's lease is over tells that B was granted the lock.
+    // The server lost the key of A; only what B does when A's lease is over tells that B was granted the
+    // lock.
     let seen = Traffic::begun()
         .set(100, 5001, A, 5_000)
         .set(300, 5002, B, 10_000)
@@ -192,10 +170,7 @@ fn a_holder_that_gives_back_what_the_server_has_lost_holds_it_no_longer() {
         .release(250, 5001, A, false)
         .set(300, 5002, B, 10_000)
         .release(400, 5002, B, true);
-    assert_eq!(
-        kinds(&lost.seen()),
-        [("lost-by-server".to_owned(), Certainty::Sure)]
-    );
+    assert_eq!(kinds(&lost.seen()), [("lost-by-server".to_owned(), Certainty::Sure)]);
 }
 
 #[test]
@@ -209,10 +184,8 @@ fn a_flush_and_an_eviction_under_a_holder_are_overlaps_too() {
     finding(&seen, "lost-by-server");
     finding(&seen, "overlap");
     // Nobody deletes it, and B, which should have been refused, releases it.
-    let evicted = Traffic::begun()
-        .set(100, 5001, A, 10_000)
-        .set(300, 5002, B, 10_000)
-        .release(400, 5002, B, true);
+    let evicted =
+        Traffic::begun().set(100, 5001, A, 10_000).set(300, 5002, B, 10_000).release(400, 5002, B, true);
     let seen = evicted.seen();
     assert_eq!(finding(&seen, "overlap").certainty, Certainty::Violated);
     finding(&seen, "lost-by-server");
@@ -236,35 +209,25 @@ fn a_holder_that_comes_back_late_is_likely_and_no_proof() {
         .release(1700, 5001, A, false)
         .release(1800, 5002, B, true);
     let seen = late.seen();
-    assert_eq!(
-        kinds(&seen),
-        [("outlived-its-lease".to_owned(), Certainty::Likely)]
-    );
+    assert_eq!(kinds(&seen), [("outlived-its-lease".to_owned(), Certainty::Likely)]);
     assert_eq!(finding(&seen, "outlived-its-lease").worst_ms, Some(600.0));
 }
 
 #[test]
 fn an_attempt_at_the_end_of_a_lease_is_decided_by_what_follows() {
-    // B asks within the doubt of A's end; that it asks again shows that it was refused, that it releases, that it was granted.
+    // B asks within the doubt of A's end; that it asks again shows that it was refused, that it releases,
+    // that it was granted.
     let refused = Traffic::begun()
         .set(100, 5001, A, 1_000)
         .set(1101, 5002, B, 1_000)
         .set(1150, 5002, B, 1_000)
         .release(1200, 5002, B, true);
     let lock = refused.seen().report.locks[0].clone();
-    assert_eq!(
-        (lock.grants, lock.refusals, lock.expired, lock.released),
-        (3, 1, 1, 2)
-    );
-    let granted = Traffic::begun()
-        .set(100, 5001, A, 1_000)
-        .set(1101, 5002, B, 1_000)
-        .release(1200, 5002, B, true);
+    assert_eq!((lock.grants, lock.refusals, lock.expired, lock.released), (3, 1, 1, 2));
+    let granted =
+        Traffic::begun().set(100, 5001, A, 1_000).set(1101, 5002, B, 1_000).release(1200, 5002, B, true);
     let lock = granted.seen().report.locks[0].clone();
-    assert_eq!(
-        (lock.grants, lock.refusals, lock.expired, lock.released),
-        (3, 0, 1, 2)
-    );
+    assert_eq!((lock.grants, lock.refusals, lock.expired, lock.released), (3, 0, 1, 2));
     assert_eq!(kinds(&granted.seen()), []);
 }
 
@@ -278,15 +241,9 @@ fn two_steps_and_no_end_are_found() {
             .line(ms + 20, 5001, &["EXPIRE", "job", "30"])
             .line(ms + 50, 5001, &["DEL", "job"]);
     }
-    let seen = traffic
-        .line(400, 5001, &["SETNX", "job", "1"])
-        .line(450, 5001, &["DEL", "job"])
-        .seen();
+    let seen = traffic.line(400, 5001, &["SETNX", "job", "1"]).line(450, 5001, &["DEL", "job"]).seen();
     let gap = finding(&seen, "expiry-set-later");
-    assert_eq!(
-        (gap.certainty, gap.count, gap.worst_ms),
-        (Certainty::Sure, 3, Some(20.0))
-    );
+    assert_eq!((gap.certainty, gap.count, gap.worst_ms), (Certainty::Sure, 3, Some(20.0)));
     assert_eq!(finding(&seen, "no-expiry").count, 1);
     assert_eq!(finding(&seen, "release-without-owner-check").count, 4);
 }
@@ -295,11 +252,7 @@ fn two_steps_and_no_end_are_found() {
 fn a_late_plain_delete_is_an_overlap_where_connections_tell_holders_apart() {
     let mut traffic = Traffic::default();
     for round in 0..6 {
-        traffic = traffic.set(round * 100, 5001, A, 10_000).line(
-            round * 100 + 50,
-            5001,
-            &["DEL", "order:1"],
-        );
+        traffic = traffic.set(round * 100, 5001, A, 10_000).line(round * 100 + 50, 5001, &["DEL", "order:1"]);
     }
     let traffic = traffic
         .set(1_000, 5001, A, 500)
@@ -318,9 +271,7 @@ fn a_free_lock_that_refuses_one_was_granted_to_the_one_before() {
     let mut traffic = Traffic::default();
     for round in 0..6 {
         let ms = round * 100;
-        traffic = traffic
-            .set(ms, 5001, A, 10_000)
-            .line(ms + 50, 5001, &["DEL", "order:1"]);
+        traffic = traffic.set(ms, 5001, A, 10_000).line(ms + 50, 5001, &["DEL", "order:1"]);
     }
     let seen = traffic
         .set(1_000, 5001, A, 500)
@@ -339,11 +290,7 @@ fn a_free_lock_that_refuses_one_was_granted_to_the_one_before() {
 /// Cycles of one client: the lock is taken with this lease, and given back by a plain DEL after so long.
 fn cycles(count: u64, lease_ms: u64, held_ms: u64) -> Traffic {
     (0..count).fold(Traffic::default(), |traffic, round| {
-        traffic.set(round * 1_000, 5001, A, lease_ms).line(
-            round * 1_000 + held_ms,
-            5001,
-            &["DEL", "order:1"],
-        )
+        traffic.set(round * 1_000, 5001, A, lease_ms).line(round * 1_000 + held_ms, 5001, &["DEL", "order:1"])
     })
 }
 
@@ -351,9 +298,7 @@ fn cycles(count: u64, lease_ms: u64, held_ms: u64) -> Traffic {
 fn what_a_late_holder_writes_is_revived_or_extends_anothers_hold() {
     // A's lease ends at 10,100.
     let late = || cycles(6, 1_000, 10).set(10_000, 5001, A, 100);
-    let seen = late()
-        .line(11_000, 5001, &["SET", "order:1", A, "PX", "1000"])
-        .seen();
+    let seen = late().line(11_000, 5001, &["SET", "order:1", A, "PX", "1000"]).seen();
     assert_eq!(finding(&seen, "revived").certainty, Certainty::Sure);
     let seen = late()
         .set(11_000, 5002, B, 10_000)
@@ -382,7 +327,8 @@ fn renewals_tell_connections_apart_as_releases_do() {
 
 #[test]
 fn servers_whose_clocks_differ_are_compared_no_more_closely_than_that() {
-    // A sentinel's group: its new master's clock is 300 ms behind, so B is granted the lock 250 ms before the end of A's lease by that clock.
+    // A sentinel's group: its new master's clock is 300 ms behind, so B is granted the lock 250 ms before the
+    // end of A's lease by that clock.
     let seen = |doubt_us, kept_ms: u64| {
         let mut watcher = Watcher::new(WatchOptions::default());
         watcher.set_clock_doubt(doubt_us);
@@ -396,10 +342,7 @@ fn servers_whose_clocks_differ_are_compared_no_more_closely_than_that() {
         }
         let seen = watcher.finish();
         assert_eq!(seen.report.locks[0].grants, 3, "{:?}", seen.report);
-        kinds(&seen)
-            .into_iter()
-            .map(|(kind, _)| kind)
-            .collect::<Vec<_>>()
+        kinds(&seen).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>()
     };
     assert_eq!(seen(0, 250), ["overlap"]);
     assert_eq!(seen(310_000, 250), [""; 0]);
@@ -408,19 +351,17 @@ fn servers_whose_clocks_differ_are_compared_no_more_closely_than_that() {
 
 #[test]
 fn what_masters_of_a_set_did_counts_in_the_order_of_time() {
-    // Each master grants by a script, which is whole only when that master runs something else: on the third, nothing comes until the end.
+    // Each master grants by a script, which is whole only when that master runs something else: on the third,
+    // nothing comes until the end.
     let take = |ms, value: &str| {
-        let called =
-            Traffic::default().line(ms, 5001, &["EVALSHA", "aa", "1", "lock", value, "9000"]);
+        let called = Traffic::default().line(ms, 5001, &["EVALSHA", "aa", "1", "lock", value, "9000"]);
         let looked = called.line(ms, 0, &["pttl", "lock"]);
         let Traffic(text) = looked.line(ms, 0, &["set", "lock", value, "px", "9000"]);
         text
     };
     let give = |ms, value: &str| {
         let called = Traffic::default().line(ms, 5001, &["EVALSHA", "bb", "1", "lock", value]);
-        let Traffic(text) = called
-            .line(ms, 0, &["get", "lock"])
-            .line(ms, 0, &["del", "lock"]);
+        let Traffic(text) = called.line(ms, 0, &["get", "lock"]).line(ms, 0, &["del", "lock"]);
         text
     };
     let mut watcher = Watcher::new(WatchOptions::default());
@@ -433,7 +374,8 @@ fn what_masters_of_a_set_did_counts_in_the_order_of_time() {
     };
     for (round, value) in [A, B, C].into_iter().enumerate() {
         let ms = round as u64 * 100;
-        // The lines of one connection come before those of another, whatever happened first. One master grants nobody but itself.
+        // The lines of one connection come before those of another, whatever happened first. One master
+        // grants nobody but itself.
         for source in [2, 0, 1] {
             run(source, &take(ms + source as u64, value));
             run(source, &give(ms + 50 + source as u64, value));
@@ -451,15 +393,10 @@ fn what_masters_of_a_set_did_counts_in_the_order_of_time() {
 #[test]
 fn what_writes_a_held_key_by_another_name_is_understood() {
     let held = || cycles(6, 1_000, 10).set(10_000, 5001, A, 10_000);
-    for words in [
-        &["SETEX", "order:1", "10", B][..],
-        &["PSETEX", "order:1", "10000", B],
-        &["GETSET", "order:1", B],
-    ] {
-        let stolen = held()
-            .line(10_100, 5002, words)
-            .release(10_200, 5002, B, true)
-            .seen();
+    for words in
+        [&["SETEX", "order:1", "10", B][..], &["PSETEX", "order:1", "10000", B], &["GETSET", "order:1", B]]
+    {
+        let stolen = held().line(10_100, 5002, words).release(10_200, 5002, B, true).seen();
         let overlap = finding(&stolen, "overlap");
         assert_eq!((overlap.count, overlap.worst_ms), (1, Some(9_900.0)));
         assert_eq!(stolen.report.locks[0].released, 7, "{words:?}");
@@ -489,16 +426,10 @@ fn what_only_all_of_it_shows_is_likely() {
     let mut renewed = Traffic::default();
     for round in 0..6 {
         let ms = round * 1_000;
-        renewed = renewed.set(ms, 5001, A, 100).line(
-            ms + 50,
-            5001,
-            &["SET", "order:1", A, "IFEQ", A, "PX", "100"],
-        );
+        renewed =
+            renewed.set(ms, 5001, A, 100).line(ms + 50, 5001, &["SET", "order:1", A, "IFEQ", A, "PX", "100"]);
     }
-    let long =
-        cycles(20, 60_000, 5)
-            .set(20_000, 5001, A, 60_000)
-            .line(40_000, 5001, &["DEL", "order:1"]);
+    let long = cycles(20, 60_000, 5).set(20_000, 5001, A, 60_000).line(40_000, 5001, &["DEL", "order:1"]);
     let mut polled = cycles(1, 1_000, 10).set(1_000, 5001, A, 10_000);
     for ms in 0..60 {
         polled = polled.set(1_001 + ms, 5002, B, 10_000);
@@ -517,9 +448,7 @@ fn what_only_all_of_it_shows_is_likely() {
     }
     let whole = (0..10).fold(Traffic::default(), |traffic, round| {
         let ms = round * 100;
-        traffic
-            .set(ms, 5001, A, 1_000)
-            .release(ms + 10, 5001, A, true)
+        traffic.set(ms, 5001, A, 1_000).release(ms + 10, 5001, A, true)
     });
     let cases = [
         ("lease-nearly-used", cycles(5, 100, 90)),
@@ -545,23 +474,12 @@ fn connections_of_a_pool_are_no_proof() {
     // Two threads share connections: any may delete what another has set.
     let mut traffic = Traffic::default();
     for round in 0..20 {
-        let (one, other) = if round % 3 == 0 {
-            (5001, 5002)
-        } else {
-            (5002, 5001)
-        };
-        traffic = traffic.set(round * 100, one, A, 10_000).line(
-            round * 100 + 50,
-            other,
-            &["DEL", "order:1"],
-        );
+        let (one, other) = if round % 3 == 0 { (5001, 5002) } else { (5002, 5001) };
+        traffic = traffic.set(round * 100, one, A, 10_000).line(round * 100 + 50, other, &["DEL", "order:1"]);
     }
     let seen = traffic.seen();
     assert!(
-        seen.report
-            .findings
-            .iter()
-            .all(|one| one.certainty != Certainty::Violated),
+        seen.report.findings.iter().all(|one| one.certainty != Certainty::Violated),
         "{:?}",
         seen.report.findings
     );
@@ -571,22 +489,18 @@ fn connections_of_a_pool_are_no_proof() {
 fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
     let owner = |number: u32| format!("8743c9c0-0795-4907-87fd-6c719a6b4586:{number}");
     let take = |traffic: Traffic, ms, client, owner: &str, granted: bool| {
-        let called = traffic
-            .line(
-                ms,
-                client,
-                &["EVALSHA", "aa", "1", "{user:1}", "30000", owner],
-            )
-            .line(ms, 0, &["exists", "{user:1}"]);
+        let called = traffic.line(ms, client, &["EVALSHA", "aa", "1", "{user:1}", "30000", owner]).line(
+            ms,
+            0,
+            &["exists", "{user:1}"],
+        );
         match granted {
-            true => called
-                .line(ms, 0, &["hincrby", "{user:1}", owner, "1"])
-                .line(ms, 0, &["pexpire", "{user:1}", "30000"]),
-            false => called.line(ms, 0, &["hexists", "{user:1}", owner]).line(
+            true => called.line(ms, 0, &["hincrby", "{user:1}", owner, "1"]).line(
                 ms,
                 0,
-                &["pttl", "{user:1}"],
+                &["pexpire", "{user:1}", "30000"],
             ),
+            false => called.line(ms, 0, &["hexists", "{user:1}", owner]).line(ms, 0, &["pttl", "{user:1}"]),
         }
     };
     let give = |traffic: Traffic, ms, client, owner: &str| {
@@ -594,16 +508,7 @@ fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
             .line(
                 ms,
                 client,
-                &[
-                    "EVALSHA",
-                    "bb",
-                    "2",
-                    "{user:1}",
-                    "redisson_lock__channel:{user:1}",
-                    "0",
-                    "30000",
-                    owner,
-                ],
+                &["EVALSHA", "bb", "2", "{user:1}", "redisson_lock__channel:{user:1}", "0", "30000", owner],
             )
             .line(ms, 0, &["hexists", "{user:1}", owner])
             .line(ms, 0, &["hincrby", "{user:1}", owner, "-1"])
@@ -612,11 +517,7 @@ fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
     };
     let renew = |traffic: Traffic, ms, client, owner: &str| {
         traffic
-            .line(
-                ms,
-                client,
-                &["EVALSHA", "cc", "1", "{user:1}", "30000", owner],
-            )
+            .line(ms, client, &["EVALSHA", "cc", "1", "{user:1}", "30000", owner])
             .line(ms, 0, &["hexists", "{user:1}", owner])
             .line(ms, 0, &["pexpire", "{user:1}", "30000"])
     };
@@ -628,14 +529,8 @@ fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
     let traffic = take(traffic, 12_010, 5002, &two, true);
     let seen = give(traffic, 12_020, 5002, &two).seen();
     let lock = &seen.report.locks[0];
-    assert_eq!(
-        (lock.recipe.as_str(), lock.library.as_str()),
-        ("hash with owner", "Redisson")
-    );
-    assert_eq!(
-        (lock.grants, lock.refusals, lock.renewals, lock.released),
-        (2, 1, 1, 2)
-    );
+    assert_eq!((lock.recipe.as_str(), lock.library.as_str()), ("hash with owner", "Redisson"));
+    assert_eq!((lock.grants, lock.refusals, lock.renewals, lock.released), (2, 1, 1, 2));
     assert_eq!(kinds(&seen), []);
 }
 
@@ -696,16 +591,7 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
                 "EXEC",
             ],
         ),
-        (
-            "INCR, EXPIRE",
-            "lock:1",
-            &[
-                "INCR lock:1",
-                "EXPIRE lock:1 10",
-                "EXPIRE lock:1 10",
-                "DEL lock:1",
-            ],
-        ),
+        ("INCR, EXPIRE", "lock:1", &["INCR lock:1", "EXPIRE lock:1 10", "EXPIRE lock:1 10", "DEL lock:1"]),
         (
             "sorted set with times",
             "lock:1",
@@ -746,27 +632,19 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
             let (client, value) = [(5001, A), (5002, B)][round % 2];
             for (at, line) in words.iter().enumerate() {
                 let line = line.replace("VALUE", value);
-                let (client, line) = line
-                    .strip_prefix("lua ")
-                    .map_or((client, &*line), |line| (0, line));
+                let (client, line) = line.strip_prefix("lua ").map_or((client, &*line), |line| (0, line));
                 let words: Vec<&str> = line.split(' ').collect();
                 traffic = traffic.line(round as u64 * 100 + at as u64, client, &words);
             }
         }
         let seen = traffic.seen();
-        let lock = seen
-            .report
-            .locks
-            .first()
-            .unwrap_or_else(|| panic!("{recipe}: {:?}", seen.report));
+        let lock = seen.report.locks.first().unwrap_or_else(|| panic!("{recipe}: {:?}", seen.report));
         let pattern = format!("{}*", name.trim_end_matches('1'));
         assert_eq!((lock.recipe.as_str(), &lock.pattern), (recipe, &pattern));
         // Whether the first had it is known only when it is given back.
         assert!((4..=5).contains(&lock.renewals), "{recipe}: {lock:?}");
         assert_eq!((lock.grants, lock.released), (5, 5), "{recipe}: {lock:?}");
-        let violated = kinds(&seen)
-            .iter()
-            .any(|(_, certainty)| *certainty == Certainty::Violated);
+        let violated = kinds(&seen).iter().any(|(_, certainty)| *certainty == Certainty::Violated);
         assert!(!violated, "{recipe}: {:?}", seen.report.findings);
     }
 }
@@ -775,9 +653,7 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
 fn permits_of_one_connection_are_holds_of_their_own_and_a_stock_is_none() {
     let take = |traffic: Traffic, ms, client, key| {
         let called = traffic.line(ms, client, &["EVAL", "take", "1", key, "1"]);
-        called
-            .line(ms, 0, &["get", key])
-            .line(ms, 0, &["decrby", key, "1"])
+        called.line(ms, 0, &["get", key]).line(ms, 0, &["decrby", key, "1"])
     };
     let give = |traffic: Traffic, ms, client, key| {
         let called = traffic.line(ms, client, &["EVAL", "give", "1", key, "1"]);
@@ -785,31 +661,16 @@ fn permits_of_one_connection_are_holds_of_their_own_and_a_stock_is_none() {
     };
     let mut traffic = Traffic::default();
     for (ms, client) in [(0, 5001), (10, 5001), (20, 5002)] {
-        traffic = take(
-            take(traffic, ms, client, "semaphore:1"),
-            ms,
-            client,
-            "stock:1",
-        );
+        traffic = take(take(traffic, ms, client, "semaphore:1"), ms, client, "stock:1");
     }
     for (ms, client) in [(30, 5002), (40, 5001), (50, 5001)] {
-        traffic = give(
-            give(traffic, ms, client, "semaphore:1"),
-            ms,
-            client,
-            "stock:1",
-        );
+        traffic = give(give(traffic, ms, client, "semaphore:1"), ms, client, "stock:1");
     }
     let seen = traffic.seen();
     let [lock] = seen.report.locks.as_slice() else {
         panic!("{:?}", seen.report);
     };
-    let counted = (
-        lock.pattern.as_str(),
-        lock.grants,
-        lock.released,
-        lock.clients,
-    );
+    let counted = (lock.pattern.as_str(), lock.grants, lock.released, lock.clients);
     assert_eq!(counted, ("semaphore:*", 3, 3, 2));
     // B's was given back first.
     assert_eq!(lock.hold_ms.p50.map(|ms| ms as u64 / 10), Some(4));
@@ -827,18 +688,12 @@ fn two_ways_to_take_one_name_are_a_danger_and_names_alike_are_none() {
                 &["hset", hashed, "owner-of-a-hash-1", "1"],
                 &["pexpire", hashed, "1000"],
             ];
-            traffic = traffic
-                .set(ms, 5001, A, 1000)
-                .release(ms + 10, 5001, A, true);
+            traffic = traffic.set(ms, 5001, A, 1000).release(ms + 10, 5001, A, true);
             for (at, words) in lines.into_iter().enumerate() {
                 traffic = traffic.line(ms + 20, if at == 0 { 5002 } else { 0 }, words);
             }
             traffic = traffic
-                .line(
-                    ms + 30,
-                    5002,
-                    &["EVAL", "give", "1", hashed, "owner-of-a-hash-1"],
-                )
+                .line(ms + 30, 5002, &["EVAL", "give", "1", hashed, "owner-of-a-hash-1"])
                 .line(ms + 30, 0, &["hdel", hashed, "owner-of-a-hash-1"])
                 .line(ms + 30, 0, &["del", hashed]);
         }
@@ -878,17 +733,9 @@ fn a_busy_cache_without_locks_has_no_finding() {
         let ms = round * 3;
         traffic = traffic
             .line(ms, client, &["GET", &key])
-            .line(
-                ms,
-                client,
-                &["SET", &key, &format!("{{\"price\":{round}}}"), "EX", "60"],
-            )
+            .line(ms, client, &["SET", &key, &format!("{{\"price\":{round}}}"), "EX", "60"])
             .line(ms + 1, client, &["INCR", &format!("hits:{}", round % 9)])
-            .line(
-                ms + 1,
-                client,
-                &["SET", &format!("seen:{round}"), "1", "NX", "EX", "3600"],
-            )
+            .line(ms + 1, client, &["SET", &format!("seen:{round}"), "1", "NX", "EX", "3600"])
             .line(ms + 2, client, &["LPUSH", "queue", "job"])
             .line(ms + 2, client, &["BRPOP", "queue", "0"])
             .line(ms + 2, client, &["HSET", "session:1", "user", "7"]);
@@ -911,11 +758,7 @@ fn the_history_is_judged_by_the_checkers_alike() {
         .set(300, 5002, B, 10_000)
         .release(400, 5002, B, true);
     let seen = traffic.seen();
-    let history: String = seen
-        .history
-        .iter()
-        .map(|line| line.to_json() + "\n")
-        .collect();
+    let history: String = seen.history.iter().map(|line| line.to_json() + "\n").collect();
     let history = results::history::History::parse(&history).expect("a history");
     assert_eq!(history.lines.len(), seen.history.len());
 }
@@ -928,21 +771,12 @@ fn effects_alone_show_grants_and_ends() {
          \"SET\",\"order:1\",\"{A}\",\"PXAT\",\"1700000003000\"\n\"DEL\",\"order:1\"\n\
          \"SET\",\"order:1\",\"{B}\",\"PXAT\",\"1700000004000\"\n\"DEL\",\"order:1\"\n\"PING\"\n"
     );
-    let seen = read_bytes(stream.as_bytes(), WatchOptions::default())
-        .expect("a stream")
-        .finish();
-    assert_eq!(
-        (seen.report.locks[0].grants, seen.report.locks[0].released),
-        (2, 2)
-    );
+    let seen = read_bytes(stream.as_bytes(), WatchOptions::default()).expect("a stream").finish();
+    assert_eq!((seen.report.locks[0].grants, seen.report.locks[0].released), (2, 2));
     assert_eq!(kinds(&seen), []);
     let word = |word: &str| format!("${}\r\n{word}\r\n", word.len());
     let command = |words: &[&str]| {
-        format!(
-            "*{}\r\n{}",
-            words.len(),
-            words.iter().map(|one| word(one)).collect::<String>()
-        )
+        format!("*{}\r\n{}", words.len(), words.iter().map(|one| word(one)).collect::<String>())
     };
     let file = format!(
         "#TS:1700000000\r\n{}{}#TS:1700000001\r\n{}#TS:1700000005\r\n{}{}*3\r\n$3\r\nSE",
@@ -952,63 +786,37 @@ fn effects_alone_show_grants_and_ends() {
         command(&["SET", "order:1", B, "PXAT", "1700000008000"]),
         command(&["DEL", "order:1"]),
     );
-    let seen = read_bytes(file.as_bytes(), WatchOptions::default())
-        .expect("an append-only file")
-        .finish();
-    assert_eq!(
-        (seen.report.locks[0].grants, seen.report.locks[0].released),
-        (2, 2)
-    );
+    let seen = read_bytes(file.as_bytes(), WatchOptions::default()).expect("an append-only file").finish();
+    assert_eq!((seen.report.locks[0].grants, seen.report.locks[0].released), (2, 2));
 }
 
 #[test]
 fn lines_of_every_form_are_read() {
-    // Another database is another lock; clients are addresses of both kinds and sockets; values are bytes; a function and a read-only script call too.
+    // Another database is another lock; clients are addresses of both kinds and sockets; values are bytes; a
+    // function and a read-only script call too.
     let cycles = [
         ("0", "127.0.0.1:5001", A),
         ("3", "[::1]:5001", B),
-        (
-            "3",
-            "unix:/run/redis.sock",
-            r#"\xfe\x01\"\\\r\n\xc3\xa4 \x00\xff"#,
-        ),
+        ("3", "unix:/run/redis.sock", r#"\xfe\x01\"\\\r\n\xc3\xa4 \x00\xff"#),
     ];
     let mut text = String::new();
     for (at, (database, client, value)) in cycles.iter().enumerate() {
         let mut line = |micros: usize, client: &str, words: &str| {
             let plus = if at == 0 { "+" } else { "" };
-            writeln!(
-                text,
-                "{plus}1700000000.{micros:06} [{database} {client}] {words}"
-            )
-            .unwrap();
+            writeln!(text, "{plus}1700000000.{micros:06} [{database} {client}] {words}").unwrap();
         };
         let at = at * 100;
-        line(
-            at,
-            client,
-            &format!(r#""set" "order:1" "{value}" "px" "10000" "nx""#),
-        );
-        line(
-            at + 10,
-            client,
-            r#""EVAL_RO" "return redis.call('get',KEYS[1])" "1" "order:1""#,
-        );
+        line(at, client, &format!(r#""set" "order:1" "{value}" "px" "10000" "nx""#));
+        line(at + 10, client, r#""EVAL_RO" "return redis.call('get',KEYS[1])" "1" "order:1""#);
         line(at + 11, "lua", r#""get" "order:1""#);
-        line(
-            at + 20,
-            client,
-            &format!(r#""FCALL" "give_back" "1" "order:1" "{value}""#),
-        );
+        line(at + 20, client, &format!(r#""FCALL" "give_back" "1" "order:1" "{value}""#));
         line(at + 21, "lua", r#""GET" "order:1""#);
         line(at + 22, "lua", r#""DEL" "order:1""#);
     }
     // Held in the one database when it is granted in the other.
     text += "1700000001.000000 [0 127.0.0.1:5001] \"SET\" \"order:1\" \"v0000000001\" \"NX\" \"EX\" \"10\"\n";
     text += "1700000001.000001 [3 127.0.0.1:5002] \"SET\" \"order:1\" \"v0000000002\" \"NX\" \"EX\" \"10\"\n";
-    let seen = read_bytes(text.as_bytes(), WatchOptions::default())
-        .expect("MONITOR's text")
-        .finish();
+    let seen = read_bytes(text.as_bytes(), WatchOptions::default()).expect("MONITOR's text").finish();
     assert_eq!(kinds(&seen), []);
     let lock = &seen.report.locks[0];
     let counted = (lock.names, lock.grants, lock.released, lock.still_held);
@@ -1018,13 +826,9 @@ fn lines_of_every_form_are_read() {
 
 #[test]
 fn torn_lines_are_passed_over_and_noise_is_refused_with_its_line() {
-    let Traffic(text) = Traffic::begun()
-        .set(100, 5001, A, 1_000)
-        .release(200, 5001, A, true);
+    let Traffic(text) = Traffic::begun().set(100, 5001, A, 1_000).release(200, 5001, A, true);
     let torn = format!("Z 5001] \"GET\" \"x\"\nOK\n{text}1700000001.0000");
-    let seen = read_bytes(torn.as_bytes(), WatchOptions::default())
-        .expect("two torn lines")
-        .finish();
+    let seen = read_bytes(torn.as_bytes(), WatchOptions::default()).expect("two torn lines").finish();
     assert_eq!(seen.report.locks[0].grants, 2);
     for (noise, place) in [
         ("", "input:1:"),
@@ -1033,16 +837,12 @@ fn torn_lines_are_passed_over_and_noise_is_refused_with_its_line() {
         ("*x\r\n", "input:1:"),
         ("#TS:1\r\n*1\r\n+PING\r\n", "input:3:"),
     ] {
-        let error = read_bytes(noise.as_bytes(), WatchOptions::default())
-            .expect_err("noise")
-            .to_string();
+        let error = read_bytes(noise.as_bytes(), WatchOptions::default()).expect_err("noise").to_string();
         assert!(error.starts_with(place), "{noise:?}: {error}");
     }
     let mut late = text;
     late.push_str(&"noise\n".repeat(50));
-    let error = read_bytes(late.as_bytes(), WatchOptions::default())
-        .expect_err("noise")
-        .to_string();
+    let error = read_bytes(late.as_bytes(), WatchOptions::default()).expect_err("noise").to_string();
     assert!(error.starts_with("input:9:"), "{error}");
 }
 

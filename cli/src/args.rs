@@ -1,4 +1,5 @@
-//! The command line: its commands, the options of all of them, and the values that several share (durations, rates, sizes).
+//! The command line: its commands, the options of all of them, and the values that several share (durations,
+//! rates, sizes).
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -9,16 +10,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, V
 use crate::command;
 
 /// Commands with `--seed` and `--out`.
-const TAKE_SEED: [&str; 8] = [
-    "quickstart",
-    "bench",
-    "chaos",
-    "audit",
-    "soak",
-    "simulate",
-    "replay",
-    "kube",
-];
+const TAKE_SEED: [&str; 8] = ["quickstart", "bench", "chaos", "audit", "soak", "simulate", "replay", "kube"];
 /// Commands with `--out` alone.
 const TAKE_OUT: [&str; 6] = ["up", "check", "conform", "man", "merge", "watch"];
 
@@ -45,9 +37,7 @@ pub(crate) fn program() -> clap::Command {
     for (id, besides) in [("seed", &[][..]), ("out", &TAKE_OUT)] {
         let option = program.get_arguments().find(|one| one.get_id() == id);
         let option = option.map(|option| option.clone().hide(true));
-        let names = program
-            .get_subcommands()
-            .map(|one| one.get_name().to_owned());
+        let names = program.get_subcommands().map(|one| one.get_name().to_owned());
         let those = [&TAKE_SEED[..], besides].concat();
         let others = names.filter(|name| !those.contains(&name.as_str()));
         for name in others.collect::<Vec<_>>() {
@@ -109,7 +99,8 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     /// Check what this machine, or a target, has and lacks for locks, and how to fix it
     Doctor(command::doctor::Options),
-    /// Run the main job, in about 40 s: four topologies, a load and a failover on each, a broken lock; a report
+    /// Run the main job, in about 40 s: four topologies, a load and a failover on each, a broken lock; a
+    /// report
     Quickstart(command::quickstart::Options),
     /// Judge any lock by every scenario that fits it, with a sound lock beside each conviction: a scorecard
     Audit(command::audit::Options),
@@ -119,7 +110,8 @@ pub(crate) enum Command {
     Bench(command::bench::Options),
     /// Write a driver of 60 to 100 lines, for a lock library in any language, into a new directory
     NewDriver(command::new_driver::Options),
-    /// Say how many double grants a year, and how many minutes without a grant, each way to set up Redis is to expect
+    /// Say how many double grants a year, and how many minutes without a grant, each way to set up Redis is
+    /// to expect
     Risk(command::risk::Options),
     /// Write what keeps a lock judged: `locklab.toml`, a scenario, a budget, and a workflow that runs them
     Init(command::init::Options),
@@ -135,15 +127,18 @@ pub(crate) enum Command {
     Ps,
     /// Stop the servers of `up --detach`
     Down(command::down::Options),
-    /// Run the library in simulated time: a thousand seeds of faults on simulated servers, judged as scenarios are
+    /// Run the library in simulated time: a thousand seeds of faults on simulated servers, judged as
+    /// scenarios are
     Simulate(command::simulate::Options),
-    /// Run random faults, seed after seed, on configurations that must stay clean; resumes where it was interrupted
+    /// Run random faults, seed after seed, on configurations that must stay clean; resumes where it was
+    /// interrupted
     Soak(command::soak::Options),
     /// Judge the history of a run, or one from elsewhere, again
     Check(command::check::Options),
     /// Compare this machine's clock with a server's, and print the difference as lines of a history
     Clock(command::clock::Options),
-    /// Run the same plan again and count how many of the repeats convict; with --shrink find the smallest plan that still does
+    /// Run the same plan again and count how many of the repeats convict; with --shrink find the smallest
+    /// plan that still does
     Replay(command::replay::Options),
     /// List runs, subjects, workloads, faults, topologies, scenarios, checkers or servers
     List(command::list::Options),
@@ -157,7 +152,8 @@ pub(crate) enum Command {
     Proxy(command::proxy::Options),
     /// Show what a lock sends to its server, command by command, from acquire to release
     Trace(command::trace::Options),
-    /// Watch the locks of a running application: who holds what for how long, and what is dangerous, without a driver
+    /// Watch the locks of a running application: who holds what for how long, and what is dangerous, without
+    /// a driver
     Watch(command::watch::Options),
     /// Check step by step whether a driver keeps to the driver protocol, and say how to fix it
     Conform(command::conform::Options),
@@ -167,7 +163,8 @@ pub(crate) enum Command {
     Man(command::man::Options),
     /// Speak the driver protocol for one of our own subjects (clients of a scenario are such processes)
     Driver(command::driver::Options),
-    /// End what drivers have left once standard input ends, which is when the locklab that started them has ended
+    /// End what drivers have left once standard input ends, which is when the locklab that started them has
+    /// ended
     Guard(command::guard::Options),
     /// Every command in groups, or one with all its options
     Help(command::help::Options),
@@ -188,25 +185,10 @@ pub(crate) struct ResultArgs {
 pub(crate) const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Try, measure, decide",
-        &[
-            "doctor",
-            "quickstart",
-            "audit",
-            "chaos",
-            "bench",
-            "new-driver",
-            "report",
-            "compare",
-            "lock",
-        ],
+        &["doctor", "quickstart", "audit", "chaos", "bench", "new-driver", "report", "compare", "lock"],
     ),
     ("Look again", &["replay", "check", "gate", "merge", "list"]),
-    (
-        "Look closer",
-        &[
-            "init", "risk", "watch", "conform", "trace", "simulate", "soak",
-        ],
-    ),
+    ("Look closer", &["init", "risk", "watch", "conform", "trace", "simulate", "soak"]),
     ("Servers", &["up", "ps", "down", "proxy", "kube"]),
     ("For programs", &["driver", "clock", "completions", "man"]),
 ];
@@ -228,10 +210,7 @@ pub(crate) fn invalid(what: &str, text: &str, example: &str) -> String {
 pub(crate) fn count(text: &str) -> Result<u32, String> {
     let count = text.trim().replace('_', "").parse().ok();
     count.filter(|count| *count > 0).ok_or_else(|| {
-        format!(
-            "`{text}` is no number of things; write a whole number from 1 to {}, such as 16",
-            u32::MAX
-        )
+        format!("`{text}` is no number of things; write a whole number from 1 to {}, such as 16", u32::MAX)
     })
 }
 
@@ -260,9 +239,8 @@ pub(crate) fn lease_duration(text: &str) -> Result<Duration, String> {
 /// A loopback address, IPv4 if there is one: most clients of Toxiproxy know nothing else.
 pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs();
-    let mut found: Vec<SocketAddr> = found
-        .map_err(|_| invalid("address", text, "HOST:PORT, e.g. 127.0.0.1:8474"))?
-        .collect();
+    let mut found: Vec<SocketAddr> =
+        found.map_err(|_| invalid("address", text, "HOST:PORT, e.g. 127.0.0.1:8474"))?.collect();
     found.sort_by_key(SocketAddr::is_ipv6);
     let address = found.into_iter().find(|address| address.ip().is_loopback());
     address.ok_or_else(|| {
@@ -282,11 +260,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     };
     let number: f64 = number.trim().replace('_', "").parse().map_err(|_| bad())?;
     let rate = number / seconds;
-    if rate.is_finite() && rate > 0.0 && rate <= 1e7 {
-        Ok(rate)
-    } else {
-        Err(bad())
-    }
+    if rate.is_finite() && rate > 0.0 && rate <= 1e7 { Ok(rate) } else { Err(bad()) }
 }
 
 /// A size such as `600kB`, `32MB` or `2GB`, as bytes; a bare number is bytes.
@@ -323,13 +297,12 @@ pub(crate) fn kind_of(
         Some(kind) if masters => Err(crate::exit::usage(format!(
             "--kind {kind}: independent masters (redlock://) take only the kind redlock"
         ))),
-        Some(_) => Err(crate::exit::usage(
-            "--kind redlock needs independent masters: a redlock:// URL",
-        )),
+        Some(_) => Err(crate::exit::usage("--kind redlock needs independent masters: a redlock:// URL")),
     }
 }
 
-/// A target's URL as it is typed; `@FILE` is the one in that file, since a command line can be read by every user of the machine.
+/// A target's URL as it is typed; `@FILE` is the one in that file, since a command line can be read by every
+/// user of the machine.
 pub(crate) fn target_url(text: &str) -> Result<String, String> {
     let Some(path) = text.strip_prefix('@') else {
         return Ok(text.to_owned());
@@ -352,8 +325,7 @@ pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
         true => format!("the target's URL: {error}"),
         false => format!("{url}: {error}"),
     };
-    url.parse()
-        .map_err(|error| crate::exit::usage(named(error)))
+    url.parse().map_err(|error| crate::exit::usage(named(error)))
 }
 
 /// A failed connection as an error of the command: wrong usage if it cannot work, else something missing.
@@ -374,19 +346,15 @@ pub(crate) fn connect_failure_text(error: &lock_core::LockError) -> String {
     }
 }
 
-/// The message about a server that was not dialled because it is beyond this machine and nobody named it, with the remedy.
+/// The message about a server that was not dialled because it is beyond this machine and nobody named it,
+/// with the remedy.
 pub(crate) fn not_dialled(why: &str) -> Option<String> {
     let why = why.contains(lock_core::machine::ELSEWHERE).then_some(why)?;
-    Some(format!(
-        "{why}: add --yes-this-is-mine if you may test on it"
-    ))
+    Some(format!("{why}: add --yes-this-is-mine if you may test on it"))
 }
 
 /// A failed acquire as an error of the command, where a longer wait would not have helped.
-pub(crate) fn acquire_failure(
-    error: &lock_core::LockError,
-    kind: lock_core::Kind,
-) -> anyhow::Error {
+pub(crate) fn acquire_failure(error: &lock_core::LockError, kind: lock_core::Kind) -> anyhow::Error {
     let name = error.lock();
     match (error.kind(), error.server_code()) {
         (lock_core::ErrorKind::Invalid, _) => crate::exit::usage(error),
@@ -410,10 +378,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     };
     let number: f64 = number.trim().parse().map_err(|_| bad())?;
     let share = number / of;
-    (0.0..=1.0)
-        .contains(&share)
-        .then_some(share)
-        .ok_or_else(bad)
+    (0.0..=1.0).contains(&share).then_some(share).ok_or_else(bad)
 }
 
 #[cfg(test)]
@@ -449,30 +414,18 @@ mod tests {
         let bad = ["", "fast", "5/week", "0/s", "-1/s", "inf/s", "NaN"];
         reads(rate, rates, &bad);
         let sizes = [("0", 0), ("17B", 17), ("600kB", 600_000)];
-        reads(
-            bytes,
-            sizes,
-            &["", "MB", "1.5", "-1", "1TB", "99999999999GB"],
-        );
+        reads(bytes, sizes, &["", "MB", "1.5", "-1", "1TB", "99999999999GB"]);
         reads(bytes, [("32 MB", 32_000_000)], &[]);
         let shares = [("10%", 0.1), ("0.25", 0.25), ("100%", 1.0)];
         reads(share, shares, &["", "%", "101%", "-1%", "2", "NaN", "few"]);
         let hows = ["none", "wait:2", "wait:all"];
-        reads(
-            durability,
-            hows.map(|how| (how, how.to_owned())),
-            &["wait:0", "wait"],
-        );
+        reads(durability, hows.map(|how| (how, how.to_owned())), &["wait:0", "wait"]);
     }
 
     #[test]
     fn a_target_with_a_password_is_not_repeated() {
         let refused = |url: &str| format!("{:#}", target(url).expect_err("a bad URL"));
-        for url in [
-            "redis://bob:s3cr/et@h",
-            "s3cret@h",
-            "redis://bob:s3 cret@h/x",
-        ] {
+        for url in ["redis://bob:s3cr/et@h", "s3cret@h", "redis://bob:s3 cret@h/x"] {
             let said = refused(url);
             assert!(!said.contains("s3") && !said.contains("cret"), "{said}");
             assert!(said.contains("%2F"), "{said}");

@@ -1,4 +1,5 @@
-//! Measures a plan for a command that keeps a run: progress, rows, comparisons and warnings, also when it ends early.
+//! Measures a plan for a command that keeps a run: progress, rows, comparisons and warnings, also when it
+//! ends early.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +18,7 @@ use crate::run::Keeper;
 pub(super) type EarlyEnd = (u8, String);
 
 /// A bench for the order of magnitude, beside scenarios: few rounds, free and contended.
-pub(crate) fn short_plan(
-    url: &str,
-    topology: &str,
-    subjects: &[String],
-    keeper: &Keeper,
-) -> BenchPlan {
+pub(crate) fn short_plan(url: &str, topology: &str, subjects: &[String], keeper: &Keeper) -> BenchPlan {
     let mut plan = BenchPlan::new(url);
     plan.topology = topology.to_owned();
     plan.subjects = subjects.to_vec();
@@ -36,11 +32,9 @@ pub(crate) fn short_plan(
     plan
 }
 
-/// Measures one target and keeps what was measured, also when it ends early: then the exit code and the reason are given.
-pub(crate) async fn measure(
-    plan: &BenchPlan,
-    keeper: &mut Keeper,
-) -> anyhow::Result<Option<EarlyEnd>> {
+/// Measures one target and keeps what was measured, also when it ends early: then the exit code and the
+/// reason are given.
+pub(crate) async fn measure(plan: &BenchPlan, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     measure_at(plan, None, None, keeper).await
 }
 
@@ -74,9 +68,7 @@ pub(super) async fn measure_at(
     let subjects = client_cores::subjects(plan, &program)?;
     let outcome = match places {
         None => driver::run_subjects(plan, subjects, &hooks).await,
-        Some(places) => {
-            driver::run_at(plan, subjects.into_iter().zip(places).collect(), &hooks).await
-        }
+        Some(places) => driver::run_at(plan, subjects.into_iter().zip(places).collect(), &hooks).await,
     };
     bar.finish_and_clear();
     match outcome {
@@ -124,20 +116,10 @@ pub(super) fn code_of_rows(rows: &[BenchRow]) -> u8 {
 }
 
 pub(crate) fn record_server(keeper: &mut Keeper, topology: &Topology, version: &str) {
-    let config = topology
-        .config
-        .iter()
-        .map(|(key, value)| format!("{key} {value}"))
-        .collect();
+    let config = topology.config.iter().map(|(key, value)| format!("{key} {value}")).collect();
     let name = match topology.config.is_empty() {
         true => topology.server.clone(),
         false => format!("{} ({})", topology.server, topology.kind),
     };
-    keeper.run.meta.environment.servers.insert(
-        name,
-        ServerInfo {
-            version: version.to_owned(),
-            config,
-        },
-    );
+    keeper.run.meta.environment.servers.insert(name, ServerInfo { version: version.to_owned(), config });
 }

@@ -43,9 +43,10 @@ pub(crate) struct Cancel {
 }
 
 impl Cancel {
-    /// Listens from now on. The first signal asks for an orderly end: faults are healed, servers stopped, what was measured is kept.
-    /// The second exits at once; the servers' parent-death signal and the reaper then do the rest. SIGHUP never counts as the second: a
-    /// closed terminal sends it twice, by itself and by its shell.
+    /// Listens from now on. The first signal asks for an orderly end: faults are healed, servers stopped,
+    /// what was measured is kept. The second exits at once; the servers' parent-death signal and the reaper
+    /// then do the rest. SIGHUP never counts as the second: a closed terminal sends it twice, by itself and
+    /// by its shell.
     pub(crate) fn listen() -> std::io::Result<Self> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;

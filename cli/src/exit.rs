@@ -72,7 +72,8 @@ const LACKING: [i32; 8] = [
     libc::EDQUOT,
 ];
 
-/// Whether a message has the system's error of this number, in either form that the standard library has for it, or as a server says it.
+/// Whether a message has the system's error of this number, in either form that the standard library has for
+/// it, or as a server says it.
 fn has_error(message: &str, number: i32) -> bool {
     let by_server = match number {
         libc::EMFILE => message.contains("Your current 'ulimit -n' of"),
@@ -85,19 +86,14 @@ fn has_error(message: &str, number: i32) -> bool {
 }
 
 pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
-    let limits = [
-        (libc::EAGAIN, "ulimit -u"),
-        (libc::EMFILE, "ulimit -n"),
-        (libc::EFBIG, "ulimit -f"),
-    ];
-    let reached = limits
-        .into_iter()
-        .find(|(number, _)| has_error(message, *number));
+    let limits = [(libc::EAGAIN, "ulimit -u"), (libc::EMFILE, "ulimit -n"), (libc::EFBIG, "ulimit -f")];
+    let reached = limits.into_iter().find(|(number, _)| has_error(message, *number));
     reached.map(|(_, limit)| limit)
 }
 
-/// The code of an error whose words those of the system may end: 69 where they say that the machine lacks something, whatever was under
-/// way. Errors pass crates as text, and the standard library writes the number into it.
+/// The code of an error whose words those of the system may end: 69 where they say that the machine lacks
+/// something, whatever was under way. Errors pass crates as text, and the standard library writes the number
+/// into it.
 pub(crate) fn code_of_text(code: u8, message: &str) -> u8 {
     match LACKING.into_iter().any(|number| has_error(message, number)) {
         true => MISSING,
@@ -110,7 +106,8 @@ pub(crate) fn usage(message: impl std::fmt::Display) -> anyhow::Error {
     failure(USAGE, message)
 }
 
-/// A place that was named and cannot be written: wrong usage, 64, but 69 where only the right to write there is missing.
+/// A place that was named and cannot be written: wrong usage, 64, but 69 where only the right to write there
+/// is missing.
 pub(crate) fn unwritable(message: impl std::fmt::Display) -> anyhow::Error {
     let message = message.to_string();
     let code = match has_error(&message, libc::EACCES) {

@@ -28,22 +28,16 @@ pub(crate) fn work_dir() -> anyhow::Result<tempfile::TempDir> {
     })
 }
 
-/// Writes a file as a whole or not at all, behind a link too; a terminal, a pipe or another device is written to, and never replaced.
+/// Writes a file as a whole or not at all, behind a link too; a terminal, a pipe or another device is written
+/// to, and never replaced.
 pub(crate) fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let (path, bytes) = (path.as_ref(), bytes.as_ref());
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let is_device = ["/dev", "/proc"]
-        .iter()
-        .any(|place| real.starts_with(place));
+    let is_device = ["/dev", "/proc"].iter().any(|place| real.starts_with(place));
     let is_special = |found: Metadata| !(found.is_file() || found.is_dir());
     let written = match is_device || path.metadata().is_ok_and(is_special) {
-        true => OpenOptions::new()
-            .append(true)
-            .open(path)
-            .and_then(|mut device| device.write_all(bytes)),
+        true => OpenOptions::new().append(true).open(path).and_then(|mut device| device.write_all(bytes)),
         false => results::store::write_whole(&real, bytes),
     };
-    written.map_err(|error| {
-        crate::exit::unwritable(format!("cannot write {}: {error}", path.display()))
-    })
+    written.map_err(|error| crate::exit::unwritable(format!("cannot write {}: {error}", path.display())))
 }

@@ -1,4 +1,5 @@
-//! The program `locklab`: parse the command line, run the command, exit. The only crate that prints, exits or uses `anyhow`.
+//! The program `locklab`: parse the command line, run the command, exit. The only crate that prints, exits or
+//! uses `anyhow`.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -50,10 +51,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // clap's own code for wrong usage is 2, which means "unknown" here and must not leak.
-            let asked_for = matches!(
-                error.kind(),
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-            );
+            let asked_for = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             if asked_for {
                 let printed = error.print().and_then(|()| std::io::stdout().flush());
                 return match printed {
@@ -75,11 +73,7 @@ fn main() -> ExitCode {
     let run = || command::run(cli.command, &terminal);
     let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>();
-        Err(anyhow::anyhow!(
-            words
-                .cloned()
-                .unwrap_or_else(|| "it ended in a panic".to_owned())
-        ))
+        Err(anyhow::anyhow!(words.cloned().unwrap_or_else(|| "it ended in a panic".to_owned())))
     });
     // A script may read only the exit code: a result that was not written must not count as complete.
     let done = done.map(|code| match terminal.take_write_error() {

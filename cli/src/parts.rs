@@ -1,4 +1,5 @@
-//! Parts of a plan on several machines: `--part K/N` says which this one runs, and a barrier holds those of one load in step.
+//! Parts of a plan on several machines: `--part K/N` says which this one runs, and a barrier holds those of
+//! one load in step.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use crate::run::Keeper;
 use crate::target::Servers;
 use crate::terminal::Terminal;
 
-/// An Indexed Job of Kubernetes tells each of its pods its number by this variable; another one says how many there are.
+/// An Indexed Job of Kubernetes tells each of its pods its number by this variable; another one says how many
+/// there are.
 const ENVIRONMENT: [&str; 2] = ["JOB_COMPLETION_INDEX", "LOCKLAB_PARTS"];
 
 /// All parts must draw the same, also without `--seed`.
@@ -22,8 +24,9 @@ pub(super) const PARTS_HEADING: &str = "Parts of a plan on several machines";
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PartArgs {
-    /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the clients and tasks K modulo N;
-    /// `merge` joins all N. JOB_COMPLETION_INDEX and LOCKLAB_PARTS say the same [default seed then: 1]
+    /// Only part K (from 0) of N: the scenarios that a hash of name and seed gives it, or of one load the
+    /// clients and tasks K modulo N; `merge` joins all N. JOB_COMPLETION_INDEX and LOCKLAB_PARTS say the same
+    /// [default seed then: 1]
     #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, value_name = "K/N", value_parser = parse)]
     part: Option<GeneratorShare>,
 }
@@ -38,16 +41,13 @@ impl PartArgs {
         match (index, of) {
             // Every Indexed Job has a number, also one that does not share a plan.
             (_, None) => Ok(None),
-            (None, Some(_)) => Err(exit::usage(format!(
-                "{} is set without {}",
-                ENVIRONMENT[1], ENVIRONMENT[0]
-            ))),
+            (None, Some(_)) => {
+                Err(exit::usage(format!("{} is set without {}", ENVIRONMENT[1], ENVIRONMENT[0])))
+            }
             (Some(index), Some(of)) => {
                 let share = parse(&format!("{index}/{of}"));
                 let [name, count] = ENVIRONMENT;
-                share
-                    .map(Some)
-                    .map_err(|why| exit::usage(format!("{name} and {count}: {why}")))
+                share.map(Some).map_err(|why| exit::usage(format!("{name} and {count}: {why}")))
             }
         }
     }

@@ -15,7 +15,8 @@ pub(crate) struct TrustArgs {
 }
 
 impl TrustArgs {
-    /// Refuses to run programs that plans from elsewhere name, unless their user trusts them; says which they are.
+    /// Refuses to run programs that plans from elsewhere name, unless their user trusts them; says which they
+    /// are.
     pub(crate) fn check(&self, kept: &[KeptPlan], terminal: &Terminal) -> anyhow::Result<()> {
         let mut found = Vec::new();
         for kept in kept.iter().filter(|kept| !kept.is_own) {
@@ -29,9 +30,7 @@ impl TrustArgs {
         }
         let found = found.join("\n");
         if self.trust_plan {
-            terminal.warn(&format!(
-                "from a plan that was not made on this machine:\n{found}"
-            ));
+            terminal.warn(&format!("from a plan that was not made on this machine:\n{found}"));
             return Ok(());
         }
         Err(exit::usage(format!(

@@ -1,4 +1,5 @@
-//! `locklab.toml`: what `audit`, `chaos` and `gate` take in this directory where the command line says nothing. `init` writes it.
+//! `locklab.toml`: what `audit`, `chaos` and `gate` take in this directory where the command line says
+//! nothing. `init` writes it.
 
 use std::path::{Path, PathBuf};
 
@@ -36,9 +37,7 @@ impl Project {
             return Ok(Self::default());
         }
         let text = results::limits::read_text(FILE).map_err(exit::input)?;
-        let read = read_file(FILE, &text, |document, problems| {
-            read_table(document, FILE, problems).value
-        });
+        let read = read_file(FILE, &text, |document, problems| read_table(document, FILE, problems).value);
         let project: Self = read.map_err(exit::input)?;
         Ok(project)
     }
@@ -66,7 +65,5 @@ impl Project {
 }
 
 fn missing(what: &str, field: &str) -> anyhow::Error {
-    exit::usage(format!(
-        "{what} is missing, and no {FILE} here has `{field}`; `locklab init` writes one"
-    ))
+    exit::usage(format!("{what} is missing, and no {FILE} here has `{field}`; `locklab init` writes one"))
 }

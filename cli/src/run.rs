@@ -56,12 +56,7 @@ pub(crate) fn load(run: &str) -> anyhow::Result<Run> {
     load_dir(&dir_of(run)?).map_err(exit::input)
 }
 
-pub(crate) fn make_dir(
-    common: &Common,
-    date: &str,
-    host: &str,
-    name: &str,
-) -> anyhow::Result<RunDir> {
+pub(crate) fn make_dir(common: &Common, date: &str, host: &str, name: &str) -> anyhow::Result<RunDir> {
     let Some(path) = &common.out else {
         return store().create(date, host, name).map_err(|error| {
             exit::unwritable(format!(
@@ -80,12 +75,11 @@ pub(crate) fn save_all(dir: &RunDir, run: &Run) -> anyhow::Result<()> {
 
 pub(crate) fn seed(common: &Common) -> u64 {
     // Fresh seeds stay short, so that a person can type one again.
-    common
-        .seed
-        .unwrap_or_else(|| rand::random_range(1..1_000_000))
+    common.seed.unwrap_or_else(|| rand::random_range(1..1_000_000))
 }
 
-/// Whether all came out as files expect. A lock of the user's own may end with 1 in a run that did, and with 0 in one that did not.
+/// Whether all came out as files expect. A lock of the user's own may end with 1 in a run that did, and with
+/// 0 in one that did not.
 pub(crate) fn as_expected(run: &Run, code: u8) -> bool {
     let mut results = run.scenarios.iter();
     code <= exit::NOT_AS_EXPECTED
@@ -117,11 +111,7 @@ pub(crate) fn file_url(path: &Path) -> String {
 }
 
 fn open(page: &str, terminal: &Terminal) {
-    let opener = if cfg!(target_os = "macos") {
-        "open"
-    } else {
-        "xdg-open"
-    };
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = std::process::Command::new(opener);
     let null = std::process::Stdio::null;
     if let Err(error) = command.arg(page).stdout(null()).stderr(null()).spawn() {
@@ -130,13 +120,9 @@ fn open(page: &str, terminal: &Terminal) {
 }
 
 impl Keeper {
-    /// Makes the run's directory: `--out`, or `runs/<date>-<host>-<name>`. From now on the first Ctrl-C asks for an orderly end.
-    pub(crate) fn begin(
-        terminal: &Terminal,
-        command: &str,
-        name: &str,
-        seed: u64,
-    ) -> anyhow::Result<Self> {
+    /// Makes the run's directory: `--out`, or `runs/<date>-<host>-<name>`. From now on the first Ctrl-C asks
+    /// for an orderly end.
+    pub(crate) fn begin(terminal: &Terminal, command: &str, name: &str, seed: u64) -> anyhow::Result<Self> {
         let (common, cancel) = (&terminal.common, Cancel::listen()?);
         let now = jiff::Timestamp::now();
         let machine = bench::environment::watch();
@@ -176,14 +162,10 @@ impl Keeper {
         std::path::absolute(self.dir.path()).unwrap_or_else(|_| self.dir.path().to_owned())
     }
 
-    /// What every key of this run begins with: its name, and a random number, since another machine may use the same name.
+    /// What every key of this run begins with: its name, and a random number, since another machine may use
+    /// the same name.
     pub(crate) fn key_prefix(&self) -> String {
-        let name = self
-            .dir
-            .path()
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
+        let name = self.dir.path().file_name().unwrap_or_default().to_string_lossy();
         format!("locklab:{name}:{:08x}:", self.random_id)
     }
 
@@ -193,8 +175,8 @@ impl Keeper {
         self.run.rows.is_empty() && self.run.scenarios.is_empty() && !audited.is_some_and(tried)
     }
 
-    /// Removes a run that came to nothing, so that `latest` and `list runs` do not show it. In a directory that existed before, only
-    /// `run.json` is removed.
+    /// Removes a run that came to nothing, so that `latest` and `list runs` do not show it. In a directory
+    /// that existed before, only `run.json` is removed.
     pub(crate) fn discard(self) {
         let path = self.dir.path();
         // What cannot be removed is listed as a partial run, which is what it is.
@@ -242,12 +224,12 @@ impl Keeper {
     }
 
     pub(crate) fn save(&mut self) -> anyhow::Result<()> {
-        self.run.meta.elapsed_ns =
-            u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.run.meta.elapsed_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let servers = std::mem::take(&mut self.run.meta.environment.servers);
         self.run.meta.environment = self.machine.clone().finish();
         self.run.meta.environment.servers = servers;
-        // Drivers, servers and libraries may have repeated a password: everything that is written of a run is made from this one.
+        // Drivers, servers and libraries may have repeated a password: everything that is written of a run is
+        // made from this one.
         self.run = secrets::hidden(std::mem::take(&mut self.run));
         self.dir.save(&self.run)?;
         Ok(())

@@ -1,4 +1,5 @@
-//! Runs planned scenarios for a command that keeps a run: progress, results in order, and the exit code of all.
+//! Runs planned scenarios for a command that keeps a run: progress, results in order, and the exit code of
+//! all.
 
 use chaos::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
 use chaos::plan::Plan;
@@ -11,11 +12,7 @@ use crate::run::{Keeper, NOTHING_TRIED};
 use crate::target::Servers;
 
 /// How a command's batch is run: so many at a time, each on servers of its own or on somebody's own.
-pub(super) fn batch_options(
-    jobs: usize,
-    servers: Option<&Servers>,
-    keeper: &Keeper,
-) -> BatchOptions {
+pub(super) fn batch_options(jobs: usize, servers: Option<&Servers>, keeper: &Keeper) -> BatchOptions {
     BatchOptions {
         external: servers.and_then(|servers| servers.for_run(&keeper.key_prefix())),
         engine: servers.and_then(|servers| servers.engine.clone()),
@@ -39,10 +36,7 @@ pub(crate) async fn run_all(
         let lengths = planned.iter().map(|planned| of(&planned.plan).len());
         lengths.max().unwrap_or(0)
     };
-    let widths = (
-        widest(|plan| &plan.name),
-        widest(|plan| plan.topology.kind.name()),
-    );
+    let widths = (widest(|plan| &plan.name), widest(|plan| plan.topology.kind.name()));
     let numbered = (1..).zip(planned).map(|(number, planned)| {
         let plan = &planned.plan;
         let dir = match several {
@@ -55,18 +49,9 @@ pub(crate) async fn run_all(
     let mut code = exit::AS_EXPECTED;
     let mut kept: Vec<(usize, ScenarioResult)> = Vec::new();
     while let Some(ended) = running.next().await {
-        let PlanOutcome {
-            index,
-            dir,
-            plan,
-            result,
-        } = ended;
+        let PlanOutcome { index, dir, plan, result } = ended;
         match result {
-            Ok(ScenarioRun {
-                mut result,
-                warnings,
-                ..
-            }) => {
+            Ok(ScenarioRun { mut result, warnings, .. }) => {
                 for warning in warnings {
                     terminal.warn(&format!("{} (seed {}): {warning}", plan.name, plan.seed));
                 }
@@ -124,10 +109,5 @@ pub(crate) async fn run_all(
 
 /// A line of progress, its first two columns so wide.
 fn progress_line(result: &ScenarioResult, (name, topology): (usize, usize)) -> String {
-    format!(
-        "{:<name$}  {:<topology$}  {}",
-        result.name,
-        result.topology,
-        result.said()
-    )
+    format!("{:<name$}  {:<topology$}  {}", result.name, result.topology, result.said())
 }

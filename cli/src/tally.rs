@@ -1,4 +1,5 @@
-//! A table of many results: how often each scenario was convicted, clean or unknown, and how often that was as expected.
+//! A table of many results: how often each scenario was convicted, clean or unknown, and how often that was
+//! as expected.
 
 use std::collections::BTreeMap;
 
@@ -49,27 +50,13 @@ pub(crate) fn table<'r>(results: impl IntoIterator<Item = &'r ScenarioResult>) -
 }
 
 pub(crate) fn render<N: AsRef<str>>(counts: impl IntoIterator<Item = (N, Count)>) -> String {
-    let heads = [
-        "scenario",
-        "runs",
-        "convicted",
-        "clean",
-        "unknown",
-        "as expected",
-    ];
+    let heads = ["scenario", "runs", "convicted", "clean", "unknown", "as expected"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     rows.extend(counts.into_iter().map(|(name, count)| {
-        let Count {
-            convicted,
-            clean,
-            unknown,
-            as_expected,
-        } = count;
+        let Count { convicted, clean, unknown, as_expected } = count;
         let counts = [count.runs(), convicted, clean, unknown, as_expected];
         let name = name.as_ref().to_owned();
-        std::iter::once(name)
-            .chain(counts.map(|count| count.to_string()))
-            .collect()
+        std::iter::once(name).chain(counts.map(|count| count.to_string())).collect()
     }));
     columns(&rows, 1..6)
 }
@@ -81,10 +68,7 @@ mod tests {
     use super::*;
 
     fn result(name: &str, contract: State, belief: State) -> ScenarioResult {
-        let verdict = |state| Verdict {
-            state,
-            ..Verdict::default()
-        };
+        let verdict = |state| Verdict { state, ..Verdict::default() };
         ScenarioResult {
             name: name.to_owned(),
             verdicts: Verdicts {

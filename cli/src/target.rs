@@ -15,8 +15,8 @@ use chaos::other_system::{described_by_lock, kind_of_system};
 use chaos::scenario::Scenario;
 use chaos::scenario_source::{MatrixServer, ScenarioSource, server_matrix};
 use cluster_config::{
-    ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured,
-    Topology, TopologyKind, resolve_host,
+    ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured, Topology,
+    TopologyKind, resolve_host,
 };
 use lock_core::diagnostics::{ServerReport, TlsHandshake};
 use lock_core::{Client, ClientOptions, Endpoint, Target};
@@ -157,12 +157,7 @@ impl Servers {
         if let Some(system) = system_of(url) {
             let loopback = bench::subjects::is_loopback(url);
             allowed(loopback, &results::secrets::redact(url))?;
-            return Ok(servers(
-                None,
-                kind_of_system(system, url).map_err(exit::usage)?,
-                loopback,
-                false,
-            ));
+            return Ok(servers(None, kind_of_system(system, url).map_err(exit::usage)?, loopback, false));
         }
         let target = crate::args::target(url)?;
         let loopback = target.is_loopback();
@@ -222,10 +217,7 @@ impl Servers {
 
     async fn find(&mut self, all_answer: bool) -> anyhow::Result<&External> {
         let (described, shown) = match &self.target {
-            Some(target) => (
-                external_target(target, self.kind).await?,
-                target.to_string(),
-            ),
+            Some(target) => (external_target(target, self.kind).await?, target.to_string()),
             None => {
                 let described = described_by_lock(&self.url, self.kind).await?;
                 (described, results::secrets::redact(&self.url))
@@ -289,7 +281,8 @@ impl Servers {
         }
     }
 
-    /// The scenario on these servers, or everything that cannot be done to them, with the lines of the faults.
+    /// The scenario on these servers, or everything that cannot be done to them, with the lines of the
+    /// faults.
     pub(crate) fn fit_scenario(
         &self,
         source: &ScenarioSource,
@@ -314,14 +307,10 @@ impl Servers {
 /// Every master's report. Beyond this machine only masters that the target names are asked, unless `mine`.
 pub(crate) async fn survey(target: &Target, mine: bool) -> anyhow::Result<Vec<ServerReport>> {
     let options = ClientOptions::default().only_named_addresses(!mine);
-    let client = Client::connect(target, options)
-        .await
-        .map_err(connect_failure)?;
+    let client = Client::connect(target, options).await.map_err(connect_failure)?;
     let reports = client.survey().await;
     client.close().await;
-    let silences = reports
-        .iter()
-        .filter_map(|report| report.silence.as_deref());
+    let silences = reports.iter().filter_map(|report| report.silence.as_deref());
     match silences.into_iter().find_map(not_dialled) {
         Some(far) => Err(exit::usage(format!("{target} leads elsewhere: {far}"))),
         None => Ok(reports),

@@ -1,7 +1,9 @@
-//! Where a command writes: results on standard output, everything else on standard error, progress only for people.
+//! Where a command writes: results on standard output, everything else on standard error, progress only for
+//! people.
 //!
-//! Everything on both streams passes through here. Passwords that this process was given are hidden, and control characters are
-//! replaced, except for the colours of reports. A text for a program is changed only where a terminal shows it.
+//! Everything on both streams passes through here. Passwords that this process was given are hidden, and
+//! control characters are replaced, except for the colours of reports. A text for a program is changed only
+//! where a terminal shows it.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
@@ -75,16 +77,9 @@ impl Terminal {
         let color = match common.color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => {
-                std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
-            }
+            Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Terminal {
-            common,
-            bars: MultiProgress::with_draw_target(target),
-            color,
-            write_error: Arc::default(),
-        }
+        Terminal { common, bars: MultiProgress::with_draw_target(target), color, write_error: Arc::default() }
     }
 
     pub(crate) fn text_options(&self) -> TextOptions {
@@ -92,10 +87,7 @@ impl Terminal {
         let stated = || std::env::var("COLUMNS").ok()?.parse().ok();
         TextOptions {
             color: self.color,
-            width: size
-                .map(|(_, columns)| columns)
-                .or_else(stated)
-                .unwrap_or(WIDTH),
+            width: size.map(|(_, columns)| columns).or_else(stated).unwrap_or(WIDTH),
         }
     }
 
@@ -177,10 +169,8 @@ impl Terminal {
         self.bars.suspend(|| {
             let mut out = std::io::stdout().lock();
             let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
-            let written = out
-                .write_all(text.as_bytes())
-                .and_then(|()| out.write_all(end))
-                .and_then(|()| out.flush());
+            let written =
+                out.write_all(text.as_bytes()).and_then(|()| out.write_all(end)).and_then(|()| out.flush());
             if let Err(error) = written
                 && error.kind() != std::io::ErrorKind::BrokenPipe
             {

@@ -1,4 +1,5 @@
-//! What is done with a plan once more: `replay` runs it again, `replay --shrink` looks for the smallest that convicts, `soak` draws one for each seed.
+//! What is done with a plan once more: `replay` runs it again, `replay --shrink` looks for the smallest that
+//! convicts, `soak` draws one for each seed.
 #![allow(missing_docs)]
 
 mod support;
@@ -41,10 +42,7 @@ fn a_run_is_replayed_and_shrunk() {
     assert_eq!(small["before"]["faults"], 1);
     assert_eq!(small["after"]["faults"], 0, "it convicts without: {why}");
     let smallest = small["scenario"].as_str().unwrap();
-    assert!(
-        smallest.contains("runs/"),
-        "not beside the user's files: {smallest}"
-    );
+    assert!(smallest.contains("runs/"), "not beside the user's files: {smallest}");
     let (ended, why, _) = said(dir, &["chaos", smallest, "--seed", "3"]);
     assert_eq!(ended, 0, "what was written convicts, too: {why}");
 
@@ -62,10 +60,7 @@ fn a_run_is_replayed_and_shrunk() {
     }
     let (ended, why, _) = said(dir, &["replay", "latest", "--seed", "4"]);
     assert_eq!(ended, 64, "{why}");
-    let (ended, why, _) = said(
-        dir,
-        &["replay", "latest", "--shrink", "--verdict", "liveness"],
-    );
+    let (ended, why, _) = said(dir, &["replay", "latest", "--shrink", "--verdict", "liveness"]);
     assert_eq!(ended, 65, "{why}");
     assert!(why.contains("nothing to shrink"), "{why}");
 }
@@ -74,12 +69,7 @@ fn a_run_is_replayed_and_shrunk() {
 fn a_soak_remembers_what_is_done() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let soak = |seeds: &str| {
-        said(
-            dir,
-            &["soak", "--seed", "5", "--seeds", seeds, "--jobs", "2"],
-        )
-    };
+    let soak = |seeds: &str| said(dir, &["soak", "--seed", "5", "--seeds", seeds, "--jobs", "2"]);
     let (ended, why, first) = soak("2");
     assert_eq!(ended, 0, "{why}");
     assert_eq!(first["done"], 2);

@@ -1,4 +1,5 @@
-//! `audit` gives each lock the right outcome, says with what it is proven, and ends with the code that belongs to it.
+//! `audit` gives each lock the right outcome, says with what it is proven, and ends with the code that
+//! belongs to it.
 
 mod support;
 
@@ -76,14 +77,8 @@ fn a_sound_lock_keeps_what_its_broken_twin_breaks_and_neither_what_no_lock_can()
         assert_eq!(forgotten["outcome"], "inherent", "{said}");
         let lacks = of(&json, subject, "read-write");
         assert_eq!(lacks["outcome"], "not-applicable", "{said}");
-        assert!(
-            lacks["why"]
-                .as_str()
-                .is_some_and(|why| why.contains("no kind `read`"))
-        );
-        let score = json["subjects"][subject]["score"]
-            .as_object()
-            .expect("a score");
+        assert!(lacks["why"].as_str().is_some_and(|why| why.contains("no kind `read`")));
+        let score = json["subjects"][subject]["score"].as_object().expect("a score");
         assert_eq!(score.values().filter_map(Value::as_u64).sum::<u64>(), 4);
     }
     assert_eq!(json["subjects"][1]["score"]["broken"], 1);
@@ -92,18 +87,11 @@ fn a_sound_lock_keeps_what_its_broken_twin_breaks_and_neither_what_no_lock_can()
     assert_eq!(kept["subjects"], json["subjects"]);
     assert!(read("run/badge.svg").contains("LOST in 1 of"));
     let page = read("run/report.html");
-    assert!(
-        page.len() < 500_000 && page.contains("both hold"),
-        "{}",
-        page.len()
-    );
+    assert!(page.len() < 500_000 && page.contains("both hold"), "{}", page.len());
     assert!(read("run/report.md").contains("locklab replay run/"));
     // Of a search without time the whole plan is left, as a file that convicts.
     let small = &broken["smallest"];
-    assert_eq!(
-        (&small["violates"], &small["done"]),
-        (&"contract".into(), &false.into())
-    );
+    assert_eq!((&small["violates"], &small["done"]), (&"contract".into(), &false.into()));
     let file = format!("run/{}", small["file"].as_str().unwrap_or_default());
     assert_eq!(read(&file), small["text"].as_str().unwrap_or_default());
     assert!(page.contains("The smallest scenario found that violates contract"));
@@ -111,14 +99,8 @@ fn a_sound_lock_keeps_what_its_broken_twin_breaks_and_neither_what_no_lock_can()
     let again = run(dir.path(), &["chaos", &file, "--out", "again"]);
     assert_eq!(support::code(&again), 1, "{}", stderr(&again));
     let junit = read("audit.xml");
-    assert!(
-        junit.contains("failures=\"1\"") && junit.contains("<skipped"),
-        "{junit}"
-    );
-    for args in [
-        &["report", "run", "-v"][..],
-        &["report", "run", "-o", "again.html"],
-    ] {
+    assert!(junit.contains("failures=\"1\"") && junit.contains("<skipped"), "{junit}");
+    for args in [&["report", "run", "-v"][..], &["report", "run", "-o", "again.html"]] {
         assert_eq!(support::code(&run(dir.path(), args)), 0, "{args:?}");
     }
     assert_eq!(read("again.html"), page);
@@ -138,10 +120,7 @@ fn against(dir: &Path) {
         assert_eq!(code, 1, "{said}");
         let lost = json["regressions"].as_array().map_or(0, Vec::len);
         assert_eq!(lost, named, "{said}");
-        assert_eq!(
-            said.contains("kept before and broken now: late-releases"),
-            named == 1
-        );
+        assert_eq!(said.contains("kept before and broken now: late-releases"), named == 1);
     }
 }
 
@@ -164,19 +143,13 @@ fn faults_drawn_on_messages_convict_a_broken_lock_and_say_how_much_was_tried() {
         let share = &subject["drawn"];
         let of = |field: &str| share[field].as_u64().unwrap_or_default();
         let untried = share["untried"].as_array().map_or(0, Vec::len) as u64;
-        assert!(
-            of("tried") >= 3 && of("tried") + untried == of("points"),
-            "{share}"
-        );
+        assert!(of("tried") >= 3 && of("tried") + untried == of("points"), "{share}");
         let words = format!("faults drawn at {} of {} points", of("tried"), of("points"));
         let page = std::fs::read_to_string(dir.path().join("run/report.md")).expect("a page");
         assert!(page.contains(&words), "{page}");
     }
     let convicted = json["subjects"][0]["scenarios"].as_array().expect("rows");
-    let convicted = convicted
-        .iter()
-        .find(|one| one["name"] != "calm")
-        .expect("one");
+    let convicted = convicted.iter().find(|one| one["name"] != "calm").expect("one");
     let kept = convicted["runs"][0]["dir"].as_str().unwrap_or_default();
     let again = run(dir.path(), &["replay", &format!("run/{kept}")]);
     assert_eq!(support::code(&again), 1, "{}", stderr(&again));
@@ -213,16 +186,10 @@ fn what_is_said_of_a_grant_beside_its_answer_is_no_hole_in_the_history() {
     let said = format!("{}{}", stdout(&output), stderr(&output));
     assert_eq!(code(&output), 0, "{said}");
     // One that it never gave, by each of two clients.
-    assert_eq!(
-        said.matches("are about grants that it never gave").count(),
-        2,
-        "{said}"
-    );
+    assert_eq!(said.matches("are about grants that it never gave").count(), 2, "{said}");
     let history = std::fs::read_to_string(dir.path().join("run/history.jsonl"));
     let history = history.expect("a history");
-    let lines = history
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let lines = history.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let (mut known, mut late, mut extends) = (std::collections::BTreeMap::new(), 0, 0);
     for line in lines {
         let grant = line["grant"].as_str().unwrap_or_default().to_owned();
@@ -238,10 +205,7 @@ fn what_is_said_of_a_grant_beside_its_answer_is_no_hole_in_the_history() {
     }
     assert!(known.len() > 10, "{}", known.len());
     let grants = known.len() as u32;
-    assert!(
-        extends + 8 >= 4 * grants && late + 8 >= grants,
-        "{extends} {late} {grants}"
-    );
+    assert!(extends + 8 >= 4 * grants && late + 8 >= grants, "{extends} {late} {grants}");
 }
 
 #[test]
@@ -249,18 +213,10 @@ fn a_driver_that_does_not_conform_is_tried_all_the_same_but_not_without_a_hello(
     let dir = tempfile::tempdir().expect("a temporary directory");
     scenario(dir.path(), "calm", "2s");
     let bad = driver("ends-badly");
-    let (code, json, said) = audit(
-        dir.path(),
-        &[&bad, "exec:false"],
-        &["--scenario", "calm.toml"],
-    );
+    let (code, json, said) = audit(dir.path(), &[&bad, "exec:false"], &["--scenario", "calm.toml"]);
     assert_eq!(code, 2, "{said}");
     let findings = json["subjects"][0]["conform"]["findings"].as_array();
-    assert_eq!(
-        findings.and_then(|all| all[0]["name"].as_str()),
-        Some("bye"),
-        "{said}"
-    );
+    assert_eq!(findings.and_then(|all| all[0]["name"].as_str()), Some("bye"), "{said}");
     assert_eq!(of(&json, 0, "calm")["outcome"], "kept", "{said}");
     assert_eq!(of(&json, 1, "calm")["outcome"], "unknown", "{said}");
 }
@@ -272,11 +228,7 @@ fn a_lock_on_several_masters_is_met_there() {
     let more = ["--scenario", "masters-minority,never-released"];
     let (code, json, said) = audit(dir.path(), &subjects, &more);
     assert_eq!(code, 0, "{said}");
-    assert_eq!(
-        of(&json, 0, "masters-minority")["outcome"],
-        "kept",
-        "{said}"
-    );
+    assert_eq!(of(&json, 0, "masters-minority")["outcome"], "kept", "{said}");
     let lacks = of(&json, 0, "never-released");
     assert_eq!(lacks["outcome"], "not-applicable", "{said}");
 }
@@ -292,17 +244,12 @@ fn a_driver_that_says_only_failed_where_it_does_not_work_is_judged_where_it_does
         let file = dir.path().join(format!("on-{topology}.toml"));
         std::fs::write(file, text).expect("the folder can be written");
     }
-    let files = [
-        "--scenario",
-        "on-single.toml,on-sentinel.toml,on-cluster.toml",
-    ];
+    let files = ["--scenario", "on-single.toml,on-sentinel.toml,on-cluster.toml"];
     let (code, json, said) = audit(dir.path(), &[&driver("cluster-terse")], &files);
     assert_eq!(code, 0, "{said}");
-    for (name, outcome) in [
-        ("on-single", "not-applicable"),
-        ("on-sentinel", "not-applicable"),
-        ("on-cluster", "kept"),
-    ] {
+    for (name, outcome) in
+        [("on-single", "not-applicable"), ("on-sentinel", "not-applicable"), ("on-cluster", "kept")]
+    {
         assert_eq!(of(&json, 0, name)["outcome"], outcome, "{said}");
     }
 }
@@ -316,22 +263,10 @@ fn what_cannot_be_audited_is_said_before_anything_starts() {
         (64, &["audit"]),
         (64, &["audit", "baseline:set-nx-px", "--suite", "tiny"]),
         (64, &["audit", "baseline:set-nx-px", "--repeat", "0"]),
-        (
-            65,
-            &["audit", "baseline:set-nx-px", "--scenario", "no-such"],
-        ),
+        (65, &["audit", "baseline:set-nx-px", "--scenario", "no-such"]),
         (65, &["audit", "baseline:set-nx-px", "--against", "no.json"]),
         // Nothing was tried, and nothing may pass.
-        (
-            65,
-            &[
-                "audit",
-                "baseline:set-nx-px",
-                "--scenario",
-                "read-write",
-                "--no-bench",
-            ],
-        ),
+        (65, &["audit", "baseline:set-nx-px", "--scenario", "read-write", "--no-bench"]),
     ] {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), wanted, "{args:?}: {}", stderr(&output));

@@ -34,10 +34,7 @@ fn an_open_loop_says_what_was_offered_and_shows_response_beside_service() {
     assert_eq!(row["measures"]["load"]["rate_per_s"], 100.0);
     assert!(row["measures"]["response_ns"]["n"].as_u64().unwrap() > 0);
     assert!(row["measures"]["pacing"]["lag_ns"]["n"].as_u64().unwrap() > 0);
-    assert!(
-        row["cycles_per_s"]["low"].is_null(),
-        "one round has no interval"
-    );
+    assert!(row["cycles_per_s"]["low"].is_null(), "one round has no interval");
 }
 
 #[test]
@@ -78,23 +75,11 @@ fn several_clients_are_processes_of_their_own() {
     let server = Server::start();
     let (code, json, errors) = bench(
         &server,
-        &[
-            "--subject",
-            "lock-core:plain",
-            "--workload",
-            "uncontended",
-            "--clients",
-            "2",
-            "--tasks",
-            "4",
-        ],
+        &["--subject", "lock-core:plain", "--workload", "uncontended", "--clients", "2", "--tasks", "4"],
     );
     assert_eq!(code, 0, "{errors}");
     let load = &json["rows"][0]["measures"]["load"];
-    assert_eq!(
-        (&load["clients"], &load["client_processes"]),
-        (&2.into(), &true.into())
-    );
+    assert_eq!((&load["clients"], &load["client_processes"]), (&2.into(), &true.into()));
     assert_eq!(json["rows"][0]["safety"]["state"], "clean");
 }
 
@@ -142,27 +127,17 @@ fn a_lock_that_runs_the_loop_itself_is_taken_at_its_word_and_not_judged() {
     }
     let (code, _, errors) = bench(&server, &["--kind", "mutex"]);
     assert_eq!(code, 64, "{errors}");
-    assert!(
-        errors.contains("no lock has the kind `mutex`; there are"),
-        "{errors}"
-    );
+    assert!(errors.contains("no lock has the kind `mutex`; there are"), "{errors}");
     // A driver says its kinds only in its hello.
     let driver = [
         "--subject",
-        concat!(
-            "exec:python3 ",
-            env!("CARGO_MANIFEST_DIR"),
-            "/../examples/driver.py"
-        ),
+        concat!("exec:python3 ", env!("CARGO_MANIFEST_DIR"), "/../examples/driver.py"),
         "--kind",
         "fair",
     ];
     let (code, _, errors) = bench(&server, &driver);
     assert_eq!(code, 64, "{errors}");
-    assert!(
-        errors.contains("it has no kind `fair`; it has plain"),
-        "{errors}"
-    );
+    assert!(errors.contains("it has no kind `fair`; it has plain"), "{errors}");
     let (code, _, errors) = bench(&server, &["--own-loop", "--workload", "zipf"]);
     assert_eq!(code, 64, "{errors}");
     assert!(errors.contains("contended or chain"), "{errors}");
@@ -171,42 +146,25 @@ fn a_lock_that_runs_the_loop_itself_is_taken_at_its_word_and_not_judged() {
 #[test]
 fn a_sweep_is_a_curve_by_level() {
     let server = Server::start();
-    let (code, json, errors) = bench(
-        &server,
-        &[
-            "--sweep",
-            "tasks",
-            "--tasks",
-            "5",
-            "--subject",
-            "lock-core:plain",
-        ],
-    );
+    let (code, json, errors) =
+        bench(&server, &["--sweep", "tasks", "--tasks", "5", "--subject", "lock-core:plain"]);
     assert!([0, 2].contains(&code), "{code} {errors}");
     let sweep = &json["sweeps"][0];
     assert_eq!(sweep["over"], "tasks");
-    let levels: Vec<f64> = sweep["points"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|point| point["level"].as_f64().unwrap())
-        .collect();
+    let levels: Vec<f64> =
+        sweep["points"].as_array().unwrap().iter().map(|point| point["level"].as_f64().unwrap()).collect();
     assert_eq!(levels, [1.0, 2.0, 5.0]);
 }
 
 #[test]
 fn a_sweep_over_shards_says_what_a_client_costs() {
     let dir = tempfile::tempdir().unwrap();
-    let sweep =
-        "bench --json --sweep shards --shards 2 --subject lock-core:plain --rounds 1 --warmup 50ms";
+    let sweep = "bench --json --sweep shards --shards 2 --subject lock-core:plain --rounds 1 --warmup 50ms";
     let output = run(dir.path(), &sweep.split(' ').collect::<Vec<_>>());
     assert!([0, 2].contains(&code(&output)), "{}", stderr(&output));
     let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let sweep = &json["sweeps"][0];
-    assert_eq!(
-        (&sweep["over"], &sweep["topology"]),
-        (&"shards".into(), &"cluster".into())
-    );
+    assert_eq!((&sweep["over"], &sweep["topology"]), (&"shards".into(), &"cluster".into()));
     for shards in [1, 2] {
         let point = &sweep["points"][shards - 1];
         assert_eq!(point["level"], shards as f64, "{point}");
@@ -214,19 +172,13 @@ fn a_sweep_over_shards_says_what_a_client_costs() {
         assert!(cost["first_lock_ns"].as_u64().unwrap() > 0, "{point}");
         assert_eq!(cost["connections"], shards as f64, "{point}");
     }
-    let output = run(
-        dir.path(),
-        &["bench", "--sweep", "shards", "--topology", "masters"],
-    );
+    let output = run(dir.path(), &["bench", "--sweep", "shards", "--topology", "masters"]);
     assert_eq!(code(&output), 64);
-    assert!(
-        stderr(&output).contains("a cluster for each level"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("a cluster for each level"), "{}", stderr(&output));
 }
 
-/// A lock that is held for 20 ms is granted less than 50 times a second, and one that polls for it keeps up with 20.
+/// A lock that is held for 20 ms is granted less than 50 times a second, and one that polls for it keeps up
+/// with 20.
 #[test]
 fn the_knee_of_a_slow_lock_is_found() {
     let server = Server::start();
@@ -255,10 +207,7 @@ fn a_sweep_is_about_the_workload_that_is_named() {
     assert!([0, 2].contains(&code), "{code} {errors}");
     assert_eq!(json["sweeps"][0]["workload"], "contended");
     for row in json["rows"].as_array().unwrap() {
-        assert_eq!(
-            (&row["workload"], &row["locks"]),
-            (&"contended".into(), &1.into())
-        );
+        assert_eq!((&row["workload"], &row["locks"]), (&"contended".into(), &1.into()));
     }
 }
 
@@ -295,10 +244,7 @@ fn a_proxy_on_the_way_is_said_in_the_row_with_what_it_really_added() {
         let ns = |name: &str| load[name].as_u64().unwrap();
         // Timers never fire early: no answer can come sooner than the delay of both directions.
         assert!(ns("round_trip_ns") >= asked_ns, "{row}");
-        assert!(
-            row["acquire_ns"]["p50"].as_u64().unwrap() >= asked_ns * 99 / 100,
-            "{row}"
-        );
+        assert!(row["acquire_ns"]["p50"].as_u64().unwrap() >= asked_ns * 99 / 100, "{row}");
         assert!(ns("direct_round_trip_ns") < ns("round_trip_ns"), "{row}");
         added.push(ns("round_trip_ns") - ns("direct_round_trip_ns"));
     }
@@ -326,9 +272,7 @@ fn readers_permits_and_several_locks_are_measured_with_the_locks_that_have_them(
 fn connections(server: &Server) -> Vec<String> {
     let list = server.cli(&["CLIENT", "LIST"]);
     let ours = list.lines().filter(|line| line.contains("name=locklab-c1"));
-    ours.filter_map(|line| line.split_whitespace().next())
-        .map(str::to_owned)
-        .collect()
+    ours.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
 #[test]
@@ -376,20 +320,11 @@ fn what_cannot_be_is_wrong_usage() {
         &["bench", "--sweep", "rate", "--workload", "herd"],
         &["bench", "--workload", "nothing"],
         &["bench", "--workload", "contended,multi"],
-        &[
-            "bench",
-            "--workload",
-            "multi",
-            "--subject",
-            "lock-core:fair",
-        ],
+        &["bench", "--workload", "multi", "--subject", "lock-core:fair"],
     ] {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
-        assert!(
-            !dir.path().join("runs").exists(),
-            "{args:?} left a run behind"
-        );
+        assert!(!dir.path().join("runs").exists(), "{args:?} left a run behind");
     }
 }
 
@@ -399,10 +334,7 @@ fn on_a_refused_connection_the_cause_comes_first() {
     let output = run(dir.path(), &["bench", "--target", "redis://127.0.0.1:1"]);
     assert_eq!(code(&output), 69, "{}", stderr(&output));
     let said = stderr(&output);
-    let errors: Vec<&str> = said
-        .lines()
-        .filter(|line| line.starts_with("locklab:"))
-        .collect();
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("locklab:")).collect();
     assert!(errors[0].contains("Connection refused"), "{said}");
     assert!(!errors[0].contains("keys"), "{said}");
 }
@@ -423,28 +355,15 @@ fn locks_of_two_systems_share_their_rounds() {
     let output = run(dir.path(), &args(&of_both));
     if code(&output) == 69 {
         let mut said = std::io::stderr();
-        let _ = writeln!(
-            said,
-            "SKIPPED locks_of_two_systems_share_their_rounds: {}",
-            stderr(&output)
-        );
+        let _ = writeln!(said, "SKIPPED locks_of_two_systems_share_their_rounds: {}", stderr(&output));
         return;
     }
     let json: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
     let row = |row: &Value| {
         let of = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        (
-            of(&row["subject"]),
-            of(&row["topology"]),
-            of(&row["measures"]["load"]["durability"]),
-        )
+        (of(&row["subject"]), of(&row["topology"]), of(&row["measures"]["load"]["durability"]))
     };
-    let rows: Vec<_> = json["rows"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(row)
-        .collect();
+    let rows: Vec<_> = json["rows"].as_array().into_iter().flatten().map(row).collect();
     let word = |text: &str| text.to_owned();
     assert_eq!(
         rows,
@@ -460,8 +379,5 @@ fn locks_of_two_systems_share_their_rounds() {
     let output = run(dir.path(), &args(&["--subject", "postgres:row"]));
     assert_eq!(code(&output), 64, "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(
-        said.contains("postgres:row is a lock on none of these topologies: single, etcd"),
-        "{said}"
-    );
+    assert!(said.contains("postgres:row is a lock on none of these topologies: single, etcd"), "{said}");
 }

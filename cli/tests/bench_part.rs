@@ -1,4 +1,5 @@
-//! One load from several generators: they begin together, `merge` sums what they measured, and one that is killed is missed.
+//! One load from several generators: they begin together, `merge` sums what they measured, and one that is
+//! killed is missed.
 #![allow(missing_docs)]
 
 mod support;
@@ -15,14 +16,7 @@ fn start(dir: &Path, url: &str, part: &str, more: &[&str]) -> Child {
     let out = format!("p{}", &part[..1]);
     let mut command = locklab(dir);
     command.args(["bench", "--target", url, "--part", part, "--out", &out]);
-    command.args([
-        "--seed",
-        "7",
-        "--tasks",
-        "8",
-        "--subject",
-        "lock-core:plain",
-    ]);
+    command.args(["--seed", "7", "--tasks", "8", "--subject", "lock-core:plain"]);
     // Long enough for 30 cycles of a part on a machine that is busy with other tests.
     command.args(["--warmup", "100ms", "--duration", "1s"]);
     command.args(more);
@@ -51,16 +45,9 @@ fn parts_of_a_load_are_one_row_and_say_where_each_client_ran() {
     for ended in parts.map(end) {
         assert_eq!(code(&ended), 0, "{}", stderr(&ended));
     }
-    assert_eq!(
-        server.cli(&["KEYS", "*"]),
-        "",
-        "the last one removes the keys"
-    );
+    assert_eq!(server.cli(&["KEYS", "*"]), "", "the last one removes the keys");
     let own = [document(dir.path(), "p0"), document(dir.path(), "p1")];
-    let merged = run(
-        dir.path(),
-        &["merge", "p1", "p0", "--json", "--out", "both"],
-    );
+    let merged = run(dir.path(), &["merge", "p1", "p0", "--json", "--out", "both"]);
     assert_eq!(code(&merged), 0, "{}", stderr(&merged));
     let whole = json(&merged);
     assert_eq!(whole["partial"], false);
@@ -75,20 +62,10 @@ fn parts_of_a_load_are_one_row_and_say_where_each_client_ran() {
         assert!(row["server_cpu_us_per_cycle"].as_f64().unwrap() > 0.0);
     }
     let (alone, met) = (&whole["rows"][0], &whole["rows"][1]);
-    assert_eq!(
-        alone["safety"]["state"], "clean",
-        "no lock was in two parts"
-    );
-    assert_eq!(
-        met["safety"]["state"], "unknown",
-        "holds of two parts were not compared"
-    );
+    assert_eq!(alone["safety"]["state"], "clean", "no lock was in two parts");
+    assert_eq!(met["safety"]["state"], "unknown", "holds of two parts were not compared");
     assert!(met["handoff_ns"].is_null());
-    assert!(
-        whole["warnings"]
-            .to_string()
-            .contains("holds of different parts")
-    );
+    assert!(whole["warnings"].to_string().contains("holds of different parts"));
     let host = &own[0]["meta"]["environment"]["host"];
     assert_eq!(whole["parts"][1]["host"], *host);
     assert_eq!(whole["parts"][1]["had"], "clients c2");
@@ -98,10 +75,7 @@ fn parts_of_a_load_are_one_row_and_say_where_each_client_ran() {
 
 #[test]
 fn parts_of_different_loads_are_refused_whatever_their_flags() {
-    let (dir, servers) = (
-        tempfile::tempdir().unwrap(),
-        [Server::start(), Server::start()],
-    );
+    let (dir, servers) = (tempfile::tempdir().unwrap(), [Server::start(), Server::start()]);
     for (name, server, rounds) in [("first", 0, "1"), ("elsewhere", 1, "1"), ("longer", 1, "2")] {
         let url = servers[server].url();
         let more = ["--rounds", rounds, "--workload", "uncontended"];
@@ -137,16 +111,10 @@ fn a_part_that_is_killed_is_lost_alone_and_the_whole_is_incomplete() {
     for ended in [first, third].map(end) {
         assert_eq!(code(&ended), 0, "the others go on: {}", stderr(&ended));
     }
-    let merged = run(
-        dir.path(),
-        &["merge", "p0", "p1", "p2", "--json", "--out", "all"],
-    );
+    let merged = run(dir.path(), &["merge", "p0", "p1", "p2", "--json", "--out", "all"]);
     assert_eq!(code(&merged), 2, "{}", stderr(&merged));
     let said = stderr(&merged);
-    assert!(
-        said.contains("part 1 of 3 did not end: without clients c2"),
-        "{said}"
-    );
+    assert!(said.contains("part 1 of 3 did not end: without clients c2"), "{said}");
     let whole = json(&merged);
     assert_eq!(whole["partial"], true);
     let row = &whole["rows"][0];
@@ -161,11 +129,7 @@ fn a_part_that_is_killed_is_lost_alone_and_the_whole_is_incomplete() {
     assert_eq!(code(&without), 2);
     let row = &json(&without)["rows"][0];
     assert_eq!((&row["valid"], &row["rounds"]), (&false.into(), &6.into()));
-    assert!(
-        row["why_invalid"]
-            .to_string()
-            .contains("part 1 of 3 is not in it")
-    );
+    assert!(row["why_invalid"].to_string().contains("part 1 of 3 is not in it"));
 }
 
 #[test]
@@ -178,47 +142,16 @@ fn a_part_that_does_not_come_is_named_and_one_of_another_plan_is_refused() {
     let other = [&more[..], &["--hold", "1ms"]].concat();
     let other = end(start(dir.path(), &server.url(), "1/3", &other));
     assert_eq!(code(&other), 65, "{}", stderr(&other));
-    assert!(
-        stderr(&other).contains("hold: null and"),
-        "{}",
-        stderr(&other)
-    );
+    assert!(stderr(&other).contains("hold: null and"), "{}", stderr(&other));
     let alone = end(alone);
     assert_eq!(code(&alone), 69, "{}", stderr(&alone));
-    assert!(
-        stderr(&alone).contains("part 1, 2 of 3 did not come"),
-        "{}",
-        stderr(&alone)
-    );
+    assert!(stderr(&alone).contains("part 1, 2 of 3 did not come"), "{}", stderr(&alone));
 
     for (flags, why) in [
         (&["--part", "0/2"][..], "--target"),
-        (
-            &[
-                "--part",
-                "0/2",
-                "--sweep",
-                "tasks",
-                "--target",
-                "redis://127.0.0.1:1",
-            ],
-            "--sweep",
-        ),
-        (
-            &[
-                "--part",
-                "0/2",
-                "--workload",
-                "chain",
-                "--target",
-                &server.url(),
-            ],
-            "chain",
-        ),
-        (
-            &["--part", "0/2", "--tasks", "1", "--target", &server.url()],
-            "1 tasks",
-        ),
+        (&["--part", "0/2", "--sweep", "tasks", "--target", "redis://127.0.0.1:1"], "--sweep"),
+        (&["--part", "0/2", "--workload", "chain", "--target", &server.url()], "chain"),
+        (&["--part", "0/2", "--tasks", "1", "--target", &server.url()], "1 tasks"),
     ] {
         let refused = run(dir.path(), &[&["bench"][..], flags].concat());
         assert_eq!(code(&refused), 64, "{}", stderr(&refused));

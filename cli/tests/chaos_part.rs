@@ -1,5 +1,5 @@
-//! One scenario whose clients several processes run: they begin together, `merge` judges one history on one clock, and a part that is
-//! killed makes the whole incomplete and not wrong.
+//! One scenario whose clients several processes run: they begin together, `merge` judges one history on one
+//! clock, and a part that is killed makes the whole incomplete and not wrong.
 #![allow(missing_docs)]
 
 mod support;
@@ -59,10 +59,7 @@ fn on_a_wrong_clock(mut command: Command, dir: &Path, shims: &Shims) -> Command 
         .status();
     assert!(compiled.expect("a compiler").success());
     let page = shims.page("p1").expect("a page");
-    let skew = Skew {
-        offset_ns: 7_000 * MS,
-        drift_ppb: 20_000_000,
-    };
+    let skew = Skew { offset_ns: 7_000 * MS, drift_ppb: 20_000_000 };
     page.set_skew(skew).expect("a page");
     let mut variables: BTreeMap<_, _> = shims.env("p1").into_iter().collect();
     variables.insert("LD_PRELOAD".to_owned(), object.display().to_string());
@@ -88,12 +85,7 @@ fn split(dir: &Path, server: &Server) -> Output {
 fn a_sound_lock_split_over_two_clocks_is_not_convicted_and_says_where_each_client_ran() {
     let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
     let dir = dir.path();
-    scenario(
-        dir,
-        "lock-core:reentrant",
-        "4s",
-        "[expect]\nliveness = \"clean\"\n",
-    );
+    scenario(dir, "lock-core:reentrant", "4s", "[expect]\nliveness = \"clean\"\n");
     let merged = split(dir, &server);
     assert_eq!(code(&merged), 0, "{}", stderr(&merged));
     let whole = json(&merged);
@@ -103,16 +95,9 @@ fn a_sound_lock_split_over_two_clocks_is_not_convicted_and_says_where_each_clien
     for class in ["belief", "contract", "confirmed", "effect", "liveness"] {
         assert_ne!(state(&one["verdicts"], class), "violated", "{class}: {one}");
     }
-    assert!(
-        one["operations"]["acquire"]["ok"].as_u64() > Some(20),
-        "{one}"
-    );
+    assert!(one["operations"]["acquire"]["ok"].as_u64() > Some(20), "{one}");
     assert_eq!(whole["parts"][1]["had"], "clients c2, c4 of shared");
-    assert_eq!(
-        server.cli(&["KEYS", "*"]),
-        "",
-        "the last one removes the keys"
-    );
+    assert_eq!(server.cli(&["KEYS", "*"]), "", "the last one removes the keys");
     let again = run(dir, &["check", "both", "--json"]);
     assert_eq!(
         json(&again)["verdicts"]["belief"]["state"],
@@ -123,24 +108,11 @@ fn a_sound_lock_split_over_two_clocks_is_not_convicted_and_says_where_each_clien
     // Without what they say of their clocks, the same holds overlap.
     for name in ["p0", "p1"] {
         let text = std::fs::read_to_string(dir.join(name).join("history.jsonl")).unwrap();
-        let bare: Vec<&str> = text
-            .lines()
-            .filter(|line| !line.contains("\"clock\""))
-            .collect();
-        assert!(
-            bare.len() + 20 < text.lines().count(),
-            "read again and again"
-        );
+        let bare: Vec<&str> = text.lines().filter(|line| !line.contains("\"clock\"")).collect();
+        assert!(bare.len() + 20 < text.lines().count(), "read again and again");
         std::fs::write(dir.join(format!("{name}.jsonl")), bare.join("\n") + "\n").unwrap();
     }
-    let bare = [
-        "check",
-        "p0.jsonl",
-        "p1.jsonl",
-        "--clock-uncertainty",
-        "0ms",
-        "--json",
-    ];
+    let bare = ["check", "p0.jsonl", "p1.jsonl", "--clock-uncertainty", "0ms", "--json"];
     let bare = json(&run(dir, &bare));
     assert_eq!(state(&bare["verdicts"], "belief"), "violated", "{bare}");
 }
@@ -149,21 +121,12 @@ fn a_sound_lock_split_over_two_clocks_is_not_convicted_and_says_where_each_clien
 fn a_broken_lock_split_over_two_clocks_is_convicted_of_holds_of_different_parts() {
     let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
     let dir = dir.path();
-    scenario(
-        dir,
-        "broken:steal",
-        "3s",
-        "[expect]\nbelief = \"violated\"\ncontract = \"violated\"\n",
-    );
+    scenario(dir, "broken:steal", "3s", "[expect]\nbelief = \"violated\"\ncontract = \"violated\"\n");
     let merged = split(dir, &server);
     assert_eq!(code(&merged), 0, "{}", stderr(&merged));
     let one = &json(&merged)["scenarios"][0];
     let between = |anomaly: &&Value| {
-        let of = |n: usize| {
-            anomaly["grants"][n]
-                .as_str()
-                .map(|grant| grant.ends_with("@0"))
-        };
+        let of = |n: usize| anomaly["grants"][n].as_str().map(|grant| grant.ends_with("@0"));
         of(0) != of(1)
     };
     let proof = &one["verdicts"]["belief"]["anomalies"];
@@ -173,11 +136,7 @@ fn a_broken_lock_split_over_two_clocks_is_convicted_of_holds_of_different_parts(
 
 #[test]
 fn each_fault_is_done_by_the_part_that_can() {
-    let (dir, server, meet) = (
-        tempfile::tempdir().unwrap(),
-        Server::start(),
-        Server::start(),
-    );
+    let (dir, server, meet) = (tempfile::tempdir().unwrap(), Server::start(), Server::start());
     let dir = dir.path();
     let faults = "[[faults]]\nat = \"500ms\"\nfor = \"1s\"\nfault = \"kill\"\non = \"client 2\"\n\
                   [[faults]]\nat = \"2s\"\nfault = \"client-pause\"\non = \"master\"\nwith = { time = \"300ms\" }\n";
@@ -185,11 +144,7 @@ fn each_fault_is_done_by_the_part_that_can() {
     let refused = start(part(dir, &server.url(), "0/2", &[]));
     let refused = end(refused);
     assert_eq!(code(&refused), 64, "{}", stderr(&refused));
-    assert!(
-        stderr(&refused).contains("--reference"),
-        "{}",
-        stderr(&refused)
-    );
+    assert!(stderr(&refused).contains("--reference"), "{}", stderr(&refused));
 
     let reference = ["--reference", &meet.url()];
     let parts = ["0/2", "1/2"].map(|k| start(part(dir, &server.url(), k, &reference)));
@@ -199,28 +154,16 @@ fn each_fault_is_done_by_the_part_that_can() {
     let merged = run(dir, &["merge", "p0", "p1", "--json", "--out", "both"]);
     let faults = &json(&merged)["scenarios"][0]["faults"];
     let all = faults.as_array().expect("a list");
-    let done: Vec<_> = all
-        .iter()
-        .map(|fault| (&fault["fault"], &fault["bit"]))
-        .collect();
+    let done: Vec<_> = all.iter().map(|fault| (&fault["fault"], &fault["bit"])).collect();
     let yes = Value::from(true);
-    assert_eq!(
-        done,
-        [(&"kill".into(), &yes), (&"client-pause".into(), &yes)],
-        "each once: {faults}"
-    );
+    assert_eq!(done, [(&"kill".into(), &yes), (&"client-pause".into(), &yes)], "each once: {faults}");
 }
 
 #[test]
 fn a_part_that_is_killed_is_lost_alone_and_nobody_is_convicted_for_it() {
     let (dir, server) = (tempfile::tempdir().unwrap(), Server::start());
     let dir = dir.path();
-    scenario(
-        dir,
-        "lock-core:reentrant",
-        "5s",
-        "[expect]\nliveness = \"clean\"\n",
-    );
+    scenario(dir, "lock-core:reentrant", "5s", "[expect]\nliveness = \"clean\"\n");
     let first = start(part(dir, &server.url(), "0/2", &[]));
     // Who comes while another waits is not late.
     let waits = ["HGET", "locklab:parts-2-shared-7:parts", "at:0"];
@@ -236,10 +179,7 @@ fn a_part_that_is_killed_is_lost_alone_and_nobody_is_convicted_for_it() {
     assert_eq!(code(&first), 0, "the other goes on: {}", stderr(&first));
     for parts in [&["p0", "p1"][..], &["p0"]] {
         let out = format!("all-{}", parts.len());
-        let merged = run(
-            dir,
-            &[&["merge"][..], parts, &["--json", "--out", &out]].concat(),
-        );
+        let merged = run(dir, &[&["merge"][..], parts, &["--json", "--out", &out]].concat());
         assert_eq!(code(&merged), 2, "{}", stderr(&merged));
         assert!(
             stderr(&merged).contains("part 1 of 2") && stderr(&merged).contains("c2, c4"),

@@ -60,15 +60,8 @@ fn a_killed_run_is_judged_by_what_it_recorded() {
 fn a_result_that_cannot_be_written_is_not_a_success() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("h.jsonl"), CLEAN).unwrap();
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let output = locklab(dir.path())
-        .args(["check", "h.jsonl", "--json"])
-        .stdout(full)
-        .output()
-        .unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = locklab(dir.path()).args(["check", "h.jsonl", "--json"]).stdout(full).output().unwrap();
     assert_eq!(code(&output), 69, "{}", stderr(&output));
 }
 
@@ -81,9 +74,8 @@ fn turns_that_do_not_overlap_are_clean() {
 #[test]
 fn two_holds_within_their_leases_are_violated() {
     // g2 is granted before g1 is released.
-    let overlap = CLEAN
-        .replace("\"t_ns\":3000000", "\"t_ns\":6500000")
-        .replace("\"t_ns\":4000000", "\"t_ns\":6600000");
+    let overlap =
+        CLEAN.replace("\"t_ns\":3000000", "\"t_ns\":6500000").replace("\"t_ns\":4000000", "\"t_ns\":6600000");
     let mut lines: Vec<&str> = overlap.lines().collect();
     lines.sort_by_key(|line| {
         let after = &line["{\"t_ns\":".len()..];
@@ -105,12 +97,8 @@ fn the_example_has_two_owners() {
     let output = check(example, &["--no-floors", "--json"]);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let said: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let states = ["belief", "contract", "confirmed", "effect", "liveness"].map(|class| {
-        said["verdicts"][class]["state"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    });
+    let states = ["belief", "contract", "confirmed", "effect", "liveness"]
+        .map(|class| said["verdicts"][class]["state"].as_str().unwrap().to_owned());
     assert_eq!(states, ["violated", "violated", "clean", "clean", "clean"]);
 }
 
@@ -119,30 +107,18 @@ fn the_operations_are_exported_for_another_judge() {
     let output = check(CLEAN, &["--export", "porcupine"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let lines = stdout(&output);
-    let operations: Vec<serde_json::Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
-    let ops: Vec<&str> = operations
-        .iter()
-        .filter_map(|line| line["op"].as_str())
-        .collect();
+    let operations: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let ops: Vec<&str> = operations.iter().filter_map(|line| line["op"].as_str()).collect();
     assert_eq!(ops, ["acquire", "end"].repeat(3), "{lines}");
-    assert!(
-        operations.iter().all(|line| line["lock"] == "orders"),
-        "{lines}"
-    );
+    assert!(operations.iter().all(|line| line["lock"] == "orders"), "{lines}");
     let output = check(CLEAN, &["--export", "knossos"]);
     assert_eq!(code(&output), 64);
 }
 
 #[test]
 fn too_few_grants_are_unknown_unless_floors_are_off() {
-    let short: String = CLEAN
-        .lines()
-        .take(4)
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let short: String = CLEAN.lines().take(4).map(|line| format!("{line}\n")).collect();
     assert_eq!(code(&check(&short, &[])), 2);
     assert_eq!(code(&check(&short, &["--no-floors"])), 0);
 }
@@ -156,17 +132,10 @@ fn a_torn_last_line_is_dropped_and_the_run_is_at_best_unknown() {
 
 #[test]
 fn a_bad_line_is_65_with_its_place() {
-    let bad = CLEAN.replace(
-        "\"op\":\"release\",\"grant\":\"g1\"",
-        "\"op\":\"relaese\",\"grant\":\"g1\"",
-    );
+    let bad = CLEAN.replace("\"op\":\"release\",\"grant\":\"g1\"", "\"op\":\"relaese\",\"grant\":\"g1\"");
     let output = check(&bad, &[]);
     assert_eq!(code(&output), 65);
-    assert!(
-        stderr(&output).contains('3') && stderr(&output).contains("relaese"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains('3') && stderr(&output).contains("relaese"), "{}", stderr(&output));
     assert_eq!(code(&check("", &[])), 65);
     assert_eq!(code(&check("not json\n", &[])), 65);
     let dir = tempfile::tempdir().unwrap();
@@ -205,19 +174,13 @@ fn a_cut_or_damaged_compressed_history_is_65_and_named() {
     let good = std::fs::read(&path).unwrap();
     for (bytes, words) in [
         (good[..good.len() / 2].to_vec(), "cut off"),
-        (
-            [&good[..good.len() - 4], b"....".as_slice()].concat(),
-            "damaged",
-        ),
+        ([&good[..good.len() - 4], b"....".as_slice()].concat(), "damaged"),
     ] {
         std::fs::write(&path, bytes).unwrap();
         let output = run(dir.path(), &["check", "history.jsonl.zst"]);
         assert_eq!(code(&output), 65, "{}", stderr(&output));
         let message = stderr(&output);
-        assert!(
-            message.contains("history.jsonl.zst") && message.contains(words),
-            "{message}"
-        );
+        assert!(message.contains("history.jsonl.zst") && message.contains(words), "{message}");
     }
 }
 
@@ -234,11 +197,7 @@ fn a_history_is_read_from_standard_input() {
         child.stdin.take().unwrap().write_all(bytes).unwrap();
         child.wait_with_output().unwrap()
     };
-    for (name, bytes) in [
-        ("-", CLEAN.as_bytes()),
-        ("/dev/stdin", CLEAN.as_bytes()),
-        ("-", &zst),
-    ] {
+    for (name, bytes) in [("-", CLEAN.as_bytes()), ("/dev/stdin", CLEAN.as_bytes()), ("-", &zst)] {
         let output = piped(name, bytes);
         assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     }
@@ -256,17 +215,7 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
         "name = \"calm\"\n[topology]\nkind = \"single\"\n[load]\nclients = 1\nduration = \"1s\"\nhold = \"1ms\"\nthink = \"1ms\"\n",
     )
     .unwrap();
-    let output = run(
-        dir.path(),
-        &[
-            "chaos",
-            "calm.toml",
-            "--compress-above",
-            "0",
-            "--out",
-            "kept",
-        ],
-    );
+    let output = run(dir.path(), &["chaos", "calm.toml", "--compress-above", "0", "--out", "kept"]);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     let kept = dir.path().join("kept");
     assert!(kept.join("history.jsonl.zst").is_file() && !kept.join("history.jsonl").exists());
@@ -277,18 +226,11 @@ fn a_run_keeps_its_history_compressed_when_asked_to() {
         &["report", "kept", "--scenario", "calm", "-o", "calm.html"],
     ] {
         let output = run(dir.path(), args);
-        assert_eq!(
-            code(&output),
-            0,
-            "{args:?}: {}{}",
-            stdout(&output),
-            stderr(&output)
-        );
+        assert_eq!(code(&output), 0, "{args:?}: {}{}", stdout(&output), stderr(&output));
     }
-    for args in [
-        &["chaos", "calm.toml", "--compress-above", "much"][..],
-        &["report", "kept", "--scenario", "storm"],
-    ] {
+    for args in
+        [&["chaos", "calm.toml", "--compress-above", "much"][..], &["report", "kept", "--scenario", "storm"]]
+    {
         let output = run(dir.path(), args);
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
     }
@@ -302,8 +244,7 @@ fn a_report_of_several_runs_names_commands_that_work() {
     let dir = tempfile::tempdir().unwrap();
     let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../results/tests/fixtures/quickstart.run.json");
-    let mut kept: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(fixture).unwrap()).unwrap();
+    let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(fixture).unwrap()).unwrap();
     for result in kept["scenarios"].as_array_mut().unwrap() {
         result["dir"] = result["name"].clone();
     }
@@ -331,14 +272,9 @@ fn a_report_of_several_runs_names_commands_that_work() {
 #[test]
 fn a_document_is_written_to_a_pipe_and_behind_a_link_which_stay_what_they_are() {
     let dir = tempfile::tempdir().unwrap();
-    let fixture = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../results/tests/fixtures/quickstart.run.json"
-    );
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/tests/fixtures/quickstart.run.json");
     std::fs::create_dir(dir.path().join("kept")).unwrap();
-    let text = std::fs::read_to_string(fixture)
-        .unwrap()
-        .replace("scenarios/", "");
+    let text = std::fs::read_to_string(fixture).unwrap().replace("scenarios/", "");
     std::fs::write(dir.path().join("kept/run.json"), text).unwrap();
     std::fs::write(dir.path().join("shared.md"), "old").unwrap();
     std::os::unix::fs::symlink("shared.md", dir.path().join("link.md")).unwrap();
@@ -361,14 +297,8 @@ fn hold(dir: &std::path::Path, client: &str, from_ms: u64, to_ms: u64) -> String
         r#"{{"t_ns":{},"id":1,"client":"{client}","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":60000,"wait_ms":0}}"#,
         at(from_ms - 1)
     );
-    let granted = format!(
-        r#"{{"t_ns":{},"id":1,"end":"ok","grant":"g"}}"#,
-        at(from_ms)
-    );
-    let release = format!(
-        r#"{{"t_ns":{},"id":2,"op":"release","grant":"g"}}"#,
-        at(to_ms)
-    );
+    let granted = format!(r#"{{"t_ns":{},"id":1,"end":"ok","grant":"g"}}"#, at(from_ms));
+    let release = format!(r#"{{"t_ns":{},"id":2,"op":"release","grant":"g"}}"#, at(to_ms));
     let over = format!(r#"{{"t_ns":{},"id":2,"end":"ok"}}"#, at(to_ms + 1));
     let name = format!("{client}.jsonl");
     let lines = [call, granted, release, over].join("\n") + "\n";
@@ -379,28 +309,17 @@ fn hold(dir: &std::path::Path, client: &str, from_ms: u64, to_ms: u64) -> String
 #[test]
 fn several_files_are_one_history_and_what_is_closer_than_their_clocks_is_unknown() {
     let dir = tempfile::tempdir().unwrap();
-    let files = [
-        hold(dir.path(), "c1", 10, 100),
-        hold(dir.path(), "c2", 90, 200),
-    ];
+    let files = [hold(dir.path(), "c1", 10, 100), hold(dir.path(), "c2", 90, 200)];
     let judged = |more: &[&str]| {
         let args = ["check", &files[0], &files[1], "--no-floors", "--json"];
         run(dir.path(), &[&args[..], more].concat())
     };
     let undeclared = judged(&[]);
     assert_eq!(code(&undeclared), 65);
-    assert!(
-        stderr(&undeclared).contains("--clock-uncertainty"),
-        "{}",
-        stderr(&undeclared)
-    );
+    assert!(stderr(&undeclared).contains("--clock-uncertainty"), "{}", stderr(&undeclared));
     let known = judged(&["--clock-uncertainty", "2ms"]);
     assert_eq!(code(&known), 1, "{}", stderr(&known));
-    assert!(
-        stdout(&known).contains("\"worst_ns\":10000000"),
-        "{}",
-        stdout(&known)
-    );
+    assert!(stdout(&known).contains("\"worst_ns\":10000000"), "{}", stdout(&known));
     let unsure = judged(&["--clock-uncertainty", "6ms"]);
     assert_eq!(code(&unsure), 2, "{}", stderr(&unsure));
     assert!(stdout(&unsure).contains("1 pairs of holds of different generators"));
@@ -409,10 +328,7 @@ fn several_files_are_one_history_and_what_is_closer_than_their_clocks_is_unknown
 #[test]
 fn the_clock_of_a_server_is_lines_of_a_history() {
     let (dir, server) = (tempfile::tempdir().unwrap(), support::Server::start());
-    let mut files = vec![
-        hold(dir.path(), "c1", 10, 100),
-        hold(dir.path(), "c2", 90, 200),
-    ];
+    let mut files = vec![hold(dir.path(), "c1", 10, 100), hold(dir.path(), "c2", 90, 200)];
     for file in &mut files {
         let args = ["clock", &server.url(), "--every", "10ms", "--for", "100ms"];
         let output = run(dir.path(), &args);

@@ -1,8 +1,9 @@
-//! The files for other people's CI, executed: the steps of `action.yml` and of the GitLab job run as their runners run them, in a
-//! repository of somebody else, against this build.
+//! The files for other people's CI, executed: the steps of `action.yml` and of the GitLab job run as their
+//! runners run them, in a repository of somebody else, against this build.
 //!
-//! Three things are not as there. `cargo` is a script that checks what it is asked and puts this build where a release build would be. A release is
-//! a directory with an archive in which `locklab` starts this build. And the steps that are GitHub's own (`uses:`) are looked at, not run.
+//! Three things are not as there. `cargo` is a script that checks what it is asked and puts this build where
+//! a release build would be. A release is a directory with an archive in which `locklab` starts this build.
+//! And the steps that are GitHub's own (`uses:`) are looked at, not run.
 #![allow(missing_docs)]
 
 mod support;
@@ -52,10 +53,7 @@ fn place() -> Place {
         fs::create_dir(dir).unwrap();
     }
     for name in ["Makefile", "Cargo.toml", "scripts", "ci", "deploy"] {
-        let status = Command::new("cp")
-            .arg("-r")
-            .args([root().join(name), ours.join(name)])
-            .status();
+        let status = Command::new("cp").arg("-r").args([root().join(name), ours.join(name)]).status();
         assert!(status.unwrap().success());
     }
     fs::write(theirs.join("calm.toml"), CALM).unwrap();
@@ -65,12 +63,7 @@ fn place() -> Place {
     fs::write(bin.join("cargo"), CARGO).unwrap();
     fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
-    Place {
-        theirs,
-        ours,
-        path: format!("{}:{path}", bin.display()),
-        _dir: dir,
-    }
+    Place { theirs, ours, path: format!("{}:{path}", bin.display()), _dir: dir }
 }
 
 impl Place {
@@ -99,29 +92,20 @@ struct Step {
     with: BTreeMap<String, String>,
 }
 
-/// The steps, the inputs' defaults and the outputs' values of a file of the form that `action.yml` has. Anything else is a panic: a file that
-/// this does not understand was not tried.
-fn action() -> (
-    Vec<Step>,
-    BTreeMap<String, String>,
-    BTreeMap<String, String>,
-) {
+/// The steps, the inputs' defaults and the outputs' values of a file of the form that `action.yml` has.
+/// Anything else is a panic: a file that this does not understand was not tried.
+fn action() -> (Vec<Step>, BTreeMap<String, String>, BTreeMap<String, String>) {
     let text = fs::read_to_string(root().join("action.yml")).unwrap();
     let (mut steps, mut defaults, mut outputs) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     let (mut section, mut name, mut inner) = (String::new(), String::new(), String::new());
-    for line in text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-    {
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         let indent = line.len() - line.trim_start().len();
         let starts_step = section == "runs" && indent == 4 && line.trim().starts_with("- ");
         let entry = line.trim().trim_start_matches("- ");
         let (key, value) = entry.split_once(':').expect("an entry of a mapping");
         let value = value.trim();
         // A string in quotes, but not a command that happens to end with one.
-        let bare = value
-            .strip_prefix('"')
-            .and_then(|value| value.strip_suffix('"'));
+        let bare = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
         let value = bare.unwrap_or(value).to_owned();
         if starts_step {
             steps.push(Step::default());
@@ -145,11 +129,7 @@ fn action() -> (
             }
             ("runs", 8) => {
                 let step = steps.last_mut().expect("a step");
-                let map = if inner == "env" {
-                    &mut step.env
-                } else {
-                    &mut step.with
-                };
+                let map = if inner == "env" { &mut step.env } else { &mut step.with };
                 map.insert(key.to_owned(), value);
             }
             _ => panic!("not understood: {line}"),
@@ -158,7 +138,8 @@ fn action() -> (
     (steps, defaults, outputs)
 }
 
-/// Replaces `${{ … }}` as GitHub does, for the contexts that the action uses. The outputs of its first step stand among the inputs, as `source/NAME`.
+/// Replaces `${{ … }}` as GitHub does, for the contexts that the action uses. The outputs of its first step
+/// stand among the inputs, as `source/NAME`.
 fn expanded(text: &str, inputs: &BTreeMap<String, String>, ours: &Path) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -181,14 +162,11 @@ fn expanded(text: &str, inputs: &BTreeMap<String, String>, ours: &Path) -> Strin
     out + rest
 }
 
-/// Runs the action with these inputs. Gives the code and output of the first step that failed, or of the last; and the outputs.
+/// Runs the action with these inputs. Gives the code and output of the first step that failed, or of the
+/// last; and the outputs.
 fn act(place: &Place, given: &[(&str, &str)]) -> (Output, BTreeMap<String, String>) {
     let (steps, mut inputs, outputs) = action();
-    inputs.extend(
-        given
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-    );
+    inputs.extend(given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     let mut last = None;
     for step in &steps {
         let Some(run) = step.entries.get("run") else {
@@ -197,22 +175,13 @@ fn act(place: &Place, given: &[(&str, &str)]) -> (Output, BTreeMap<String, Strin
                 continue;
             }
             assert_eq!(step.entries["if"], "always()");
-            let kept = place
-                .theirs
-                .join(expanded(&step.with["path"], &inputs, &place.ours));
+            let kept = place.theirs.join(expanded(&step.with["path"], &inputs, &place.ours));
             let said = last.as_ref().map(stderr).unwrap_or_default();
-            assert!(
-                kept.is_dir(),
-                "nothing to upload in {}: {said}",
-                kept.display()
-            );
+            assert!(kept.is_dir(), "nothing to upload in {}: {said}", kept.display());
             continue;
         };
         assert_eq!(step.entries["shell"], "bash");
-        if last
-            .as_ref()
-            .is_some_and(|output: &Output| !output.status.success())
-        {
+        if last.as_ref().is_some_and(|output: &Output| !output.status.success()) {
             continue;
         }
         let mut env: BTreeMap<String, String> = step
@@ -237,10 +206,8 @@ fn act(place: &Place, given: &[(&str, &str)]) -> (Output, BTreeMap<String, Strin
             }));
         }
     }
-    let outputs = outputs
-        .iter()
-        .map(|(name, value)| (name.clone(), expanded(value, &inputs, &place.ours)))
-        .collect();
+    let outputs =
+        outputs.iter().map(|(name, value)| (name.clone(), expanded(value, &inputs, &place.ours))).collect();
     (last.expect("a step"), outputs)
 }
 
@@ -252,10 +219,7 @@ fn the_action_runs_gates_and_leaves_its_reports() {
     let page = fs::read_to_string(place.theirs.join(&outputs["report"])).unwrap();
     assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
     let junit = fs::read_to_string(place.theirs.join(&outputs["junit"])).unwrap();
-    assert!(
-        junit.contains("<testcase") && junit.contains("calm"),
-        "{junit}"
-    );
+    assert!(junit.contains("<testcase") && junit.contains("calm"), "{junit}");
     let summary = fs::read_to_string(place.theirs.join("../summary.md")).unwrap();
     assert!(summary.contains("calm"), "{summary}");
 }
@@ -263,43 +227,27 @@ fn the_action_runs_gates_and_leaves_its_reports() {
 #[test]
 fn the_action_fails_by_its_budget_and_leaves_its_reports_all_the_same() {
     let place = place();
-    let (output, outputs) = act(
-        &place,
-        &[
-            ("scenarios", "calm.toml"),
-            ("budget", "broken"),
-            ("out", "kept here"),
-        ],
-    );
+    let (output, outputs) =
+        act(&place, &[("scenarios", "calm.toml"), ("budget", "broken"), ("out", "kept here")]);
     assert_eq!(code(&output), 1, "{}{}", stdout(&output), stderr(&output));
     assert!(outputs["junit"].starts_with("kept here/"));
     for file in outputs.values() {
         assert!(place.theirs.join(file).is_file(), "{file}");
     }
-    let (output, _) = act(
-        &place,
-        &[("scenarios", "no-such-scenario"), ("out", "kept here")],
-    );
+    let (output, _) = act(&place, &[("scenarios", "no-such-scenario"), ("out", "kept here")]);
     assert_eq!(code(&output), 65, "{}", stderr(&output));
 }
 
 /// What a release hands out for this processor, as an address: its archive and the sums.
 fn release(place: &Place) -> String {
     let dir = place.theirs.join("../release");
-    let name = format!(
-        "locklab-{}-{}-unknown-linux-gnu",
-        env!("CARGO_PKG_VERSION"),
-        std::env::consts::ARCH
-    );
+    let name = format!("locklab-{}-{}-unknown-linux-gnu", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     fs::create_dir_all(dir.join(&name)).unwrap();
     let program = dir.join(&name).join("locklab");
     fs::write(&program, "#!/bin/sh\nexec \"$LOCKLAB_UNDER_TEST\" \"$@\"\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz >SHA256SUMS");
-    let status = Command::new("sh")
-        .args(["-c", &pack])
-        .current_dir(&dir)
-        .status();
+    let status = Command::new("sh").args(["-c", &pack]).current_dir(&dir).status();
     assert!(status.unwrap().success());
     format!("file://{}", fs::canonicalize(dir).unwrap().display())
 }
@@ -307,11 +255,7 @@ fn release(place: &Place) -> String {
 #[test]
 fn a_release_is_fetched_checked_and_used_without_a_build_and_a_lost_lock_is_an_annotation() {
     let place = place();
-    fs::write(
-        place.path.split(':').next().unwrap().to_owned() + "/cargo",
-        "#!/bin/sh\nexit 98\n",
-    )
-    .unwrap();
+    fs::write(place.path.split(':').next().unwrap().to_owned() + "/cargo", "#!/bin/sh\nexit 98\n").unwrap();
     let releases = release(&place);
     let given = [("scenarios", "lost.toml"), ("releases", &releases)];
     let (output, _) = act(&place, &given);
@@ -329,11 +273,7 @@ fn a_release_is_fetched_checked_and_used_without_a_build_and_a_lost_lock_is_an_a
     fs::write(&sums, wrong).unwrap();
     let (output, _) = act(&place, &given);
     assert_eq!(code(&output), 69, "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("not what its checksum says"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("not what its checksum says"), "{}", stderr(&output));
 }
 
 /// The commands under a key of the GitLab job, in order.
@@ -368,11 +308,7 @@ fn job(place: &Place, given: &[(&str, &str)]) -> Output {
     let text = fs::read_to_string(root().join("ci/locklab.gitlab-ci.yml")).unwrap();
     let project = place.theirs.to_string_lossy().into_owned();
     let mut variables = gitlab_variables(&text);
-    variables.extend(
-        given
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-    );
+    variables.extend(given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     for value in variables.values_mut() {
         *value = value.replace("$CI_PROJECT_DIR", &project);
     }
@@ -398,17 +334,11 @@ fn the_gitlab_job_fetches_its_sources_runs_and_leaves_what_it_lists() {
     let sources = format!("file://{}", place.ours.display());
     let output = job(
         &place,
-        &[
-            ("LOCKLAB_SCENARIOS", "calm.toml"),
-            ("LOCKLAB_BUDGET", "kept"),
-            ("LOCKLAB_REPOSITORY", &sources),
-        ],
+        &[("LOCKLAB_SCENARIOS", "calm.toml"), ("LOCKLAB_BUDGET", "kept"), ("LOCKLAB_REPOSITORY", &sources)],
     );
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     let text = fs::read_to_string(root().join("ci/locklab.gitlab-ci.yml")).unwrap();
-    let junit = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("junit: "));
+    let junit = text.lines().find_map(|line| line.trim().strip_prefix("junit: "));
     assert!(place.theirs.join(junit.expect("a junit report")).is_file());
     assert!(place.theirs.join("locklab-run/report.html").is_file());
 }
@@ -418,18 +348,8 @@ fn the_gitlab_job_says_what_it_lacks_and_takes_sources_that_are_there() {
     let place = place();
     let output = job(&place, &[("LOCKLAB_SCENARIOS", "calm.toml")]);
     assert_ne!(code(&output), 0);
-    assert!(
-        stderr(&output).contains("where are the sources of locklab?"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("where are the sources of locklab?"), "{}", stderr(&output));
     symlink(&place.ours, place.theirs.join(".locklab")).unwrap();
-    let output = job(
-        &place,
-        &[
-            ("LOCKLAB_SCENARIOS", "calm.toml"),
-            ("LOCKLAB_BUDGET", "broken"),
-        ],
-    );
+    let output = job(&place, &[("LOCKLAB_SCENARIOS", "calm.toml"), ("LOCKLAB_BUDGET", "broken")]);
     assert_eq!(code(&output), 1, "{}{}", stdout(&output), stderr(&output));
 }

@@ -23,9 +23,7 @@ fn conform(driver: &str, more: &[&str]) -> (i32, Vec<String>, Value) {
         .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(&output), stderr(&output)));
     let steps = report["steps"].as_array().expect("steps").clone();
     let broken = steps.iter().filter(|step| step["outcome"] == "broken");
-    let names = broken
-        .map(|step| step["name"].as_str().expect("a name").to_owned())
-        .collect();
+    let names = broken.map(|step| step["name"].as_str().expect("a name").to_owned()).collect();
     (code(&output), names, report)
 }
 
@@ -36,16 +34,11 @@ fn a_driver_that_keeps_to_the_protocol_conforms() {
         assert_eq!((code, broken.len()), (0, 0), "{mode}: {report:#}");
         assert_eq!(report["conforms"], true);
         assert_paragraphs(&report);
-        assert!(
-            report["pipe_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0),
-            "{mode}: {report:#}"
-        );
+        assert!(report["pipe_ns"]["p50"].as_u64().is_some_and(|ns| ns > 0), "{mode}: {report:#}");
     };
     // `blind` cannot tell what a release found, and `fenced` is that without being re-entrant.
     std::thread::scope(|scope| {
-        for mode in [
-            "right", "child", "blind", "fenced", "multi", "notices", "stamped",
-        ] {
+        for mode in ["right", "child", "blind", "fenced", "multi", "notices", "stamped"] {
             scope.spawn(move || keeps(mode));
         }
     });
@@ -56,20 +49,14 @@ fn a_kind_of_a_later_version_is_named_and_no_fault() {
     let (code, _, report) = conform(&driver("later"), &[]);
     assert_eq!(code, 0, "{report:#}");
     let found = found(&report, "hello");
-    assert!(
-        found.ends_with("no kind that is known here: braid"),
-        "{found}"
-    );
+    assert!(found.ends_with("no kind that is known here: braid"), "{found}");
 }
 
 /// What a step found.
 fn found(report: &Value, step: &str) -> String {
     let steps = report["steps"].as_array().expect("steps");
     let step = steps.iter().find(|one| one["name"] == step);
-    step.expect("the step")["found"]
-        .as_str()
-        .expect("words")
-        .to_owned()
+    step.expect("the step")["found"].as_str().expect("words").to_owned()
 }
 
 /// Servers of one that it lists are started for it, and nobody is blamed for others.
@@ -78,24 +65,15 @@ fn a_driver_is_tried_where_it_works_and_nowhere_else() {
     for mode in ["cluster-only", "cluster-refused", "cluster-terse"] {
         let (code, broken, report) = conform(&driver(mode), &[]);
         assert_eq!((code, broken.len()), (0, 0), "{report:#}");
-        assert!(
-            found(&report, "hello").ends_with(" on cluster"),
-            "{report:#}"
-        );
+        assert!(found(&report, "hello").ends_with(" on cluster"), "{report:#}");
     }
     let server = Server::start();
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (mode, why) in [
-        (
-            "cluster-only",
-            "does not work on `single`; its hello lists cluster",
-        ),
+        ("cluster-only", "does not work on `single`; its hello lists cluster"),
         ("cluster-refused", "it needs a cluster"),
     ] {
-        let output = run(
-            dir.path(),
-            &["conform", &driver(mode), "--target", &server.url()],
-        );
+        let output = run(dir.path(), &["conform", &driver(mode), "--target", &server.url()]);
         let (code, said) = (code(&output), stderr(&output));
         assert!(code == 65 && said.contains(why), "{code}: {said}");
     }
@@ -104,10 +82,7 @@ fn a_driver_is_tried_where_it_works_and_nowhere_else() {
 /// A semaphore without a lease is asked for nothing that concerns one; all else is.
 #[test]
 fn permits_without_a_lease_are_not_asked_about_one() {
-    let semaphore = format!(
-        "{} driver lock-core:semaphore",
-        env!("CARGO_BIN_EXE_locklab")
-    );
+    let semaphore = format!("{} driver lock-core:semaphore", env!("CARGO_BIN_EXE_locklab"));
     let (code, broken, report) = conform(&semaphore, &[]);
     assert_eq!((code, broken.len()), (0, 0), "{report:#}");
     for step in ["extend", "expiry", "kill"] {
@@ -124,12 +99,8 @@ fn assert_paragraphs(report: &Value) {
         let (page, heading) = paragraph.split_once('#').expect("a heading");
         let page = std::fs::read_to_string(root.join(page)).expect(paragraph);
         let mut headings = page.lines().filter(|line| line.starts_with('#'));
-        let is_it = |line: &str| {
-            line.trim_start_matches(['#', ' '])
-                .to_lowercase()
-                .replace(' ', "-")
-                == heading
-        };
+        let is_it =
+            |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-") == heading;
         assert!(headings.any(is_it), "{paragraph}");
     }
 }
@@ -137,18 +108,14 @@ fn assert_paragraphs(report: &Value) {
 #[test]
 fn our_own_drivers_conform() {
     let locklab = env!("CARGO_BIN_EXE_locklab");
-    for subject in [
-        "lock-core:reentrant",
-        "lock-core:read",
-        "baseline:set-nx-px",
-    ] {
+    for subject in ["lock-core:reentrant", "lock-core:read", "baseline:set-nx-px"] {
         let (code, broken, report) = conform(&format!("{locklab} driver {subject}"), &[]);
         assert_eq!((code, broken.len()), (0, 0), "{subject}: {report:#}");
     }
 }
 
-/// Each of the subtly wrong ones, and the steps that must not pass it. They wait more than they work, so a few are tried side by side: more would
-/// start so late on a busy machine that their hello is missed.
+/// Each of the subtly wrong ones, and the steps that must not pass it. They wait more than they work, so a
+/// few are tried side by side: more would start so late on a busy machine that their hello is missed.
 #[test]
 fn each_way_of_being_wrong_is_found_where_it_is() {
     let find = |mode: &str, steps: &[&str]| {
@@ -213,10 +180,7 @@ fn a_lock_is_called_free_only_where_it_was_granted() {
     assert!(broken.contains(&late), "{report:#}");
     for step in &broken {
         let found = found(&report, step);
-        assert!(
-            found.contains("`failed`") && !found.contains("free"),
-            "{step}: {found}"
-        );
+        assert!(found.contains("`failed`") && !found.contains("free"), "{step}: {found}");
     }
 }
 
@@ -224,11 +188,7 @@ fn a_lock_is_called_free_only_where_it_was_granted() {
 fn a_program_that_is_no_driver_is_told_so_at_hello() {
     for program in ["false", "echo hello"] {
         let (code, broken, report) = conform(program, &[]);
-        assert_eq!(
-            (code, broken),
-            (1, vec!["hello".to_owned()]),
-            "{program}: {report:#}"
-        );
+        assert_eq!((code, broken), (1, vec!["hello".to_owned()]), "{program}: {report:#}");
     }
 }
 
@@ -254,10 +214,7 @@ fn the_report_is_written_as_junit() {
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     assert!(stdout(&output).contains("remedy  "), "{}", stdout(&output));
     let junit = std::fs::read_to_string(dir.path().join("c.xml")).expect("c.xml");
-    assert!(
-        junit.contains("failures=\"1\"") && junit.contains("name=\"bye\""),
-        "{junit}"
-    );
+    assert!(junit.contains("failures=\"1\"") && junit.contains("name=\"bye\""), "{junit}");
 }
 
 #[test]
@@ -277,10 +234,7 @@ fn a_target_elsewhere_and_a_bad_line_are_wrong_usage() {
 #[test]
 fn a_kind_that_the_driver_does_not_list_is_a_wrong_flag() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let output = run(
-        dir.path(),
-        &["conform", &driver("right"), "--kind", "nosuch"],
-    );
+    let output = run(dir.path(), &["conform", &driver("right"), "--kind", "nosuch"]);
     let (code, said) = (code(&output), stderr(&output));
     let why = "lists no kind `nosuch`, but plain";
     assert!(code == 64 && said.contains(why), "{code}: {said}");

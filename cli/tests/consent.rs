@@ -11,34 +11,17 @@ use support::{Server, code, locklab, run, stderr};
 
 /// A cluster of one node, which says that it is at an address elsewhere.
 fn announced_elsewhere() -> (Server, String) {
-    let announced = [
-        "--cluster-enabled",
-        "yes",
-        "--cluster-announce-ip",
-        "192.0.2.1",
-    ];
+    let announced = ["--cluster-enabled", "yes", "--cluster-announce-ip", "192.0.2.1"];
     let server = Server::start_with(&announced);
     server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    support::until("the cluster serves", || {
-        server
-            .cli(&["CLUSTER", "INFO"])
-            .contains("cluster_state:ok")
-    });
+    support::until("the cluster serves", || server.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"));
     let url = format!("redis-cluster://127.0.0.1:{}", server.port);
     (server, url)
 }
 
 /// Every command that takes a target and follows it.
 fn refused(url: &str, locklab: impl Fn(&[&str]) -> Output) {
-    let bench = [
-        "bench",
-        "--target",
-        url,
-        "--rounds",
-        "1",
-        "--duration",
-        "100ms",
-    ];
+    let bench = ["bench", "--target", url, "--rounds", "1", "--duration", "100ms"];
     let naive = [&bench[..], &["--subject", "baseline:set-nx-px"]].concat();
     let part = [&bench[..], &["--part", "0/1"]].concat();
     let commands: [&[&str]; 7] = [
@@ -85,8 +68,7 @@ fn a_driver_process_goes_by_the_same_consent() {
         let mut stdin = driver.stdin.take().unwrap();
         let hello = r#"{"id":1,"op":"hello","protocol":1,"target":"URL","client":"c1","seed":7}"#;
         writeln!(stdin, "{}", hello.replace("URL", &url)).unwrap();
-        let acquire =
-            r#"{"id":2,"op":"acquire","lock":"l","kind":"plain","wait_ms":0,"lease_ms":1000}"#;
+        let acquire = r#"{"id":2,"op":"acquire","lock":"l","kind":"plain","wait_ms":0,"lease_ms":1000}"#;
         writeln!(stdin, "{acquire}").unwrap();
         let answers = BufReader::new(driver.stdout.take().unwrap());
         let said: Vec<_> = answers.lines().take(2).map(Result::unwrap).collect();
@@ -113,14 +95,11 @@ exit $code
 #[test]
 fn sentinels_lead_nobody_elsewhere() {
     let dir = tempfile::tempdir().unwrap();
-    let sentinel =
-        "port 26391\nbind 127.0.0.1\nprotected-mode no\nsentinel monitor m 10.1.2.3 26390 1\n";
+    let sentinel = "port 26391\nbind 127.0.0.1\nprotected-mode no\nsentinel monitor m 10.1.2.3 26390 1\n";
     fs::write(dir.path().join("s.conf"), sentinel).unwrap();
     let in_namespace = |args: &[&str]| {
         let mut command = Command::new("unshare");
-        command
-            .args(["-rn", "bash", "-c", FORWARDED, "bash"])
-            .args(args);
+        command.args(["-rn", "bash", "-c", FORWARDED, "bash"]).args(args);
         command.current_dir(dir.path()).stdin(Stdio::null());
         command.output().unwrap()
     };
@@ -136,7 +115,8 @@ fn sentinels_lead_nobody_elsewhere() {
     });
 }
 
-/// A node of a cluster that has all slots, by its own word, and sends a client that asks for a lock to an address elsewhere.
+/// A node of a cluster that has all slots, by its own word, and sends a client that asks for a lock to an
+/// address elsewhere.
 const REDIRECTING: &str = r#"
 import socketserver, sys
 class Node(socketserver.StreamRequestHandler):
@@ -188,18 +168,14 @@ fn redirections_lead_nobody_elsewhere() {
     for how in ["MOVED", "ASK"] {
         let (code, said) = redirected(how, nodes, &["trace"]);
         assert_eq!(code, 64, "{how}: {said}");
-        assert!(
-            said.contains("192.0.2.1 is not on this machine"),
-            "{how}: {said}"
-        );
+        assert!(said.contains("192.0.2.1 is not on this machine"), "{how}: {said}");
     }
 }
 
 #[test]
 fn a_cluster_that_lists_no_masters_or_too_many_is_refused() {
-    let many: Vec<String> = (0..20_000)
-        .map(|n| format!("{n} 127.0.0.1:PORT@1 master - 0 0 1 connected {n}"))
-        .collect();
+    let many: Vec<String> =
+        (0..20_000).map(|n| format!("{n} 127.0.0.1:PORT@1 master - 0 0 1 connected {n}")).collect();
     // As long as an argument may be.
     let many = &many.join("\n")[..120_000];
     for nodes in ["", "no line of a node", many] {

@@ -1,4 +1,5 @@
-//! Replies that no server gives: every call returns all the same, by its own bound, whatever the kind of lock.
+//! Replies that no server gives: every call returns all the same, by its own bound, whatever the kind of
+//! lock.
 #![allow(missing_docs)]
 
 mod support;
@@ -110,9 +111,7 @@ fn locked(script: &'static [u8]) -> (Option<i32>, u64) {
     });
     let dir = tempfile::tempdir().unwrap();
     let mut lock = locklab(dir.path())
-        .args([
-            "lock", &url, "n", "--wait", "1s", "--lease", "2s", "--", "true",
-        ])
+        .args(["lock", &url, "n", "--wait", "1s", "--lease", "2s", "--", "true"])
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
@@ -124,7 +123,8 @@ fn locked(script: &'static [u8]) -> (Option<i32>, u64) {
     (ended.unwrap().code(), scripts.load(Ordering::Relaxed))
 }
 
-/// With a reply that nobody asked for in the same write as nil, which grants, nobody can tell which of them is the answer.
+/// With a reply that nobody asked for in the same write as nil, which grants, nobody can tell which of them
+/// is the answer.
 #[test]
 fn a_lock_whose_server_says_more_than_it_was_asked_returns_by_its_wait_and_is_not_granted() {
     let (code, _) = locked(b"$-1\r\n+x\r\n");

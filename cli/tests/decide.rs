@@ -1,4 +1,5 @@
-//! `gate`, `compare`, `merge`, `list`, `completions` and `man` as a script sees them: exit codes, messages, and what is in the JSON.
+//! `gate`, `compare`, `merge`, `list`, `completions` and `man` as a script sees them: exit codes, messages,
+//! and what is in the JSON.
 #![allow(missing_docs)]
 
 mod support;
@@ -52,33 +53,21 @@ fn a_gate_is_passed_failed_or_unknown_by_its_exit_code() {
         let mut all = vec!["gate"];
         all.extend(args);
         let output = run(dir.path(), &all);
-        (
-            code(&output),
-            format!("{}{}", stdout(&output), stderr(&output)),
-        )
+        (code(&output), format!("{}{}", stdout(&output), stderr(&output)))
     };
-    assert_eq!(
-        gate(&["after", "p99(acquire) < 5ms", "contract == clean"]).0,
-        0
-    );
+    assert_eq!(gate(&["after", "p99(acquire) < 5ms", "contract == clean"]).0, 0);
     assert_eq!(gate(&["after", "p99(acquire) < 2ms"]).0, 1);
     assert_eq!(gate(&["after", "liveness == clean"]).0, 2);
     // What is certainly missed outweighs what is unknown.
     assert_eq!(gate(&["after", "liveness == clean", "cycles > 1e9"]).0, 1);
-    assert_eq!(
-        gate(&["after", "cycles >= 0.95 * base", "--base", "before"]).0,
-        0
-    );
+    assert_eq!(gate(&["after", "cycles >= 0.95 * base", "--base", "before"]).0, 0);
     assert_eq!(gate(&["before", "after", "cycles >= 0.97 * base"]).0, 1);
     let (code, words) = gate(&["after", "cycles >= 0.95 * base"]);
     assert_eq!(code, 64);
     assert!(words.contains("--base RUN"), "{words}");
     let (code, words) = gate(&["after", "p99(aquire) < 5ms"]);
     assert_eq!(code, 64);
-    assert!(
-        words.contains("column 5") && words.contains("did you mean `acquire`?"),
-        "{words}"
-    );
+    assert!(words.contains("column 5") && words.contains("did you mean `acquire`?"), "{words}");
     assert_eq!(gate(&["after"]).0, 64);
     assert_eq!(gate(&["nowhere", "cycles > 1"]).0, 65);
 }
@@ -87,15 +76,8 @@ fn a_gate_is_passed_failed_or_unknown_by_its_exit_code() {
 fn a_budget_file_is_obeyed_and_its_errors_have_places() {
     let dir = two_runs();
     let budget = dir.path().join("budget");
-    std::fs::write(
-        &budget,
-        "# what CI allows\np99(acquire) < 5ms\ncontract == clean\n",
-    )
-    .unwrap();
-    let output = run(
-        dir.path(),
-        &["gate", "after", "--budget", "budget", "--json"],
-    );
+    std::fs::write(&budget, "# what CI allows\np99(acquire) < 5ms\ncontract == clean\n").unwrap();
+    let output = run(dir.path(), &["gate", "after", "--budget", "budget", "--json"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(json["schema"], 1);
@@ -105,10 +87,7 @@ fn a_budget_file_is_obeyed_and_its_errors_have_places() {
     let output = run(dir.path(), &["gate", "after", "--budget", "budget"]);
     assert_eq!(code(&output), 65);
     let words = stderr(&output);
-    assert!(
-        words.contains("budget:1:1:") && words.contains("budget:3:7:"),
-        "{words}"
-    );
+    assert!(words.contains("budget:1:1:") && words.contains("budget:3:7:"), "{words}");
 }
 
 #[test]
@@ -122,22 +101,10 @@ fn runs_are_compared_and_grouped() {
     let text = stdout(&run(dir.path(), &["compare", "before", "after"]));
     let (settings, figures) = (text.find("environment.host"), text.find("cycles_per_s"));
     assert!(settings.unwrap() < figures.unwrap(), "{text}");
-    let output = run(
-        dir.path(),
-        &[
-            "compare", "before", "--rows", "topology", "--cols", "subject",
-        ],
-    );
+    let output = run(dir.path(), &["compare", "before", "--rows", "topology", "--cols", "subject"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(
-        stdout(&output).contains("lock-core:plain"),
-        "{}",
-        stdout(&output)
-    );
-    let output = run(
-        dir.path(),
-        &["compare", "before", "after", "--rows", "topolgy"],
-    );
+    assert!(stdout(&output).contains("lock-core:plain"), "{}", stdout(&output));
+    let output = run(dir.path(), &["compare", "before", "after", "--rows", "topolgy"]);
     assert_eq!(code(&output), 64);
     assert!(stderr(&output).contains("did you mean `topology`?"));
     assert_eq!(code(&run(dir.path(), &["compare", "before"])), 64);
@@ -157,10 +124,7 @@ fn a_picture_of_a_run_without_a_chart_is_refused_with_the_forms_that_fit() {
     assert_eq!(code(&output), 65, "{}", stderr(&output));
     let said = stderr(&output);
     assert!(said.contains("nothing that a chart shows"), "{said}");
-    assert!(
-        said.contains("html, markdown, junit, annotations, csv, json, text"),
-        "{said}"
-    );
+    assert!(said.contains("html, markdown, junit, annotations, csv, json, text"), "{said}");
 }
 
 #[test]
@@ -172,36 +136,20 @@ fn runs_of_one_plan_are_joined_and_others_refused() {
     let json: serde_json::Value = serde_json::from_str(&kept).unwrap();
     assert_eq!(json["rows"][1]["origin"], "after");
     let history = json["scenarios"][1]["dir"].as_str().unwrap();
-    assert!(
-        dir.path()
-            .join("both")
-            .join(history)
-            .join("history.jsonl")
-            .is_file()
-    );
+    assert!(dir.path().join("both").join(history).join("history.jsonl").is_file());
 
     keep(dir.path(), "other", 1000.0, 2);
     let output = run(dir.path(), &["merge", "before", "other", "--out", "none"]);
     assert_eq!(code(&output), 65);
     assert!(stderr(&output).contains("seed 2"), "{}", stderr(&output));
     assert!(!dir.path().join("none").exists(), "nothing half-written");
-    let output = run(
-        dir.path(),
-        &["merge", "before", "other", "--out", "forced", "--force"],
-    );
+    let output = run(dir.path(), &["merge", "before", "other", "--out", "forced", "--force"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 
-    std::fs::write(
-        dir.path().join("runs/after/01-failover/plan.json"),
-        "{\"schema\":1,\"seed\":3}",
-    )
-    .unwrap();
+    std::fs::write(dir.path().join("runs/after/01-failover/plan.json"), "{\"schema\":1,\"seed\":3}").unwrap();
     let output = run(dir.path(), &["merge", "before", "after", "--out", "none"]);
     assert_eq!(code(&output), 65, "an edited plan under the same name");
-    assert_eq!(
-        code(&run(dir.path(), &["merge", "before", "./runs/before"])),
-        64
-    );
+    assert_eq!(code(&run(dir.path(), &["merge", "before", "./runs/before"])), 64);
 }
 
 #[test]
@@ -239,28 +187,19 @@ fn lists_can_be_filtered() {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let json: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
         let items = json["items"].as_array().unwrap();
-        let mut names: Vec<String> = items
-            .iter()
-            .map(|item| item["name"].as_str().unwrap().to_owned())
-            .collect();
+        let mut names: Vec<String> =
+            items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect();
         names.sort();
         names
     };
     assert_eq!(names(&[]), ["after", "before", "other"]);
     assert_eq!(names(&["*e*o*e"]), ["before"]);
-    assert_eq!(
-        names(&["--subject", "lock-core:*"]),
-        ["after", "before", "other"]
-    );
+    assert_eq!(names(&["--subject", "lock-core:*"]), ["after", "before", "other"]);
     for nobody in [["--subject", "peer:*"], ["--topology", "masters"]] {
         assert!(names(&nobody).is_empty(), "{nobody:?}");
     }
     let output = run(dir.path(), &["list", "faults", "kill"]);
-    assert!(
-        stdout(&output).lines().all(|line| line.contains("kill")),
-        "{}",
-        stdout(&output)
-    );
+    assert!(stdout(&output).lines().all(|line| line.contains("kill")), "{}", stdout(&output));
 }
 
 #[test]
@@ -273,11 +212,7 @@ fn completions_and_manual_pages_come_from_the_command_line_itself() {
     }
     assert_eq!(code(&run(dir.path(), &["completions", "dos"])), 64);
     for (args, field, word) in [
-        (
-            &["completions", "bash", "--json"][..],
-            "script",
-            "_locklab()",
-        ),
+        (&["completions", "bash", "--json"][..], "script", "_locklab()"),
         (&["man", "gate", "--json"], "page", "budget"),
     ] {
         let document: Value = serde_json::from_str(&stdout(&run(dir.path(), args))).expect("JSON");

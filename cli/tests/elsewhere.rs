@@ -1,4 +1,5 @@
-//! Runs from elsewhere: no file beside the run is read or written for them, and no program that they name runs unasked.
+//! Runs from elsewhere: no file beside the run is read or written for them, and no program that they name
+//! runs unasked.
 #![allow(missing_docs)]
 
 mod support;
@@ -69,17 +70,8 @@ fn records_lie_in_the_run_and_nowhere_else() {
     fs::create_dir_all(dir.join("precious")).unwrap();
     fs::write(dir.join("precious/keys"), "MINE").unwrap();
     let absolute = dir.join("precious");
-    let places = [
-        "../precious",
-        "a/../../precious",
-        "a/b",
-        "a/",
-        "./a",
-        ".",
-        "..",
-        "/",
-        absolute.to_str().unwrap(),
-    ];
+    let places =
+        ["../precious", "a/../../precious", "a/b", "a/", "./a", ".", "..", "/", absolute.to_str().unwrap()];
     for place in places {
         change(&dir.join("r1/run.json"), |run| {
             run["scenarios"][0]["dir"] = place.into();
@@ -136,10 +128,7 @@ fn a_joined_run_can_be_checked_and_joined_again() {
 fn programs_of_a_plan_from_elsewhere_run_only_when_it_is_trusted() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let own = format!(
-        "exec:{} driver lock-core:plain",
-        env!("CARGO_BIN_EXE_locklab")
-    );
+    let own = format!("exec:{} driver lock-core:plain", env!("CARGO_BIN_EXE_locklab"));
     a_run(dir, "r1", &own);
     // A run of this machine is replayed as ever, and one of another only if its plan is trusted.
     let replay = |machine: &str, more: &[&str]| {
@@ -150,10 +139,7 @@ fn programs_of_a_plan_from_elsewhere_run_only_when_it_is_trusted() {
     assert!(ended <= 2, "{why}");
     let (ended, why) = replay("there", &[]);
     assert_eq!(ended, 64, "{why}");
-    assert!(
-        why.contains("--trust-plan") && why.contains("driver lock-core:plain"),
-        "{why}"
-    );
+    assert!(why.contains("--trust-plan") && why.contains("driver lock-core:plain"), "{why}");
     let (ended, why) = replay("there", &["--trust-plan"]);
     assert!(ended <= 2, "{why}");
 
@@ -175,11 +161,7 @@ fn programs_of_a_plan_from_elsewhere_run_only_when_it_is_trusted() {
             let given = [&["replay", "r1/plan.json"], more].concat();
             let output = on("here", dir, &given);
             assert_eq!(code(&output), 64, "{}", stderr(&output));
-            assert!(
-                stderr(&output).contains(mark.to_str().unwrap()),
-                "{}",
-                stderr(&output)
-            );
+            assert!(stderr(&output).contains(mark.to_str().unwrap()), "{}", stderr(&output));
             assert!(!mark.exists());
         }
     }

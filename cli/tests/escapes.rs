@@ -1,4 +1,5 @@
-//! Nothing that is said makes a terminal do anything: control characters of files, arguments, drivers and servers are shown, not obeyed.
+//! Nothing that is said makes a terminal do anything: control characters of files, arguments, drivers and
+//! servers are shown, not obeyed.
 #![allow(missing_docs)]
 
 mod support;
@@ -29,13 +30,7 @@ fn obeyed(output: &Output, colored: bool) -> Vec<char> {
 
 fn silent(dir: &std::path::Path, args: &[&str]) -> Output {
     let output = run(dir, args);
-    assert_eq!(
-        obeyed(&output, false),
-        [' '; 0],
-        "{args:?}: {}{}",
-        stdout(&output),
-        stderr(&output)
-    );
+    assert_eq!(obeyed(&output, false), [' '; 0], "{args:?}: {}{}", stdout(&output), stderr(&output));
     assert!(!stderr(&output).contains("panicked"), "{}", stderr(&output));
     output
 }
@@ -86,10 +81,7 @@ fn arguments_and_files_are_shown_and_not_obeyed() {
     ] {
         let output = silent(dir, args);
         let said = stderr(&output);
-        assert!(
-            !said.contains(&flood[..300]),
-            "a text from outside is cut: {said}"
-        );
+        assert!(!said.contains(&flood[..300]), "a text from outside is cut: {said}");
     }
     let quoted = serde_json::to_string(HOSTILE).unwrap();
     let scenarios = [
@@ -101,11 +93,7 @@ fn arguments_and_files_are_shown_and_not_obeyed() {
     for text in scenarios {
         std::fs::write(dir.join("s.toml"), text).unwrap();
         let output = silent(dir, &["chaos", "s.toml", "--dry-run"]);
-        assert!(
-            !stderr(&output).contains(&flood[..300]),
-            "{}",
-            stderr(&output)
-        );
+        assert!(!stderr(&output).contains(&flood[..300]), "{}", stderr(&output));
     }
 }
 
@@ -147,10 +135,7 @@ fn a_run_from_elsewhere_is_shown_and_not_obeyed() {
         silent(dir, args);
     }
     let colored = support::run(dir, &["report", "hostile", "--color", "always"]);
-    let colored = Output {
-        stdout: stdout(&colored).replace("\u{1b}[31m", "").into_bytes(),
-        ..colored
-    };
+    let colored = Output { stdout: stdout(&colored).replace("\u{1b}[31m", "").into_bytes(), ..colored };
     assert_eq!(obeyed(&colored, true), [' '; 0]);
     assert!(!stdout(&colored).contains(&"B".repeat(300)));
 }
@@ -183,24 +168,13 @@ fn what_a_server_says_is_shown_and_not_obeyed() {
     let dir = dir.path();
     let one_line = HOSTILE.replace('\r', "");
     let info = format!("redis_version:{one_line}\r\nrole:master\r\n");
-    for answer in [
-        format!("-ERR {one_line}{}\r\n", "C".repeat(5_000)),
-        format!("${}\r\n{info}\r\n", info.len()),
-    ] {
+    for answer in
+        [format!("-ERR {one_line}{}\r\n", "C".repeat(5_000)), format!("${}\r\n{info}\r\n", info.len())]
+    {
         let url = server(answer);
         for args in [
             &["lock", &url, "x", "--wait", "0", "--", "true"][..],
-            &[
-                "bench",
-                "--target",
-                &url,
-                "--duration",
-                "200ms",
-                "--rounds",
-                "1",
-                "--warmup",
-                "0",
-            ],
+            &["bench", "--target", &url, "--duration", "200ms", "--rounds", "1", "--warmup", "0"],
             &["doctor", &url],
             &["doctor", &url, "--json"],
             &["trace", &url],
@@ -224,11 +198,8 @@ fn what_a_driver_says_is_shown_and_not_obeyed() {
          print(json.dumps({{'id': q['id'], **({{'ok': h}} if q['op'] == 'hello' else {{'failed': {{'error': w}}}})}}), flush=True)\n"
     );
     std::fs::write(dir.join("talks.py"), said).unwrap();
-    std::fs::write(
-        dir.join("wrong.py"),
-        format!("import sys\nsys.stdin.readline()\nprint({quoted})\n"),
-    )
-    .unwrap();
+    std::fs::write(dir.join("wrong.py"), format!("import sys\nsys.stdin.readline()\nprint({quoted})\n"))
+        .unwrap();
     for driver in ["python3 talks.py", "python3 wrong.py"] {
         let output = silent(dir, &["conform", driver, "--patience", "200ms"]);
         assert_eq!(code(&output), 1, "{}", stderr(&output));

@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGKILL during each fault on processes: nothing stays stopped, slow or running, within bounded time.
+//! Ctrl-C and SIGKILL during each fault on processes: nothing stays stopped, slow or running, within bounded
+//! time.
 #![allow(missing_docs)]
 
 mod support;
@@ -21,10 +22,7 @@ const FAULTS: [(&str, &str); 11] = [
     ("single", "fault = \"disk\"\nwith = { fsync = \"5s\" }"),
     ("single", "fault = \"clock\"\nwith = { jump = \"-1h\" }"),
     ("masters", "fault = \"pause\"\non = \"majority\""),
-    (
-        "cluster",
-        "fault = \"migrate-slot\"\nwith = { slots = 100, pause = \"1s\" }",
-    ),
+    ("cluster", "fault = \"migrate-slot\"\nwith = { slots = 100, pause = \"1s\" }"),
 ];
 
 fn start(dir: &Path, topology: &str, fault: &str) -> Child {
@@ -57,18 +55,12 @@ fn each_fault_ends_with(end: Signal) {
         until(&format!("{fault} is under way"), || {
             under_fault(dir.path()) || child.try_wait().unwrap().is_some()
         });
-        assert!(
-            under_fault(dir.path()),
-            "{fault}: it ended before the fault"
-        );
+        assert!(under_fault(dir.path()), "{fault}: it ended before the fault");
         signal(&child, end);
-        until(&format!("{fault}: it ends after {end}"), || {
-            child.try_wait().unwrap().is_some()
+        until(&format!("{fault}: it ends after {end}"), || child.try_wait().unwrap().is_some());
+        until(&format!("{fault}: no server and no client is left after {end}"), || {
+            processes_of(dir.path(), child.id()).is_empty()
         });
-        until(
-            &format!("{fault}: no server and no client is left after {end}"),
-            || processes_of(dir.path(), child.id()).is_empty(),
-        );
     }
 }
 

@@ -21,19 +21,11 @@ fn what_init_writes_is_what_chaos_gate_and_audit_go_by() {
     let dir = dir.path();
     says(dir, &["init", "lock-core:plain"], 0, "locks.budget");
     let workflow = fs::read_to_string(dir.join(".github/workflows/locks.yml")).unwrap();
-    assert!(
-        workflow.contains("subject: \"lock-core:plain\""),
-        "{workflow}"
-    );
+    assert!(workflow.contains("subject: \"lock-core:plain\""), "{workflow}");
     says(dir, &["--seed", "7", "chaos"], 0, "locks");
     says(dir, &["gate"], 0, "contract == clean");
     // What is there is not written over.
-    says(
-        dir,
-        &["init", "lock-core:fair"],
-        64,
-        "locklab.toml is there already",
-    );
+    says(dir, &["init", "lock-core:fair"], 64, "locklab.toml is there already");
     says(dir, &["init", "lock-core:fair", "--force"], 0, "wrote");
     let kept = fs::read_to_string(dir.join("locklab.toml")).unwrap();
     assert!(kept.contains("lock-core:fair"), "{kept}");
@@ -63,12 +55,7 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
     let dir = dir.path();
     says(dir, &["init"], 64, "which lock?");
     says(dir, &["init", "lock-core:pain"], 64, "lock-core:plain");
-    let secret = [
-        "init",
-        "lock-core:plain",
-        "--target",
-        "redis://:geheim@127.0.0.1:1",
-    ];
+    let secret = ["init", "lock-core:plain", "--target", "redis://:geheim@127.0.0.1:1"];
     says(dir, &secret, 64, "--target @FILE");
     says(dir, &["audit"], 64, "`locklab init` writes one");
     says(dir, &["chaos"], 64, "`locklab init` writes one");

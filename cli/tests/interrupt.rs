@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGKILL during the main job: no server, no client and no half-written file is left, and what was measured is kept.
+//! Ctrl-C and SIGKILL during the main job: no server, no client and no half-written file is left, and what
+//! was measured is kept.
 #![allow(missing_docs)]
 
 mod support;
@@ -35,9 +36,7 @@ fn history(dir: &Path) -> Option<PathBuf> {
 fn ctrl_c_while_servers_start_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = quickstart(dir.path());
-    until("a server was started", || {
-        processes_of(dir.path(), child.id()).len() > 1
-    });
+    until("a server was started", || processes_of(dir.path(), child.id()).len() > 1);
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     nothing_left(dir.path(), &child);
@@ -64,44 +63,32 @@ fn ctrl_c_under_load_keeps_what_was_measured() {
 fn ctrl_c_under_faults_keeps_the_history() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = quickstart(dir.path());
-    until_slow("a scenario is being recorded", || {
-        history(dir.path()).is_some()
-    });
+    until_slow("a scenario is being recorded", || history(dir.path()).is_some());
     signal(&child, Signal::SIGINT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     nothing_left(dir.path(), &child);
     let history = history(dir.path()).expect("the history is kept");
     let text = std::fs::read_to_string(history).unwrap();
     assert!(text.ends_with('\n'), "no line is torn");
-    assert_eq!(
-        json(&dir.path().join("run/run.json")).expect("run.json is whole")["partial"],
-        true
-    );
+    assert_eq!(json(&dir.path().join("run/run.json")).expect("run.json is whole")["partial"], true);
 }
 
 #[test]
 fn sigkill_under_faults_leaves_no_process_and_a_readable_run() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = quickstart(dir.path());
-    until_slow("a scenario is being recorded", || {
-        history(dir.path()).is_some()
-    });
+    until_slow("a scenario is being recorded", || history(dir.path()).is_some());
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
     nothing_left(dir.path(), &child);
     let run = json(&dir.path().join("run/run.json")).expect("run.json is whole");
     assert_eq!(run["partial"], true, "a killed run says so by itself");
-    assert!(
-        !run["rows"].as_array().unwrap().is_empty(),
-        "what was measured before is kept"
-    );
+    assert!(!run["rows"].as_array().unwrap().is_empty(), "what was measured before is kept");
 }
 
 /// A server whose start was under way dies with its parent, a moment after it.
 fn nothing_left(dir: &Path, child: &Child) {
-    until("no server and no client is left", || {
-        processes_of(dir, child.id()).is_empty()
-    });
+    until("no server and no client is left", || processes_of(dir, child.id()).is_empty());
 }
 
 /// The load before the first scenario takes half a minute on a busy machine.

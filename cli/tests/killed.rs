@@ -1,4 +1,5 @@
-//! `locklab` killed with SIGKILL at any moment leaves no server, and after the next start no directory; runs side by side share nothing.
+//! `locklab` killed with SIGKILL at any moment leaves no server, and after the next start no directory; runs
+//! side by side share nothing.
 #![allow(missing_docs)]
 
 mod support;
@@ -31,9 +32,7 @@ fn up(dir: &Path, args: &[&str]) -> Child {
 
 fn url(child: &mut Child) -> String {
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     line.trim_end().to_owned()
 }
 
@@ -42,11 +41,7 @@ fn gone(dir: &Path, child: &mut Child, moment: &str) {
     child.wait().unwrap();
     let end = Instant::now() + GONE_WITHIN;
     while !processes_of(dir, child.id()).is_empty() {
-        assert!(
-            Instant::now() < end,
-            "{moment}: {:?}",
-            processes_of(dir, child.id())
-        );
+        assert!(Instant::now() < end, "{moment}: {:?}", processes_of(dir, child.id()));
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -74,11 +69,7 @@ fn nothing_outlives_a_program_that_is_killed_at_random_moments_of_start_run_and_
         let start = Duration::from_millis(rand::random_range(0..400));
         let mut starting = up(dir, &[topology]);
         std::thread::sleep(start);
-        gone(
-            dir,
-            &mut starting,
-            &format!("{topology} killed {start:?} after its launch"),
-        );
+        gone(dir, &mut starting, &format!("{topology} killed {start:?} after its launch"));
 
         let mut running = up(dir, &["masters"]);
         url(&mut running);
@@ -89,24 +80,17 @@ fn nothing_outlives_a_program_that_is_killed_at_random_moments_of_start_run_and_
             signal(&running, Signal::SIGINT);
             std::thread::sleep(Duration::from_micros(rand::random_range(0..15_000)));
         }
-        gone(
-            dir,
-            &mut running,
-            &format!("killed {run:?} after its start, round {round}"),
-        );
+        gone(dir, &mut running, &format!("killed {run:?} after its start, round {round}"));
     }
-    // The next start removes what the dead left, and its own orderly end the rest but the logs of that one run.
+    // The next start removes what the dead left, and its own orderly end the rest but the logs of that one
+    // run.
     let mut next = up(dir, &["single"]);
     url(&mut next);
     let own = format!("up-{}-", next.id());
     let strangers: Vec<PathBuf> = left(dir)
         .into_iter()
         .filter(|path| {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             !name.starts_with(&own) && !name.starts_with("single-")
         })
         .collect();
@@ -119,15 +103,10 @@ fn nothing_outlives_a_program_that_is_killed_at_random_moments_of_start_run_and_
 fn runs_side_by_side_share_no_port_address_name_or_directory() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let mut children: Vec<Child> = (0..6)
-        .map(|number| up(dir, &[["single", "masters"][number % 2]]))
-        .collect();
+    let mut children: Vec<Child> =
+        (0..6).map(|number| up(dir, &[["single", "masters"][number % 2]])).collect();
     let urls: Vec<String> = children.iter_mut().map(url).collect();
-    let output = locklab(dir)
-        .args(["ps", "--json"])
-        .env("XDG_RUNTIME_DIR", dir)
-        .output()
-        .unwrap();
+    let output = locklab(dir).args(["ps", "--json"]).env("XDG_RUNTIME_DIR", dir).output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let listed = listed["running"].as_array().unwrap();
@@ -141,10 +120,7 @@ fn runs_side_by_side_share_no_port_address_name_or_directory() {
     distinct(&|one| vec![one["dir"].to_string(), one["data"].to_string()]);
     distinct(&|one| {
         let nodes = one["nodes"].as_array().unwrap();
-        nodes
-            .iter()
-            .map(|node| node["address"].to_string())
-            .collect()
+        nodes.iter().map(|node| node["address"].to_string()).collect()
     });
     for child in &children {
         signal(child, Signal::SIGINT);

@@ -1,5 +1,5 @@
-//! `locklab` killed with SIGKILL at random moments of start, run and stop leaves no container, and after the next start no network, volume
-//! or directory.
+//! `locklab` killed with SIGKILL at random moments of start, run and stop leaves no container, and after the
+//! next start no network, volume or directory.
 #![allow(missing_docs)]
 
 mod support;
@@ -23,19 +23,14 @@ const ROUNDS: usize = 3;
 fn docker(args: &[&str]) -> Option<BTreeSet<String>> {
     let output = Command::new("docker").args(args).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    output
-        .status
-        .success()
-        .then(|| text.lines().map(str::to_owned).collect())
+    output.status.success().then(|| text.lines().map(str::to_owned).collect())
 }
 
 /// The containers that a process of this number started, running or not.
 fn containers_of(pid: u32) -> Vec<String> {
     let mark = format!("locklab.owner={pid}:");
     let all = docker(&["ps", "--all", "--format", "{{.Names}} {{.Labels}}"]).expect("the engine");
-    all.into_iter()
-        .filter(|line| line.contains(&mark))
-        .collect()
+    all.into_iter().filter(|line| line.contains(&mark)).collect()
 }
 
 fn networks_and_volumes() -> BTreeSet<String> {
@@ -62,10 +57,7 @@ fn is_up(child: &mut Child) {
     let mut line = String::new();
     let out = child.stdout.take().unwrap();
     BufReader::new(out).read_line(&mut line).unwrap();
-    assert!(
-        line.contains("redis") || line.starts_with("redlock"),
-        "{line:?}"
-    );
+    assert!(line.contains("redis") || line.starts_with("redlock"), "{line:?}");
 }
 
 fn killed(child: &mut Child, moment: &str) {
@@ -96,10 +88,7 @@ fn left(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn no_container_outlives_a_program_that_is_killed_at_random_moments() {
     if docker(&["version"]).is_none() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED killed_containers: no container engine answers"
-        );
+        let _ = writeln!(std::io::stderr(), "SKIPPED killed_containers: no container engine answers");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What the machine lacks is said with its file or its limit, and is 69 in every command: never a defect, never a panic.
+//! What the machine lacks is said with its file or its limit, and is 69 in every command: never a defect,
+//! never a panic.
 #![allow(missing_docs)]
 
 mod support;
@@ -40,15 +41,7 @@ const WRITERS: [&[&str]; 4] = [
         "full/run",
     ],
     &["check", "clean.jsonl", "--json"],
-    &[
-        "simulate",
-        "--seeds",
-        "1",
-        "--seed",
-        "1",
-        "--history",
-        "full/h.jsonl",
-    ],
+    &["simulate", "--seeds", "1", "--seed", "1", "--history", "full/h.jsonl"],
 ];
 
 const CLEAN: &str = "{\"t_ns\":0,\"id\":0,\"client\":\"c\",\"owner\":\"t\",\"op\":\"acquire\",\"lock\":\"l\",\"kind\":\"plain\",\"lease_ms\":3000}\n\
@@ -62,19 +55,12 @@ fn place() -> tempfile::TempDir {
     dir
 }
 
-/// `locklab` in a mount namespace of its own, once the shell has run `first` there; `None` where a machine gives none.
+/// `locklab` in a mount namespace of its own, once the shell has run `first` there; `None` where a machine
+/// gives none.
 fn in_namespace(dir: &Path, first: &str, args: &[&str]) -> Option<Output> {
     let unshare = |script: &str, args: &[&str]| {
         let mut command = Command::new("unshare");
-        command.args([
-            "--user",
-            "--map-root-user",
-            "--mount",
-            "sh",
-            "-c",
-            script,
-            "sh",
-        ]);
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
         command.arg(env!("CARGO_BIN_EXE_locklab")).args(args);
         command.current_dir(dir).stdin(Stdio::null()).output()
     };
@@ -88,8 +74,7 @@ fn in_namespace(dir: &Path, first: &str, args: &[&str]) -> Option<Output> {
 #[test]
 fn a_full_disk_is_no_defect() {
     let dir = place();
-    let full =
-        "mount -t tmpfs -o size=32k none full && { head -c 32k /dev/zero > full/x || true; }";
+    let full = "mount -t tmpfs -o size=32k none full && { head -c 32k /dev/zero > full/x || true; }";
     for args in WRITERS {
         if args.contains(&"check") {
             continue;
@@ -127,11 +112,7 @@ fn output_that_takes_nothing_is_no_success() {
         &["chaos", "short.toml", "--dry-run"],
     ] {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let output = locklab(dir.path())
-            .args(args)
-            .stdout(full)
-            .output()
-            .unwrap();
+        let output = locklab(dir.path()).args(args).stdout(full).output().unwrap();
         missing(&output, "standard output");
     }
 }
@@ -140,13 +121,7 @@ fn output_that_takes_nothing_is_no_success() {
 fn a_place_for_temporary_files_or_state_that_is_not_there_is_named() {
     let dir = place();
     let chaos = ["chaos", "short.toml", "--out", "run"];
-    let shrink = [
-        "replay",
-        "run/plan.json",
-        "--shrink",
-        "--verdict",
-        "contract",
-    ];
+    let shrink = ["replay", "run/plan.json", "--shrink", "--verdict", "contract"];
     let output = locklab(dir.path()).args(chaos).output().unwrap();
     assert!(code(&output) <= 2, "{}", stderr(&output));
     for (variable, args) in [
@@ -164,10 +139,7 @@ fn a_place_for_temporary_files_or_state_that_is_not_there_is_named() {
     // A key for plans that has no place is done without: nothing of a run needs it.
     let mut locklab = locklab(dir.path());
     let locklab = locklab.args(["chaos", "short.toml", "--out", "r3"]);
-    let output = locklab
-        .env("XDG_STATE_HOME", "/dev/null/x")
-        .output()
-        .unwrap();
+    let output = locklab.env("XDG_STATE_HOME", "/dev/null/x").output().unwrap();
     assert!(code(&output) <= 2, "{}", stderr(&output));
     assert!(!dir.path().join("r3/plan.json.seal").exists());
 }
@@ -175,10 +147,7 @@ fn a_place_for_temporary_files_or_state_that_is_not_there_is_named() {
 #[test]
 fn without_proc_nothing_is_started_and_that_is_said() {
     let dir = place();
-    for args in [
-        &["chaos", "short.toml", "--out", "run"][..],
-        &["up", "single", "--out", "u"],
-    ] {
+    for args in [&["chaos", "short.toml", "--out", "run"][..], &["up", "single", "--out", "u"]] {
         let Some(output) = in_namespace(dir.path(), "mount -t tmpfs none /proc", args) else {
             return;
         };
@@ -250,11 +219,7 @@ fn the_limit_of_open_files_is_named() {
 #[test]
 fn a_cluster_that_does_not_fit_is_refused_before_anything_starts() {
     let dir = place();
-    fs::write(
-        dir.path().join("large.toml"),
-        "[topology]\nkind = \"cluster\"\nshards = 100\n",
-    )
-    .unwrap();
+    fs::write(dir.path().join("large.toml"), "[topology]\nkind = \"cluster\"\nshards = 100\n").unwrap();
     let args = ["up", "large.toml", "--out", "u"];
     let output = limited(dir.path(), Resource::RLIMIT_NOFILE, 400, &args);
     missing(&output, "200 nodes need 526 open files");
@@ -301,21 +266,16 @@ fn the_limit_of_processes_is_named() {
 }
 
 #[test]
-fn without_a_server_quickstart_says_the_one_command_of_this_system_and_offers_an_engine_that_answers()
- {
+fn without_a_server_quickstart_says_the_one_command_of_this_system_and_offers_an_engine_that_answers() {
     let dir = place();
-    for (packager, install) in [
-        ("apk", "sudo apk add redis"),
-        ("apt-get", "sudo apt-get install redis-server"),
-    ] {
+    for (packager, install) in
+        [("apk", "sudo apk add redis"), ("apt-get", "sudo apt-get install redis-server")]
+    {
         let path = dir.path().join(packager);
         fs::create_dir(&path).unwrap();
         File::create(path.join(packager)).unwrap();
         let mut command = locklab(dir.path());
-        let output = command
-            .arg("quickstart")
-            .env("PATH", &path)
-            .env_remove("LOCKLAB_REDIS_SERVER");
+        let output = command.arg("quickstart").env("PATH", &path).env_remove("LOCKLAB_REDIS_SERVER");
         let output = output.output().unwrap();
         missing(&output, install);
         let offered = stderr(&output).contains("locklab quickstart --provisioner container");
@@ -327,10 +287,7 @@ fn without_a_server_quickstart_says_the_one_command_of_this_system_and_offers_an
 
 fn engine_answers() -> bool {
     let mut asked = Command::new("docker");
-    asked
-        .arg("version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    asked.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
     asked.status().is_ok_and(|status| status.success())
 }
 
@@ -338,15 +295,8 @@ fn engine_answers() -> bool {
 fn help_that_cannot_be_written_was_not_given() {
     let dir = place();
     for args in [&["--help"][..], &["audit", "--help"], &["--version"]] {
-        let full = fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
-        let output = locklab(dir.path())
-            .args(args)
-            .stdout(full)
-            .output()
-            .unwrap();
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = locklab(dir.path()).args(args).stdout(full).output().unwrap();
         missing(&output, "could not be written to standard output");
     }
 }

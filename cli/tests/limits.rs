@@ -11,9 +11,7 @@ use support::{code, run, stderr, stdout};
 #[test]
 fn what_never_ends_is_refused_with_the_limit() {
     let dir = tempfile::tempdir().unwrap();
-    let made = Command::new("mkfifo")
-        .arg(dir.path().join("pipe.toml"))
-        .status();
+    let made = Command::new("mkfifo").arg(dir.path().join("pipe.toml")).status();
     assert!(made.unwrap().success());
     let ca = "rediss://127.0.0.1:1?tls-ca=/dev/zero";
     let cases: [(&[&str], i32, &str); 6] = [
@@ -35,9 +33,8 @@ fn what_never_ends_is_refused_with_the_limit() {
 #[test]
 fn of_four_thousand_errors_the_first_fifty_are_shown() {
     let dir = tempfile::tempdir().unwrap();
-    let faults: String = (0..4_000)
-        .map(|number| format!("[[faults]]\nat = \"x{number}\"\nfault = \"nope\"\n"))
-        .collect();
+    let faults: String =
+        (0..4_000).map(|number| format!("[[faults]]\nat = \"x{number}\"\nfault = \"nope\"\n")).collect();
     let text = format!("name = \"x\"\n[topology]\nkind = \"single\"\n{faults}");
     fs::write(dir.path().join("many.toml"), text).unwrap();
     let output = run(dir.path(), &["chaos", "many.toml"]);
@@ -73,11 +70,7 @@ fn what_a_driver_says_has_limits() {
     assert!(words.contains("at most 1024 bytes"), "{said}");
     let output = conform("loud");
     let log = fs::read_to_string(dir.path().join("loud/driver.log")).unwrap();
-    assert!(
-        log.contains("(the log ends here: those of the run have 64 MB"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(log.contains("(the log ends here: those of the run have 64 MB"), "{}", stderr(&output));
     assert!(log.len() < 70_000_000, "{}", log.len());
 }
 
@@ -88,9 +81,5 @@ fn a_history_that_memory_cannot_hold_is_refused_before_it_is_read() {
     large.set_len(1 << 42).unwrap();
     let output = run(dir.path(), &["check", "large.jsonl"]);
     assert_eq!(code(&output), 69, "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("MB of memory"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("MB of memory"), "{}", stderr(&output));
 }

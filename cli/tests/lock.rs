@@ -19,18 +19,8 @@ use support::{
 fn the_exit_code_is_the_commands_own_and_the_lock_is_free_afterwards() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
-    let output = run(
-        dir.path(),
-        &[
-            "lock",
-            &server.url(),
-            "orders",
-            "--",
-            "sh",
-            "-c",
-            "echo $LOCKLAB_NAME; exit 7",
-        ],
-    );
+    let output =
+        run(dir.path(), &["lock", &server.url(), "orders", "--", "sh", "-c", "echo $LOCKLAB_NAME; exit 7"]);
     assert_eq!(code(&output), 7, "{}", stderr(&output));
     assert_eq!(stdout(&output), "orders\n");
     assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
@@ -61,9 +51,7 @@ fn the_target_is_typed_in_the_environment_or_in_a_file() {
     ];
     for (environment, args, wanted, says) in cases {
         let mut lock = locklab(dir.path());
-        lock.arg("lock")
-            .args(args)
-            .args(["--", "sh", "-c", "exit 7"]);
+        lock.arg("lock").args(args).args(["--", "sh", "-c", "exit 7"]);
         let output = lock.env("LOCKLAB_TARGET", environment).output().unwrap();
         let said = stderr(&output);
         assert_eq!(code(&output), wanted, "{environment} {args:?}: {said}");
@@ -81,10 +69,7 @@ fn the_command_runs_while_the_key_is_held_in_the_reference_format() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let script = format!("redis-cli -p {} HVALS orders", server.port);
-    let output = run(
-        dir.path(),
-        &["lock", &server.url(), "orders", "--", "sh", "-c", &script],
-    );
+    let output = run(dir.path(), &["lock", &server.url(), "orders", "--", "sh", "-c", &script]);
     assert_eq!(stdout(&output).trim(), "1", "one owner, held once");
 }
 
@@ -94,34 +79,12 @@ fn a_lock_held_by_another_is_75_or_the_code_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     server.cli(&["HSET", "orders", "somebody-else:1", "1"]);
     server.cli(&["PEXPIRE", "orders", "60000"]);
-    let args = [
-        "lock",
-        &server.url(),
-        "orders",
-        "--wait",
-        "50ms",
-        "--",
-        "true",
-    ];
+    let args = ["lock", &server.url(), "orders", "--wait", "50ms", "--", "true"];
     let output = run(dir.path(), &args);
     assert_eq!(code(&output), 75);
-    assert!(
-        stderr(&output).contains("orders"),
-        "says which lock: {}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("orders"), "says which lock: {}", stderr(&output));
     let url = server.url();
-    let args = [
-        "lock",
-        &url,
-        "orders",
-        "--wait",
-        "0",
-        "--conflict-exit-code",
-        "9",
-        "--",
-        "true",
-    ];
+    let args = ["lock", &url, "orders", "--wait", "0", "--conflict-exit-code", "9", "--", "true"];
     assert_eq!(code(&run(dir.path(), &args)), 9);
 }
 
@@ -130,9 +93,7 @@ fn a_lock_lost_while_the_command_runs_ends_it_with_76() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let url = server.url();
-    let args = [
-        "lock", &url, "orders", "--lease", "500ms", "--", "sleep", "60",
-    ];
+    let args = ["lock", &url, "orders", "--lease", "500ms", "--", "sleep", "60"];
     let output = run(dir.path(), &args);
     assert_eq!(code(&output), 76, "{}", stderr(&output));
     assert!(stderr(&output).contains("lost"), "{}", stderr(&output));
@@ -144,16 +105,7 @@ fn a_command_that_runs_for_longer_than_the_lock_may_be_held_is_ended_with_76() {
     let dir = tempfile::tempdir().unwrap();
     let url = server.url();
     let held = |longest: &str, command: &str| {
-        let args = [
-            "lock",
-            &url,
-            "orders",
-            "--max-hold",
-            longest,
-            "--",
-            "sleep",
-            command,
-        ];
+        let args = ["lock", &url, "orders", "--max-hold", longest, "--", "sleep", command];
         let output = run(dir.path(), &args);
         assert_eq!(server.cli(&["EXISTS", "orders"]), "0");
         (code(&output), stderr(&output))
@@ -170,10 +122,7 @@ fn a_lock_that_is_found_lost_at_its_release_is_76() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("redis-cli -p {} DEL orders; exit 7", server.port);
     let url = server.url();
-    let output = run(
-        dir.path(),
-        &["lock", &url, "orders", "--", "sh", "-c", &script],
-    );
+    let output = run(dir.path(), &["lock", &url, "orders", "--", "sh", "-c", &script]);
     assert_eq!(code(&output), 76, "{}", stderr(&output));
     assert!(stderr(&output).contains("lost"), "{}", stderr(&output));
 }
@@ -184,28 +133,12 @@ fn a_lock_on_too_few_replicas_is_asked_for_again_until_the_wait_is_over() {
     let dir = tempfile::tempdir().unwrap();
     let url = server.url();
     let thin = |wait: &str| {
-        let args = [
-            "lock",
-            &url,
-            "orders",
-            "--durability",
-            "wait:1",
-            "--wait",
-            wait,
-            "--",
-            "true",
-        ];
-        locklab(dir.path())
-            .args(args)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+        let args = ["lock", &url, "orders", "--durability", "wait:1", "--wait", wait, "--", "true"];
+        locklab(dir.path()).args(args).stderr(Stdio::piped()).spawn().unwrap()
     };
     let asked = || server.cli(&["INFO", "commandstats"]);
     let tries = |stats: &str| {
-        let of_wait = stats
-            .lines()
-            .find_map(|line| line.strip_prefix("cmdstat_wait:calls="));
+        let of_wait = stats.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls="));
         of_wait.and_then(|calls| calls.split(',').next()?.parse::<u32>().ok())
     };
     let output = thin("3s").wait_with_output().unwrap();
@@ -241,7 +174,8 @@ fn an_argument_may_be_any_file_name() {
 fn ctrl_c_comes_to_the_command_once_with_a_terminal_and_without() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
-    let script = "trap 'echo INT' INT; trap 'kill $!; exit 5' TERM; sleep 60 & echo ready; while :; do wait; done";
+    let script =
+        "trap 'echo INT' INT; trap 'kill $!; exit 5' TERM; sleep 60 & echo ready; while :; do wait; done";
     for with_terminal in [true, false] {
         let mut command = locklab(dir.path());
         command.args(["lock", &server.url(), "orders", "--", "sh", "-c", script]);
@@ -285,11 +219,7 @@ fn an_interrupt_while_it_connects_is_130() {
     signal(&child, Signal::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("interrupted"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
 }
 
 #[test]
@@ -303,40 +233,15 @@ fn what_cannot_work_is_said_with_its_cause_and_remedy() {
     let nodes = [second, third].map(|port| format!("could not connect to 127.0.0.1:{port}: "));
     let no_cluster = format!("redis-cluster://127.0.0.1:{port}");
     let cases: &[(i32, &str, &[&str], &[&str])] = &[
-        (
-            69,
-            &masters,
-            &["a", "--connect-timeout", "0"],
-            &[&nodes[0], &nodes[1]],
-        ),
-        (
-            69,
-            &no_cluster,
-            &["a"],
-            &["cluster support disabled", "redis://"],
-        ),
-        (
-            64,
-            &format!("{url}/99"),
-            &["a"],
-            &["DB index is out of range"],
-        ),
+        (69, &masters, &["a", "--connect-timeout", "0"], &[&nodes[0], &nodes[1]]),
+        (69, &no_cluster, &["a"], &["cluster support disabled", "redis://"]),
+        (64, &format!("{url}/99"), &["a"], &["DB index is out of range"]),
         (64, &url, &["set"], &["TYPE set", "reentrant"]),
-        (
-            64,
-            &url,
-            &["a", "--durability", "wait:all"],
-            &["?replicas=N"],
-        ),
+        (64, &url, &["a", "--durability", "wait:all"], &["?replicas=N"]),
         (64, &url, &["a", "--wait", "-1s"], &["duration `-1s`"]),
         (64, &url, &["a", "--lease", "-1s"], &["duration `-1s`"]),
         (64, &url, &["a", "--grace", "-1s"], &["duration `-1s`"]),
-        (
-            64,
-            &url,
-            &["a", "--conflict-exit-code", "-1"],
-            &["-1 is not in 0..=255"],
-        ),
+        (64, &url, &["a", "--conflict-exit-code", "-1"], &["-1 is not in 0..=255"]),
     ];
     for (exit, url, args, says) in cases {
         let args = [&["lock", url], *args, &["--", "true"]].concat();
@@ -353,14 +258,7 @@ fn what_cannot_work_is_said_with_its_cause_and_remedy() {
 #[test]
 fn json_is_refused_since_the_output_is_the_commands() {
     let dir = tempfile::tempdir().unwrap();
-    let args = [
-        "lock",
-        "redis://127.0.0.1:1",
-        "orders",
-        "--json",
-        "--",
-        "true",
-    ];
+    let args = ["lock", "redis://127.0.0.1:1", "orders", "--json", "--", "true"];
     let output = run(dir.path(), &args);
     assert_eq!(code(&output), 64, "{}", stderr(&output));
     assert!(stderr(&output).contains("--json"), "{}", stderr(&output));
@@ -372,9 +270,7 @@ fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let dir = tempfile::tempdir().unwrap();
     let url = server.url();
     let script = "trap '' TERM; while :; do sleep 1; done";
-    let args = [
-        "lock", &url, "orders", "--lease", "300ms", "--grace", "200ms", "--", "sh", "-c", script,
-    ];
+    let args = ["lock", &url, "orders", "--lease", "300ms", "--grace", "200ms", "--", "sh", "-c", script];
     assert_eq!(code(&run(dir.path(), &args)), 76);
 }
 
@@ -383,21 +279,14 @@ fn exit_codes_of_signals_and_missing_commands_are_the_shells() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
     let url = server.url();
-    let died = run(
-        dir.path(),
-        &["lock", &url, "a", "--", "sh", "-c", "kill -9 $$"],
-    );
+    let died = run(dir.path(), &["lock", &url, "a", "--", "sh", "-c", "kill -9 $$"]);
     assert_eq!(code(&died), 137);
     let absent = run(dir.path(), &["lock", &url, "b", "--", "./no-such-command"]);
     assert_eq!(code(&absent), 127);
     std::fs::write(dir.path().join("plain"), "not a program").unwrap();
     let unrunnable = run(dir.path(), &["lock", &url, "c", "--", "./plain"]);
     assert_eq!(code(&unrunnable), 126);
-    assert_eq!(
-        server.cli(&["EXISTS", "a", "b", "c"]),
-        "0",
-        "released in every case"
-    );
+    assert_eq!(server.cli(&["EXISTS", "a", "b", "c"]), "0", "released in every case");
 }
 
 #[test]
@@ -415,10 +304,7 @@ fn no_server_is_69_and_a_bad_url_is_64() {
         let output = run(dir.path(), &["lock", bad, "orders", "--", "true"]);
         assert_eq!(code(&output), 64, "{bad}: {}", stderr(&output));
     }
-    let output = run(
-        dir.path(),
-        &["lock", &nobody, "orders", "--wait", "soon", "--", "true"],
-    );
+    let output = run(dir.path(), &["lock", &nobody, "orders", "--wait", "soon", "--", "true"]);
     assert_eq!(code(&output), 64);
 }
 
@@ -453,18 +339,12 @@ fn sigterm_is_passed_on_and_the_lock_released() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    until("the lock is held", || {
-        server.cli(&["EXISTS", "orders"]) == "1"
-    });
+    until("the lock is held", || server.cli(&["EXISTS", "orders"]) == "1");
     until("the command runs", || {
         let children = format!("/proc/{0}/task/{0}/children", child.id());
         std::fs::read_to_string(children).is_ok_and(|pids| !pids.trim().is_empty())
     });
-    kill(
-        Pid::from_raw(i32::try_from(child.id()).unwrap()),
-        Signal::SIGTERM,
-    )
-    .unwrap();
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 128 + 15);
     assert_eq!(server.cli(&["EXISTS", "orders"]), "0");

@@ -8,28 +8,14 @@ use std::path::Path;
 use serde_json::Value;
 use support::{code, run, stderr, stdout};
 
-/// `chaos` on a server that comes back empty, whose file expects that any lock is lost; with a lock of the user's own.
+/// `chaos` on a server that comes back empty, whose file expects that any lock is lost; with a lock of the
+/// user's own.
 fn on_an_empty_server(dir: &Path, args: &[&str]) -> (i32, Value) {
-    let own = format!(
-        "exec:{} driver lock-core:plain",
-        env!("CARGO_BIN_EXE_locklab")
-    );
-    let all = [
-        "chaos",
-        "crash-single-no-persistence",
-        "--seed",
-        "7",
-        "--json",
-    ];
-    let output = run(
-        dir,
-        &[&all[..], &["--subject", &own, "--junit", "x.xml"], args].concat(),
-    );
+    let own = format!("exec:{} driver lock-core:plain", env!("CARGO_BIN_EXE_locklab"));
+    let all = ["chaos", "crash-single-no-persistence", "--seed", "7", "--json"];
+    let output = run(dir, &[&all[..], &["--subject", &own, "--junit", "x.xml"], args].concat());
     let json = serde_json::from_str(&stdout(&output));
-    (
-        code(&output),
-        json.unwrap_or_else(|_| panic!("{}", stderr(&output))),
-    )
+    (code(&output), json.unwrap_or_else(|_| panic!("{}", stderr(&output))))
 }
 
 #[test]
@@ -40,21 +26,12 @@ fn a_lock_of_ones_own_that_was_lost_is_1_whatever_its_file_expects() {
     assert_eq!(json["as_expected"], true, "as its file expects");
     assert_eq!(json["scenarios"][0]["lost"], true);
     let answer = json["answer"].as_str().unwrap();
-    assert!(
-        answer.starts_with("LOST by the one configuration"),
-        "{answer}"
-    );
+    assert!(answer.starts_with("LOST by the one configuration"), "{answer}");
     let junit = std::fs::read_to_string(dir.path().join("x.xml")).unwrap();
-    assert!(
-        junit.contains("type=\"lost\"") && junit.contains("failures=\"1\""),
-        "{junit}"
-    );
+    assert!(junit.contains("type=\"lost\"") && junit.contains("failures=\"1\""), "{junit}");
     let text = stdout(&run(dir.path(), &["report", "run", "--color", "always"]));
     assert!(text.starts_with("\u{1b}[31mLOST by the one"), "{text}");
-    assert!(
-        text.contains("\u{1b}[90mthe scenario came out as its file expects"),
-        "{text}"
-    );
+    assert!(text.contains("\u{1b}[90mthe scenario came out as its file expects"), "{text}");
 
     let (code, json) = on_an_empty_server(dir.path(), &["--out", "again", "--expect-file"]);
     assert_eq!((code, &json["lost"]), (0, &1.into()), "{json:#}");
@@ -88,19 +65,10 @@ fn a_loss_is_shown_where_the_driver_gave_the_grant_or_where_the_file_expects() {
     };
     let [text, annotations, junit] = lost("\"at\":\"src/lock.sh:41\",");
     assert!(text.contains("at worst (src/lock.sh:41)"), "{text}");
-    assert!(
-        annotations.contains("::error file=src/lock.sh,line=41,title="),
-        "{annotations}"
-    );
-    assert!(
-        junit.contains("file=\"src/lock.sh\" line=\"41\""),
-        "{junit}"
-    );
+    assert!(annotations.contains("::error file=src/lock.sh,line=41,title="), "{annotations}");
+    assert!(junit.contains("file=\"src/lock.sh\" line=\"41\""), "{junit}");
     let [_, annotations, _] = lost("");
-    assert!(
-        annotations.contains("::error file=at.toml,line=9,title="),
-        "{annotations}"
-    );
+    assert!(annotations.contains("::error file=at.toml,line=9,title="), "{annotations}");
 }
 
 /// Takes turns of a lock that is kept and one that is not, in the same directory.

@@ -38,26 +38,17 @@ fn conforms(dir: &Path, language: &str) {
     let text = |field: &str| written[field].as_str().expect("text").to_owned();
     let readme = std::fs::read_to_string(own.join("README.md")).expect("a README");
     let conform = format!("conform '{}'", text("run"));
-    for needed in [
-        &conform,
-        &text("build"),
-        "`hello.target`",
-        "`options.watchdog_ms`",
-    ] {
+    for needed in [&conform, &text("build"), "`hello.target`", "`options.watchdog_ms`"] {
         assert!(readme.contains(needed), "{readme}");
     }
-    let build = Command::new("sh")
-        .args(["-c", &text("build")])
-        .current_dir(&own)
-        .output()
-        .expect("sh runs");
+    let build = Command::new("sh").args(["-c", &text("build")]).current_dir(&own).output().expect("sh runs");
     assert!(build.status.success(), "{}", stderr(&build));
     let report = json(&own, &["conform", &text("run")]);
     assert_eq!(report["conforms"], true, "{language}: {report:#}");
     let steps = report["steps"].as_array().expect("steps");
     for step in steps {
-        // All that the template has; it does not renew, so that it has nothing to lose, and knows no owners. Its kind has no tokens and takes
-        // one name.
+        // All that the template has; it does not renew, so that it has nothing to lose, and knows no owners.
+        // Its kind has no tokens and takes one name.
         let has = match step["name"].as_str() {
             Some("renewal" | "loss" | "owner moves" | "tokens" | "several names") => false,
             // What these two run on is nobody's to block.
@@ -116,11 +107,7 @@ fn nothing_is_overwritten_and_wrong_words_are_wrong_usage() {
         (["python", "9lives"], "no name for a driver"),
         (["python", ""], "no name for a driver"),
     ] {
-        let output = locklab(dir.path())
-            .arg("new-driver")
-            .args(args)
-            .output()
-            .expect("locklab runs");
+        let output = locklab(dir.path()).arg("new-driver").args(args).output().expect("locklab runs");
         assert_eq!(code(&output), 64, "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(said), "{}", stderr(&output));
     }

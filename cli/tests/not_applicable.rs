@@ -1,4 +1,5 @@
-//! What a driver does not have is not applicable to it: neither an error of the run nor unknown, and the scenarios beside it go on.
+//! What a driver does not have is not applicable to it: neither an error of the run nor unknown, and the
+//! scenarios beside it go on.
 
 mod support;
 
@@ -53,19 +54,13 @@ fn a_scenario_that_a_driver_has_nothing_for_is_listed_and_the_others_go_on() {
     assert_eq!(code, 0, "{said}");
     let names = |list: &str| -> Vec<String> {
         let all = run[list].as_array().cloned().unwrap_or_default();
-        let mut names: Vec<String> = all
-            .iter()
-            .map(|one| one["name"].as_str().unwrap_or_default().to_owned())
-            .collect();
+        let mut names: Vec<String> =
+            all.iter().map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect();
         names.sort();
         names
     };
     assert_eq!(names("scenarios"), ["here"], "{said}");
-    assert_eq!(
-        names("not_applicable"),
-        ["another-kind", "elsewhere"],
-        "{said}"
-    );
+    assert_eq!(names("not_applicable"), ["another-kind", "elsewhere"], "{said}");
     for why in ["does not work on `cluster`", "has no kind `fenced`"] {
         assert!(said.contains(why), "{said}");
     }
@@ -81,11 +76,7 @@ fn a_run_that_tried_nothing_does_not_pass() {
     assert_eq!(code, 65, "{said}");
     assert!(said.contains("nothing was tried"), "{said}");
     assert_eq!(run["not_applicable"][0]["name"], "elsewhere", "{said}");
-    assert_eq!(
-        (&run["run"], &run["as_expected"]),
-        (&"".into(), &false.into()),
-        "{said}"
-    );
+    assert_eq!((&run["run"], &run["as_expected"]), (&"".into(), &false.into()), "{said}");
     let junit = std::fs::read_to_string(dir.path().join("j.xml")).expect("a JUnit file");
     assert_eq!(junit.matches("<skipped").count(), 1, "{junit}");
 }
@@ -95,43 +86,23 @@ fn what_a_lock_cannot_be_asked_for_is_said_by_its_hello_its_kinds_or_itself() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     asking(dir.path(), "here", "single", "");
     asking(dir.path(), "renewed", "single", "lease = \"renewed\"\n");
-    asking(
-        dir.path(),
-        "durable",
-        "sentinel",
-        "durability = \"wait:1\"\n",
-    );
-    asking(
-        dir.path(),
-        "durable-here",
-        "single",
-        "durability = \"wait:1\"\n",
-    );
-    asking(
-        dir.path(),
-        "fair",
-        "single",
-        "subject = \"lock-core:fair\"\n",
-    );
+    asking(dir.path(), "durable", "sentinel", "durability = \"wait:1\"\n");
+    asking(dir.path(), "durable-here", "single", "durability = \"wait:1\"\n");
+    asking(dir.path(), "fair", "single", "subject = \"lock-core:fair\"\n");
     let names = ["here", "renewed", "durable-here", "fair"];
     let (code, run, said) = chaos_with(dir.path(), "examples/driver.py", &names);
     assert_eq!(code, 0, "{said}");
     assert_eq!(run["scenarios"][0]["name"], "here", "{said}");
-    for why in [
-        "its hello has no `watchdog_ms`",
-        "does not list the feature `durability`",
-        "has no kind `fair`",
-    ] {
+    for why in
+        ["its hello has no `watchdog_ms`", "does not list the feature `durability`", "has no kind `fair`"]
+    {
         assert!(said.contains(why), "{said}");
     }
     let names = ["here", "durable", "fair"];
     let (code, run, said) = with_subject(dir.path(), "baseline:set-nx-px", &names);
     assert_eq!(code, 0, "{said}");
     assert_eq!(run["scenarios"][0]["name"], "here", "{said}");
-    for why in [
-        "for replicas, as durability wait:1 asks",
-        "has no kind `fair`",
-    ] {
+    for why in ["for replicas, as durability wait:1 asks", "has no kind `fair`"] {
         assert!(said.contains(why), "{said}");
     }
 }

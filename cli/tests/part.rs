@@ -1,4 +1,5 @@
-//! Parts of a plan: disjoint and complete, joined by `merge` as if one machine had run all, incomplete where one is missing.
+//! Parts of a plan: disjoint and complete, joined by `merge` as if one machine had run all, incomplete where
+//! one is missing.
 
 mod support;
 
@@ -16,10 +17,7 @@ fn json(output: &Output) -> Value {
 /// What a call would run, name and seed.
 fn listed(output: &Output) -> Vec<(String, u64)> {
     let document = json(output);
-    let scenarios = document["scenarios"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
+    let scenarios = document["scenarios"].as_array().cloned().unwrap_or_default();
     let one = |one: &Value| {
         let name = one["name"].as_str().unwrap_or_default().to_owned();
         (name, one["seed"].as_u64().unwrap_or_default())
@@ -44,39 +42,21 @@ fn write_scenarios(dir: &Path) -> Vec<String> {
 #[test]
 fn parts_are_disjoint_and_complete_by_flag_and_by_environment() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let args = [
-        "chaos",
-        "--all",
-        "--repeat",
-        "2",
-        "--seed",
-        "7",
-        "--dry-run",
-        "--json",
-    ];
+    let args = ["chaos", "--all", "--repeat", "2", "--seed", "7", "--dry-run", "--json"];
     let whole: BTreeSet<_> = listed(&run(dir.path(), &args)).into_iter().collect();
     let mut parts = Vec::new();
     for index in 0..3 {
         let part = format!("{index}/3");
         let by_flag = listed(&run(dir.path(), &[&args[..], &["--part", &part]].concat()));
         let mut command = locklab(dir.path());
-        command
-            .args(args)
-            .env("JOB_COMPLETION_INDEX", index.to_string());
-        let by_environment = command
-            .env("LOCKLAB_PARTS", "3")
-            .output()
-            .expect("locklab runs");
+        command.args(args).env("JOB_COMPLETION_INDEX", index.to_string());
+        let by_environment = command.env("LOCKLAB_PARTS", "3").output().expect("locklab runs");
         assert_eq!(by_flag, listed(&by_environment));
         assert!(!by_flag.is_empty());
         parts.extend(by_flag);
     }
     assert_eq!(parts.len(), whole.len(), "disjoint");
-    assert_eq!(
-        parts.into_iter().collect::<BTreeSet<_>>(),
-        whole,
-        "complete"
-    );
+    assert_eq!(parts.into_iter().collect::<BTreeSet<_>>(), whole, "complete");
     for bad in ["3/3", "x", "0/0"] {
         let refused = run(dir.path(), &[&args[..], &["--part", bad]].concat());
         assert_eq!(code(&refused), 64, "{}", stderr(&refused));
@@ -92,64 +72,33 @@ fn merged_parts_are_the_whole_run_and_a_missing_one_is_named() {
     let mut codes = Vec::new();
     for index in 0..2 {
         let (part, out) = (format!("{index}/2"), format!("p{index}"));
-        let output = run(
-            dir.path(),
-            &[&args[..], &["--part", &part, "--out", &out]].concat(),
-        );
+        let output = run(dir.path(), &[&args[..], &["--part", &part, "--out", &out]].concat());
         codes.push(code(&output));
     }
-    let merged = run(
-        dir.path(),
-        &["merge", "p1", "p0", "--json", "--out", "whole"],
-    );
+    let merged = run(dir.path(), &["merge", "p1", "p0", "--json", "--out", "whole"]);
     // A lock that is sound is not convicted as its file expects.
     assert!(codes.contains(&1), "{codes:?}");
     assert_eq!(code(&merged), 1, "{}", stderr(&merged));
     let names: Vec<String> = listed(&merged).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(
-        names,
-        ["s0", "s1", "s2", "s3", "s4"],
-        "in the order of the plan"
-    );
+    assert_eq!(names, ["s0", "s1", "s2", "s3", "s4"], "in the order of the plan");
     let checked = run(dir.path(), &["check", "whole", "--json"]);
-    assert_eq!(
-        code(&checked),
-        0,
-        "histories came along, and are clean: {}",
-        stderr(&checked)
-    );
+    assert_eq!(code(&checked), 0, "histories came along, and are clean: {}", stderr(&checked));
 
-    let clean = codes
-        .iter()
-        .position(|code| *code == 0)
-        .expect("one part is as expected");
-    let alone = run(
-        dir.path(),
-        &["merge", &format!("p{clean}"), "--json", "--out", "alone"],
-    );
+    let clean = codes.iter().position(|code| *code == 0).expect("one part is as expected");
+    let alone = run(dir.path(), &["merge", &format!("p{clean}"), "--json", "--out", "alone"]);
     assert_eq!(code(&alone), 2, "{}", stderr(&alone));
     let checked = run(dir.path(), &["check", "alone", "--json"]);
     assert_eq!(code(&checked), 0, "its histories too: {}", stderr(&checked));
     assert_eq!(json(&alone)["partial"], true);
     let said = stderr(&alone);
-    assert!(
-        said.contains(&format!("part {} of 2 is missing: without s", 1 - clean)),
-        "{said}"
-    );
+    assert!(said.contains(&format!("part {} of 2 is missing: without s", 1 - clean)), "{said}");
 
     let mut other = args.clone();
     other[2] = "8";
-    run(
-        dir.path(),
-        &[&other[..], &["--part", "1/2", "--out", "other"]].concat(),
-    );
+    run(dir.path(), &[&other[..], &["--part", "1/2", "--out", "other"]].concat());
     let refused = run(dir.path(), &["merge", "p0", "other"]);
     assert_eq!(code(&refused), 65, "{}", stderr(&refused));
-    assert!(
-        stderr(&refused).contains("seed: 7 and 8"),
-        "{}",
-        stderr(&refused)
-    );
+    assert!(stderr(&refused).contains("seed: 7 and 8"), "{}", stderr(&refused));
 }
 
 #[test]
@@ -172,12 +121,7 @@ fn parts_of_another_lock_an_edited_file_or_another_server_are_refused() {
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let with = |more: &[&'static str]| [&files[..], more].concat();
     part("chaos", "0/2", "whole", &files);
-    part(
-        "chaos",
-        "1/2",
-        "lock",
-        &with(&["--subject", "baseline:set-nx-px"]),
-    );
+    part("chaos", "1/2", "lock", &with(&["--subject", "baseline:set-nx-px"]));
     let another = "subject \"lock-core:reentrant\" and \"baseline:set-nx-px\"";
     refused("lock", &["s0 (seed 7): ", another]);
     let path = std::env::var_os("PATH").expect("a path");
@@ -200,10 +144,7 @@ fn parts_of_another_lock_an_edited_file_or_another_server_are_refused() {
     std::fs::remove_dir_all(dir.path().join("whole")).expect("it is there");
     part("audit", "0/2", "whole", &audit(&["lock-core:plain"]));
     part("audit", "1/2", "two", &audit(&["baseline:set-nx-px"]));
-    refused(
-        "two",
-        &["s1 (seed 7): subject \"lock-core:plain\" and \"baseline:set-nx-px\""],
-    );
+    refused("two", &["s1 (seed 7): subject \"lock-core:plain\" and \"baseline:set-nx-px\""]);
 }
 
 #[test]
@@ -237,44 +178,22 @@ fn an_audit_that_tried_nothing_is_the_same_whole_and_in_parts() {
 fn an_audit_in_parts_is_one_audit_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let files = write_scenarios(dir.path()).join(",");
-    let args = [
-        "audit",
-        "lock-core:reentrant",
-        "--no-bench",
-        "--scenario",
-        &files,
-        "--repeat",
-        "2",
-        "--json",
-    ];
+    let args =
+        ["audit", "lock-core:reentrant", "--no-bench", "--scenario", &files, "--repeat", "2", "--json"];
     for index in 0..2 {
         let (part, out) = (format!("{index}/2"), format!("p{index}"));
-        let output = run(
-            dir.path(),
-            &[&args[..], &["--part", &part, "--out", &out]].concat(),
-        );
+        let output = run(dir.path(), &[&args[..], &["--part", &part, "--out", &out]].concat());
         assert_eq!(json(&output)["subjects"][0]["name"], "lock-core:reentrant");
     }
-    let merged = run(
-        dir.path(),
-        &["merge", "p0", "p1", "--json", "--out", "whole"],
-    );
+    let merged = run(dir.path(), &["merge", "p0", "p1", "--json", "--out", "whole"]);
     let audit = &json(&merged)["audit"];
-    assert_eq!(
-        audit["subjects"].as_array().map(Vec::len),
-        Some(1),
-        "{audit}"
-    );
+    assert_eq!(audit["subjects"].as_array().map(Vec::len), Some(1), "{audit}");
     let subject = &audit["subjects"][0];
     let scenarios = subject["scenarios"].as_array().cloned().unwrap_or_default();
     assert_eq!(scenarios.len(), 5, "{subject}");
     for scenario in &scenarios {
-        let seeds: Vec<_> = scenario["runs"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|run| run["seed"].as_u64())
-            .collect();
+        let seeds: Vec<_> =
+            scenario["runs"].as_array().into_iter().flatten().map(|run| run["seed"].as_u64()).collect();
         assert_eq!(seeds, [Some(1), Some(2)], "{scenario}");
     }
 }
@@ -293,8 +212,7 @@ fn a_part_that_is_killed_at_once_is_a_missing_one() {
         .spawn()
         .expect("locklab starts");
     support::until("it says which part it is", || {
-        std::fs::read_to_string(dir.path().join("p0/run.json"))
-            .is_ok_and(|run| run.contains("\"part\""))
+        std::fs::read_to_string(dir.path().join("p0/run.json")).is_ok_and(|run| run.contains("\"part\""))
     });
     killed.kill().expect("it runs");
     killed.wait().expect("it ends");
@@ -303,27 +221,16 @@ fn a_part_that_is_killed_at_once_is_a_missing_one() {
     let merged = run(dir.path(), &["merge", "p0", "p1", "--out", "whole"]);
     assert!([1, 2].contains(&code(&merged)), "{}", stderr(&merged));
     let said = stderr(&merged);
-    assert!(
-        said.contains("part 0 of 2 did not end: without s"),
-        "{said}"
-    );
+    assert!(said.contains("part 0 of 2 did not end: without s"), "{said}");
 }
 
 #[cfg(not(feature = "kube"))]
 #[test]
 fn kube_of_a_build_without_it_is_refused_and_says_how_to_get_it() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for flags in [
-        &["render", "failover-wait-all", "--parts", "2"][..],
-        &["run"],
-        &[],
-    ] {
+    for flags in [&["render", "failover-wait-all", "--parts", "2"][..], &["run"], &[]] {
         let refused = run(dir.path(), &[&["kube"][..], flags].concat());
         assert_eq!(code(&refused), 64, "{}", stderr(&refused));
-        assert!(
-            stderr(&refused).contains("--features kube"),
-            "{}",
-            stderr(&refused)
-        );
+        assert!(stderr(&refused).contains("--features kube"), "{}", stderr(&refused));
     }
 }

@@ -1,5 +1,5 @@
-//! Other libraries as subjects: named whether they are built or not, refused with the remedy where they are not, and of those that are built
-//! each keeps to the protocol.
+//! Other libraries as subjects: named whether they are built or not, refused with the remedy where they are
+//! not, and of those that are built each keeps to the protocol.
 #![allow(missing_docs)]
 
 mod support;
@@ -57,11 +57,7 @@ fn a_peer_that_is_not_built_is_named_with_its_remedy() {
     ] {
         let output = peers(dir.path(), nothing, args);
         assert_eq!(code(&output), 69, "{args:?}: {}", stderr(&output));
-        assert!(
-            stderr(&output).contains("make peers"),
-            "{}",
-            stderr(&output)
-        );
+        assert!(stderr(&output).contains("make peers"), "{}", stderr(&output));
     }
     let doctor = stdout(&peers(dir.path(), nothing, &["doctor"]));
     let said = format!("built: none; not built: {name}");
@@ -80,14 +76,8 @@ fn a_peer_that_is_built_is_a_subject_by_its_name() {
     std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o755)).expect("ours");
     let drivers = Some(dir.path());
     let all = listed(dir.path(), drivers);
-    let built = |name: &str| {
-        all.iter()
-            .any(|(n, missing)| n == name && missing.is_none())
-    };
-    assert!(
-        built("peer:redsync") && !built("peer:bsm-redislock"),
-        "{all:?}"
-    );
+    let built = |name: &str| all.iter().any(|(n, missing)| n == name && missing.is_none());
+    assert!(built("peer:redsync") && !built("peer:bsm-redislock"), "{all:?}");
     let output = peers(dir.path(), drivers, &["--json", "conform", "peer:redsync"]);
     let report = json(&output);
     assert_eq!(report["library"], "set-nx-px 1.0 (python)");

@@ -1,4 +1,5 @@
-//! Programs where a subject stands: `exec:` may be left out, and one that cannot be started or says nothing useful is told what fits.
+//! Programs where a subject stands: `exec:` may be left out, and one that cannot be started or says nothing
+//! useful is told what fits.
 #![allow(missing_docs)]
 
 mod support;
@@ -56,18 +57,9 @@ fn exec_may_be_left_out_and_a_name_that_is_known_is_taken_first() {
     )
     .expect("a file");
     for (args, subject) in [
-        (
-            &["never-released", "--subject", "cat -u"][..],
-            "exec:cat -u",
-        ),
-        (
-            &["never-released", "--subject", "./lock-core:plain"],
-            "exec:./lock-core:plain",
-        ),
-        (
-            &["never-released", "--subject", "lock-core:plain"],
-            "lock-core:plain",
-        ),
+        (&["never-released", "--subject", "cat -u"][..], "exec:cat -u"),
+        (&["never-released", "--subject", "./lock-core:plain"], "exec:./lock-core:plain"),
+        (&["never-released", "--subject", "lock-core:plain"], "lock-core:plain"),
         (&["own.toml"], "exec:cat -u"),
     ] {
         let args = [&["--json", "chaos", "--dry-run"], args].concat();
@@ -84,10 +76,7 @@ fn a_hello_that_fails_gets_the_remedy_that_fits() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (program, said) in [
         ("sh -c 'echo Welcome; exec cat >&2'", "banners, logs"),
-        (
-            "sh -c 'echo no such module >&2; exit 3'",
-            "start the program by hand",
-        ),
+        ("sh -c 'echo no such module >&2; exit 3'", "start the program by hand"),
         ("sleep 1000", "flush standard output"),
     ] {
         let args = ["--json", "conform", program, "--patience", "500ms"];

@@ -1,4 +1,5 @@
-//! `locklab proxy` as a user sees it: it serves Toxiproxy's API, reads its configuration file, stays on loopback, ends clean.
+//! `locklab proxy` as a user sees it: it serves Toxiproxy's API, reads its configuration file, stays on
+//! loopback, ends clean.
 #![allow(missing_docs)]
 
 mod support;
@@ -34,21 +35,13 @@ fn a_proxy_of_the_configuration_file_carries_redis_until_ctrl_c() {
     );
     std::fs::write(dir.path().join("toxiproxy.json"), config).unwrap();
     let mut child = locklab(dir.path())
-        .args([
-            "proxy",
-            "--listen",
-            "127.0.0.1:0",
-            "--config",
-            "toxiproxy.json",
-        ])
+        .args(["proxy", "--listen", "127.0.0.1:0", "--config", "toxiproxy.json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut address = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut address)
-        .unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
     let address = address.trim_end();
     assert!(ask(address, "GET /version").contains("\"version\":\"2.12.0\""));
     assert!(ask(address, "GET /proxies/redis").contains(&format!("127.0.0.1:{port}")));
@@ -62,10 +55,9 @@ fn a_proxy_of_the_configuration_file_carries_redis_until_ctrl_c() {
         let answer = ask_as(address, "GET /proxies", header);
         assert!(answer.starts_with("HTTP/1.1 403"), "{header}: {answer}");
     }
-    for header in [
-        "Host: localhost:1",
-        "Host: [::1]\r\nOrigin: http://127.0.0.1:1\r\nSec-Fetch-Site: same-origin",
-    ] {
+    for header in
+        ["Host: localhost:1", "Host: [::1]\r\nOrigin: http://127.0.0.1:1\r\nSec-Fetch-Site: same-origin"]
+    {
         let answer = ask_as(address, "GET /proxies", header);
         assert!(answer.starts_with("HTTP/1.1 200"), "{header}: {answer}");
     }
@@ -85,27 +77,15 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let refused = run(dir.path(), &["proxy", "--listen", "0.0.0.0:8474"]);
     assert_eq!(code(&refused), 64);
-    assert!(
-        stderr(&refused).contains("loopback"),
-        "{}",
-        stderr(&refused)
-    );
+    assert!(stderr(&refused).contains("loopback"), "{}", stderr(&refused));
     let listen = ["proxy", "--listen", "127.0.0.1:0", "--config"];
     let with = |file| run(dir.path(), &[&listen[..], &[file]].concat());
     let missing = with("nowhere.json");
     assert_eq!(code(&missing), 65, "{}", stderr(&missing));
-    std::fs::write(
-        dir.path().join("bad.json"),
-        "[{\"upstream\":\"127.0.0.1:1\"}]",
-    )
-    .unwrap();
+    std::fs::write(dir.path().join("bad.json"), "[{\"upstream\":\"127.0.0.1:1\"}]").unwrap();
     let bad = with("bad.json");
     assert_eq!(code(&bad), 65);
-    assert!(
-        stderr(&bad).contains("bad.json: missing required field: name at proxy 1"),
-        "{}",
-        stderr(&bad)
-    );
+    assert!(stderr(&bad).contains("bad.json: missing required field: name at proxy 1"), "{}", stderr(&bad));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let busy = run(dir.path(), &["proxy", "--listen", &address]);

@@ -11,9 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 use support::{Server, code, run, stderr, stdout, until};
 
-const SERVICE: [&str; 10] = [
-    "--outage", "2.2s", "--lag", "20ms", "--grants", "50/s", "--hold", "5s", "--lease", "30s",
-];
+const SERVICE: [&str; 10] =
+    ["--outage", "2.2s", "--lag", "20ms", "--grants", "50/s", "--hold", "5s", "--lease", "30s"];
 
 fn said(args: &[&str]) -> (i32, String, String) {
     let dir = tempfile::tempdir().unwrap();
@@ -43,10 +42,7 @@ fn each_configuration_has_its_figures_and_a_range_gives_an_interval() {
     assert!(low < estimate && estimate < high, "{json}");
     let (ended, text, _) = said(&[&["--failovers", "4/year"], &SERVICE[..]].concat());
     assert_eq!(ended, 0);
-    assert!(
-        text.contains("sentinel, asynchronous") && text.contains("2.6"),
-        "{text}"
-    );
+    assert!(text.contains("sentinel, asynchronous") && text.contains("2.6"), "{text}");
 }
 
 /// What others read, field by field.
@@ -55,66 +51,32 @@ fn the_answer_in_json_has_the_shape_that_the_book_says() {
     let (_, json, _) = said(&[&["--json", "--failovers", "2/year..8/year"], &SERVICE[..]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
     let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(
-        keys(&json),
-        ["configurations", "inputs", "measured", "schema"]
-    );
-    for input in [
-        "failovers_per_year",
-        "outage_s",
-        "lag_s",
-        "grants_per_s",
-        "hold_s",
-        "lease_s",
-    ] {
+    assert_eq!(keys(&json), ["configurations", "inputs", "measured", "schema"]);
+    for input in ["failovers_per_year", "outage_s", "lag_s", "grants_per_s", "hold_s", "lease_s"] {
         assert_eq!(keys(&json["inputs"][input]), ["high", "low"], "{input}");
     }
     assert_eq!(json["inputs"]["failovers_per_year"]["high"], 8.0);
     let configurations = json["configurations"].as_array().unwrap();
     for one in configurations {
-        let fields = [
-            "commands_per_grant",
-            "double_grants_per_year",
-            "grant_p50_ms",
-            "matters_most",
-            "name",
-        ];
-        assert_eq!(
-            keys(one),
-            [&fields[..], &["unavailable_minutes_per_year"]].concat()
-        );
+        let fields = ["commands_per_grant", "double_grants_per_year", "grant_p50_ms", "matters_most", "name"];
+        assert_eq!(keys(one), [&fields[..], &["unavailable_minutes_per_year"]].concat());
         for figure in ["double_grants_per_year", "unavailable_minutes_per_year"] {
             let [low, estimate, high] =
                 ["low", "estimate", "high"].map(|of| one[figure][of].as_f64().unwrap());
             assert!(low <= estimate && estimate <= high, "{one}");
         }
-        assert!(
-            one["commands_per_grant"].is_number() && one["grant_p50_ms"].is_number(),
-            "{one}"
-        );
+        assert!(one["commands_per_grant"].is_number() && one["grant_p50_ms"].is_number(), "{one}");
     }
-    let names: Vec<&str> = configurations
-        .iter()
-        .map(|one| one["name"].as_str().unwrap())
-        .collect();
+    let names: Vec<&str> = configurations.iter().map(|one| one["name"].as_str().unwrap()).collect();
     let page = include_str!("../../docs/src/risk.md");
-    assert!(
-        names.len() == 9
-            && names
-                .iter()
-                .all(|name| page.contains(&format!("| {name} |"))),
-        "{names:?}"
-    );
+    assert!(names.len() == 9 && names.iter().all(|name| page.contains(&format!("| {name} |"))), "{names:?}");
 }
 
 #[test]
 fn what_is_missing_contradictory_or_out_of_range_is_one_message() {
     let (ended, _, why) = said(&["--lag", "20ms"]);
     assert_eq!(ended, 64);
-    assert!(
-        why.contains("--failovers 4/year --outage 2.2s --grants 50/s"),
-        "{why}"
-    );
+    assert!(why.contains("--failovers 4/year --outage 2.2s --grants 50/s"), "{why}");
     let short = [
         "--failovers",
         "4/year",
@@ -144,8 +106,7 @@ fn what_is_missing_contradictory_or_out_of_range_is_one_message() {
         // A flag that is wrong stands in the place of the good one.
         let wrong: Vec<&str> = wrong.split(' ').collect();
         let good = SERVICE.chunks(2).filter(|pair| !wrong.contains(&pair[0]));
-        let (ended, _, why) =
-            said(&[&wrong[..], &good.flatten().copied().collect::<Vec<_>>()].concat());
+        let (ended, _, why) = said(&[&wrong[..], &good.flatten().copied().collect::<Vec<_>>()].concat());
         assert_eq!(ended, 64, "{wrong:?}: {why}");
         assert_eq!(why.matches("(usual: ").count(), 1, "{wrong:?}: {why}");
         assert!(why.contains(usual), "{wrong:?}: {why}");
@@ -159,11 +120,7 @@ fn the_page_of_the_book_has_the_figures_of_its_command() {
     let page = page.unwrap();
     let rows = text.lines().skip(1).take_while(|line| !line.is_empty());
     for row in rows {
-        let cells: Vec<&str> = row
-            .split("  ")
-            .map(str::trim)
-            .filter(|cell| !cell.is_empty())
-            .collect();
+        let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
         let row = format!("| {} |", cells[..4].join(" | "));
         assert!(page.contains(&row), "{row}");
     }
@@ -182,11 +139,7 @@ impl Service {
         let master = Server::start();
         let port = master.port.to_string();
         let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
-        until("the replica follows", || {
-            replica
-                .cli(&["INFO", "replication"])
-                .contains("link_status:up")
-        });
+        until("the replica follows", || replica.cli(&["INFO", "replication"]).contains("link_status:up"));
         let ends = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&ends);
         let url = master.url();
@@ -203,18 +156,11 @@ impl Service {
                     .query(&mut connection)
                     .expect("it is set");
                 thread::sleep(Duration::from_millis(20));
-                let _: redis::Value = redis::cmd("DEL")
-                    .arg(&key)
-                    .query(&mut connection)
-                    .expect("it is deleted");
+                let _: redis::Value =
+                    redis::cmd("DEL").arg(&key).query(&mut connection).expect("it is deleted");
             }
         });
-        Self {
-            master,
-            _replica: replica,
-            ends,
-            work: Some(work),
-        }
+        Self { master, _replica: replica, ends, work: Some(work) }
     }
 }
 
@@ -233,13 +179,9 @@ fn what_servers_show_is_measured_there_and_the_rest_is_asked_for() {
     let url = service.master.url();
     let target = ["--target", &url, "--watch", "2s"];
     // At once, and not after the watch.
-    let (ended, _, why) =
-        said(&[&["--failovers", "4/year", "--watch", "1h"], &target[..2]].concat());
+    let (ended, _, why) = said(&[&["--failovers", "4/year", "--watch", "1h"], &target[..2]].concat());
     assert_eq!(ended, 64, "{why}");
-    assert!(
-        why.contains("--outage 2.2s") && !why.contains("--lag"),
-        "{why}"
-    );
+    assert!(why.contains("--outage 2.2s") && !why.contains("--lag"), "{why}");
 
     let rest = ["--json", "--failovers", "4/year", "--outage", "2.2s"];
     let (ended, json, why) = said(&[&rest[..], &target].concat());
@@ -247,15 +189,13 @@ fn what_servers_show_is_measured_there_and_the_rest_is_asked_for() {
     let json: Value = serde_json::from_str(&json).unwrap();
     let measured = json["measured"].as_array().unwrap();
     for name in ["lag", "grants", "hold", "lease", "rtt"] {
-        assert!(
-            measured.iter().any(|known| known == name),
-            "{name}: {json:#}"
-        );
+        assert!(measured.iter().any(|known| known == name), "{name}: {json:#}");
     }
     let inputs = &json["inputs"];
     assert_eq!(inputs["lease_s"]["high"], 30.0, "{json:#}");
     assert_eq!(inputs["replicas"], 1, "{json:#}");
-    // Of holds of 20 ms, the one after the other, at most 50 a second; on a busy machine fewer, and then longer ones.
+    // Of holds of 20 ms, the one after the other, at most 50 a second; on a busy machine fewer, and then
+    // longer ones.
     let (grants, hold_s) = (&inputs["grants_per_s"], &inputs["hold_s"]);
     assert!(grants["high"].as_f64().unwrap() < 100.0, "{json:#}");
     assert!(hold_s["high"].as_f64().unwrap() > 0.004, "{json:#}");

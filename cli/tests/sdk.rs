@@ -1,4 +1,5 @@
-//! What `conform` cannot see of the SDKs: which ending an author's exception has, when events are said, what a loop counts. Their locks need no server.
+//! What `conform` cannot see of the SDKs: which ending an author's exception has, when events are said, what
+//! a loop counts. Their locks need no server.
 #![allow(missing_docs)]
 
 mod support;
@@ -32,16 +33,10 @@ impl Driver {
     fn start(program: &str, args: &[&str]) -> Option<Self> {
         let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/drivers");
         let compiler = match program {
-            "java" => compiled(
-                &JAVA_COMPILED,
-                &dir,
-                &["javac", "-d", CLASSES, "Scripted.java", JAVA_SDK],
-            ),
-            _ if program == GO.0 => compiled(
-                &GO_COMPILED,
-                &dir,
-                &["go", "build", "-C", "sdk-go", "-o", GO.0, "."],
-            ),
+            "java" => compiled(&JAVA_COMPILED, &dir, &["javac", "-d", CLASSES, "Scripted.java", JAVA_SDK]),
+            _ if program == GO.0 => {
+                compiled(&GO_COMPILED, &dir, &["go", "build", "-C", "sdk-go", "-o", GO.0, "."])
+            }
             _ => Ok(()),
         };
         if let Err(compiler) = compiler {
@@ -66,12 +61,7 @@ impl Driver {
             }
         });
         let input = child.stdin.take().expect("piped");
-        Some(Driver {
-            child,
-            input,
-            lines,
-            id: 0,
-        })
+        Some(Driver { child, input, lines, id: 0 })
     }
 
     fn greeted(program: &str, args: &[&str]) -> Option<Self> {
@@ -130,22 +120,13 @@ impl Drop for Driver {
 static JAVA_COMPILED: OnceLock<bool> = OnceLock::new();
 static GO_COMPILED: OnceLock<bool> = OnceLock::new();
 
-/// Compiles a driver once, however long that takes where the compiler has nothing in store; the compiler's name where there is none.
-fn compiled(
-    done: &OnceLock<bool>,
-    dir: &Path,
-    command: &[&'static str],
-) -> Result<(), &'static str> {
+/// Compiles a driver once, however long that takes where the compiler has nothing in store; the compiler's
+/// name where there is none.
+fn compiled(done: &OnceLock<bool>, dir: &Path, command: &[&'static str]) -> Result<(), &'static str> {
     let there = done.get_or_init(|| {
-        let compiler = Command::new(command[0])
-            .current_dir(dir)
-            .args(&command[1..])
-            .status();
+        let compiler = Command::new(command[0]).current_dir(dir).args(&command[1..]).status();
         let status = compiler.ok();
-        assert!(
-            status.is_none_or(|status| status.success()),
-            "{command:?} fails"
-        );
+        assert!(status.is_none_or(|status| status.success()), "{command:?} fails");
         status.is_some()
     });
     there.then_some(()).ok_or(command[0])
@@ -157,10 +138,7 @@ const NODE: (&str, &[&str]) = ("node", &["sdk.mjs"]);
 const GO: (&str, &[&str]) = (concat!(env!("CARGO_TARGET_TMPDIR"), "/sdk-go"), &[]);
 const JAVA_SDK: &str = "../../../drivers/sdk/java/LocklabDriver.java";
 const CLASSES: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/sdk-java");
-const JAVA: (&str, &[&str]) = (
-    "java",
-    &["-XX:TieredStopAtLevel=1", "-cp", CLASSES, "Scripted"],
-);
+const JAVA: (&str, &[&str]) = ("java", &["-XX:TieredStopAtLevel=1", "-cp", CLASSES, "Scripted"]);
 
 #[test]
 fn what_an_author_throws_becomes_the_ending_that_it_is() {
@@ -204,11 +182,11 @@ fn a_library_that_does_not_renew_takes_no_lease_for_kinds_that_have_none() {
             continue;
         };
         // Nothing is wished for, so that these renew nothing.
-        let hello =
-            json!({"op": "hello", "protocol": 1, "target": "redis://127.0.0.1:1", "client": "c1"});
+        let hello = json!({"op": "hello", "protocol": 1, "target": "redis://127.0.0.1:1", "client": "c1"});
         assert_eq!(driver.ask(hello)["ok"]["leaseless"], json!(["semaphore"]));
         assert!(driver.acquire("free")["failed"].is_object());
-        let permit = json!({"op": "acquire", "lock": "free", "kind": "semaphore", "wait_ms": 0, "permits": 1});
+        let permit =
+            json!({"op": "acquire", "lock": "free", "kind": "semaphore", "wait_ms": 0, "permits": 1});
         assert!(driver.ask(permit)["ok"].is_object(), "{program}");
     }
 }
@@ -240,18 +218,9 @@ fn a_target_is_read_and_a_server_that_is_away_is_unreachable() {
         };
         for (target, read) in [
             ("redis://h1", "single; h1 6379; None; None; None; false"),
-            (
-                "redis-sentinel://h1:1,h2:2/main",
-                "sentinel; h1 1,h2 2; None; None; main; false",
-            ),
-            (
-                "rediss-cluster://bob:p%40ss@h1:1?tls-ca=%2Fca.crt",
-                "cluster; h1 1; bob; p@ss; None; true",
-            ),
-            (
-                "redlocks://:secret@[::1]:1,h2:2",
-                "masters; ::1 1,h2 2; None; secret; None; true",
-            ),
+            ("redis-sentinel://h1:1,h2:2/main", "sentinel; h1 1,h2 2; None; None; main; false"),
+            ("rediss-cluster://bob:p%40ss@h1:1?tls-ca=%2Fca.crt", "cluster; h1 1; bob; p@ss; None; true"),
+            ("redlocks://:secret@[::1]:1,h2:2", "masters; ::1 1,h2 2; None; secret; None; true"),
         ] {
             let answer = driver.hello("echo", target);
             assert_eq!(answer["failed"]["error"], read, "{program}");

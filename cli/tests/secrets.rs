@@ -11,7 +11,8 @@ use support::{Server, locklab, run};
 const PASSWORD: &str = "hunter@2/x y";
 const ENCODED: &str = "hunter%402%2Fx%20y";
 
-/// It repeats its target on standard error, in its name, in errors and in the names of grants, plain and in other ways to write it.
+/// It repeats its target on standard error, in its name, in errors and in the names of grants, plain and in
+/// other ways to write it.
 const ECHO: &str = r#"
 import json, sys, urllib.parse
 n = 0
@@ -68,15 +69,13 @@ fn leaks(dir: &Path) -> Vec<String> {
     found
 }
 
-/// Runs `locklab` with a driver on a guarded server, and looks for the password in all that it leaves and says.
+/// Runs `locklab` with a driver on a guarded server, and looks for the password in all that it leaves and
+/// says.
 fn says_nothing(driver: &str, args: &[&str]) -> String {
     let (dir, (_server, url)) = (tempfile::tempdir().unwrap(), guarded());
     std::fs::write(dir.path().join("d.py"), driver).unwrap();
     std::fs::write(dir.path().join("short.toml"), SCENARIO).unwrap();
-    let args: Vec<&str> = args
-        .iter()
-        .map(|arg| if *arg == "URL" { &*url } else { arg })
-        .collect();
+    let args: Vec<&str> = args.iter().map(|arg| if *arg == "URL" { &*url } else { arg }).collect();
     let output = run(dir.path(), &args);
     let said = format!("{}{}", support::stdout(&output), support::stderr(&output));
     assert!(!said.contains("hunter"), "{said}");
@@ -91,38 +90,19 @@ fn what_a_driver_repeats_is_not_kept_by_a_scenario() {
     let said = says_nothing(ECHO, &[&chaos[..], &lock].concat());
     assert!(said.contains("short"), "{said}");
     let said = says_nothing(FAILING, &[&chaos[..], &lock, &["--json"]].concat());
-    assert!(
-        said.contains("***"),
-        "the driver's words are quoted: {said}"
-    );
+    assert!(said.contains("***"), "the driver's words are quoted: {said}");
 }
 
 #[test]
 fn what_a_driver_repeats_is_not_kept_by_a_benchmark() {
     let bench = ["bench", "--target", "URL", "--subject", "exec:python3 d.py"];
-    let short = [
-        "--duration",
-        "300ms",
-        "--warmup",
-        "0",
-        "--rounds",
-        "1",
-        "--tasks",
-        "2",
-    ];
+    let short = ["--duration", "300ms", "--warmup", "0", "--rounds", "1", "--tasks", "2"];
     says_nothing(ECHO, &[&bench[..], &short, &["--out", "kept"]].concat());
 }
 
 #[test]
 fn what_a_driver_repeats_is_not_in_a_report_of_conformity() {
-    let conform = [
-        "conform",
-        "python3 d.py",
-        "--target",
-        "URL",
-        "--patience",
-        "2s",
-    ];
+    let conform = ["conform", "python3 d.py", "--target", "URL", "--patience", "2s"];
     let files = ["--junit", "c.xml", "--out", "kept"];
     for driver in [ECHO, FAILING] {
         let said = says_nothing(driver, &[&conform[..], &files].concat());

@@ -19,10 +19,7 @@ fn simulate_with(servers: &str, subject: &str, contract: &str, faults: &str) -> 
          {faults}\n[expect]\ncontract = \"{contract}\"\n"
     );
     std::fs::write(dir.path().join("mine.toml"), text).unwrap();
-    run(
-        dir.path(),
-        &["simulate", "mine.toml", "--seeds", "5", "--json"],
-    )
+    run(dir.path(), &["simulate", "mine.toml", "--seeds", "5", "--json"])
 }
 
 #[test]
@@ -40,12 +37,7 @@ fn a_scenario_of_ones_own_runs_on_each_seed() {
 fn what_cannot_be_simulated_is_refused_with_its_place() {
     for (wanted, servers, subject, why) in [
         (65, "etcd", "lock-core:fair", "mine.toml"),
-        (
-            64,
-            "single",
-            "exec:./driver",
-            "mine.toml: exec:./driver is a program",
-        ),
+        (64, "single", "exec:./driver", "mine.toml: exec:./driver is a program"),
         (65, "singel", "lock-core:fair", "mine.toml:3"),
     ] {
         let output = simulate(servers, subject);
@@ -75,15 +67,10 @@ fn a_file_that_cannot_be_read_is_bad_input_and_a_place_that_cannot_be_written_is
 #[test]
 fn what_would_do_nothing_is_refused() {
     for (fault, on, why) in [
-        (
-            "stress",
-            "master",
-            "the fault `stress` is not simulated; these are: client-kill",
-        ),
+        ("stress", "master", "the fault `stress` is not simulated; these are: client-kill"),
         ("pause", "holder", "a fault on the holder is not simulated"),
     ] {
-        let faults =
-            format!("[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"{fault}\"\non = \"{on}\"\n");
+        let faults = format!("[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"{fault}\"\non = \"{on}\"\n");
         let output = simulate_with("single", "lock-core:fair", "clean", &faults);
         assert_eq!(code(&output), 64, "{}", stderr(&output));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));

@@ -1,4 +1,5 @@
-//! Processes that stand still for a while, as on a busy machine: the program that records, a client, a server. No sound lock is convicted for it.
+//! Processes that stand still for a while, as on a busy machine: the program that records, a client, a
+//! server. No sound lock is convicted for it.
 #![allow(missing_docs)]
 // What `--nocapture` shows.
 #![allow(clippy::print_stdout)]
@@ -57,17 +58,14 @@ fn stop_now_and_then(dir: &Path, run: &mut Child, rng: &mut StdRng) -> usize {
     stops
 }
 
-/// A run of a sound lock beside which processes stand still: the verdicts that it ends with, how often they did, and how many such stretches
-/// its history has.
+/// A run of a sound lock beside which processes stand still: the verdicts that it ends with, how often they
+/// did, and how many such stretches its history has.
 fn verdicts(seed: u64) -> (Vec<String>, usize, usize) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut rng = StdRng::seed_from_u64(seed);
     let kind = ["reentrant", "fair", "plain", "queued"][seed as usize / 2 % 4];
     let lease = ["lease = \"3s\"", ""][seed as usize % 2];
-    let driver = format!(
-        "exec:{} driver lock-core:{kind}",
-        env!("CARGO_BIN_EXE_locklab")
-    );
+    let driver = format!("exec:{} driver lock-core:{kind}", env!("CARGO_BIN_EXE_locklab"));
     let text = SCENARIO.replace("SUBJECT", &driver).replace("LEASE", lease);
     std::fs::write(dir.path().join("mine.toml"), text).expect("a file");
     let mut run = locklab(dir.path())
@@ -80,8 +78,8 @@ fn verdicts(seed: u64) -> (Vec<String>, usize, usize) {
     let stops = stop_now_and_then(dir.path(), &mut run, &mut rng);
     let output = run.wait_with_output().expect("it ended");
     let said = support::stdout(&output);
-    let said: serde_json::Value = serde_json::from_str(&said)
-        .unwrap_or_else(|_| panic!("{said}{}", support::stderr(&output)));
+    let said: serde_json::Value =
+        serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}{}", support::stderr(&output)));
     let verdicts = said["scenarios"][0]["verdicts"].as_object();
     let verdicts = verdicts.unwrap_or_else(|| panic!("no verdicts: {said}"));
     let violated = verdicts.values().filter(|one| one["state"] == "violated");
@@ -112,8 +110,5 @@ fn a_process_that_stands_still_convicts_no_sound_lock() {
     println!("{runs} runs, {stops} stops, {written} of them written down, {unknown} runs unknown");
     // Those of servers are not.
     assert!(written > stops / 4, "{written} of {stops}");
-    assert!(
-        unknown * 5 <= runs.max(5),
-        "{unknown} of {runs} runs are unknown"
-    );
+    assert!(unknown * 5 <= runs.max(5), "{unknown} of {runs} runs are unknown");
 }

@@ -71,7 +71,8 @@ async fn holds_and_waits_and_says_how_it_ends() {
     say("over");
 }
 
-/// A process that was suspended for longer than its lease believes in no guard from its first look on; without a suspension it does.
+/// A process that was suspended for longer than its lease believes in no guard from its first look on;
+/// without a suspension it does.
 #[test]
 fn a_hold_is_lost_by_the_time_that_the_machine_was_suspended() {
     let server = Server::start();
@@ -106,10 +107,7 @@ fn a_hold_is_lost_by_the_time_that_the_machine_was_suspended() {
         let words = [next(), next(), next()].map(Result::unwrap_or_default);
         let has = |wanted: &str| words.iter().any(|words| words == wanted);
         let told = "told it could not be renewed before its end, its lease ran out";
-        assert!(
-            has("lost true true") && has(told) && has("waited"),
-            "{words:?}"
-        );
+        assert!(has("lost true true") && has(told) && has("waited"), "{words:?}");
         drop(input);
         assert_eq!(next().as_deref(), Ok("over"));
     }));

@@ -1,4 +1,5 @@
-//! Scenarios on somebody else's servers: nothing is started or ended there, no foreign key is touched, and what cannot be done is said.
+//! Scenarios on somebody else's servers: nothing is started or ended there, no foreign key is touched, and
+//! what cannot be done is said.
 #![allow(missing_docs)]
 
 mod support;
@@ -20,15 +21,7 @@ fn scenario(dir: &Path, faults: &str) -> String {
 }
 
 fn chaos(dir: &Path, url: &str, more: &[&str]) -> Output {
-    let mut args = vec![
-        "chaos",
-        "theirs.toml",
-        "--target",
-        url,
-        "--seed",
-        "7",
-        "--json",
-    ];
+    let mut args = vec!["chaos", "theirs.toml", "--target", url, "--seed", "7", "--json"];
     args.extend(more);
     run(dir, &args)
 }
@@ -67,10 +60,7 @@ fn somebody_elses_server_is_loaded_and_nothing_of_theirs_is_touched() {
 fn somebody_elses_server_drops_the_connections_of_one_client() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start();
-    scenario(
-        dir.path(),
-        "[[faults]]\nat = \"500ms\"\nfault = \"client-kill\"\non = \"client 1\"\n",
-    );
+    scenario(dir.path(), "[[faults]]\nat = \"500ms\"\nfault = \"client-kill\"\non = \"client 1\"\n");
     let output = chaos(dir.path(), &server.url(), &[]);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     assert_eq!(first_fault(&output)["bit"], true, "{}", stdout(&output));
@@ -111,20 +101,14 @@ fn a_benchmark_takes_its_keys_away_again() {
     assert!(code(&output) <= 2, "{}", stderr(&output));
     let said = stderr(&output);
     let removed = said.lines().find(|line| line.contains("were removed"));
-    assert!(
-        removed.is_some_and(|line| !line.starts_with("0 keys")),
-        "some were there: {said}"
-    );
+    assert!(removed.is_some_and(|line| !line.starts_with("0 keys")), "some were there: {said}");
     assert_eq!(keys(&server), ["theirs"], "{said}");
 }
 
 #[test]
 fn what_can_be_said_without_the_servers_is_said_without_them() {
     let dir = tempfile::tempdir().unwrap();
-    scenario(
-        dir.path(),
-        "[[faults]]\nat = \"300ms\"\nfault = \"client-kill\"\non = \"master\"\n",
-    );
+    scenario(dir.path(), "[[faults]]\nat = \"300ms\"\nfault = \"client-kill\"\non = \"master\"\n");
     let nobody = "redis://127.0.0.1:1";
     let output = chaos(dir.path(), nobody, &["--dry-run"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -133,10 +117,7 @@ fn what_can_be_said_without_the_servers_is_said_without_them() {
     let output = chaos(dir.path(), far, &["--yes-this-is-mine"]);
     assert_eq!(code(&output), 64, "{}", stderr(&output));
     let said = stderr(&output);
-    assert!(
-        said.contains("theirs.toml:9:1:") && said.contains("--allow client-kill"),
-        "{said}"
-    );
+    assert!(said.contains("theirs.toml:9:1:") && said.contains("--allow client-kill"), "{said}");
 }
 
 #[test]
@@ -148,15 +129,11 @@ fn a_fault_needs_the_owners_command_and_with_it_is_carried_out_and_undone() {
     let refused = chaos(dir.path(), &server.url(), &[]);
     assert_eq!(code(&refused), 65, "{}", stderr(&refused));
     let said = stderr(&refused);
-    assert!(
-        said.contains("theirs.toml:9:1:") && said.contains("[hooks] pause ="),
-        "{said}"
-    );
+    assert!(said.contains("theirs.toml:9:1:") && said.contains("[hooks] pause ="), "{said}");
     assert!(!dir.path().join("runs").exists(), "nothing half-written");
 
     let pid = server.pid();
-    let hooks =
-        format!("[hooks]\npause = \"kill -STOP {pid}\"\npause-heal = \"kill -CONT {pid}\"\n");
+    let hooks = format!("[hooks]\npause = \"kill -STOP {pid}\"\npause-heal = \"kill -CONT {pid}\"\n");
     scenario(dir.path(), &format!("{pause}{hooks}"));
     let output = chaos(dir.path(), &server.url(), &[]);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
@@ -186,31 +163,18 @@ fn servers_beyond_this_machine_need_their_owners_word() {
     scenario(dir.path(), "");
     let output = chaos(dir.path(), "redis://192.0.2.1:6379", &[]);
     assert_eq!(code(&output), 64, "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("--yes-this-is-mine"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("--yes-this-is-mine"), "{}", stderr(&output));
     let unknown = chaos(dir.path(), "redis://127.0.0.1:1", &["--allow", "flushal"]);
     assert_eq!(code(&unknown), 64);
-    assert!(
-        stderr(&unknown).contains("flushall"),
-        "{}",
-        stderr(&unknown)
-    );
+    assert!(stderr(&unknown).contains("flushall"), "{}", stderr(&unknown));
     let nobody = chaos(dir.path(), "redis://127.0.0.1:1", &[]);
     assert_eq!(code(&nobody), 69, "{}", stderr(&nobody));
 }
 
 /// Servers that are somebody else's to the run under test, and their URL; none where they cannot be started.
 fn up(dir: &Path, what: &[&str]) -> (Child, String) {
-    let mut theirs = locklab(dir)
-        .arg("up")
-        .args(what)
-        .env("XDG_RUNTIME_DIR", dir)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut theirs =
+        locklab(dir).arg("up").args(what).env("XDG_RUNTIME_DIR", dir).stdout(Stdio::piped()).spawn().unwrap();
     let mut url = String::new();
     let out = theirs.stdout.take().unwrap();
     BufReader::new(out).read_line(&mut url).unwrap();
@@ -247,15 +211,13 @@ fn left_at(url: &str) -> u64 {
     let (text, word) = match url.split_once("://").unwrap().0 {
         "etcd" => {
             let body = r#"{"key": "AA==", "range_end": "AA==", "count_only": true}"#;
-            let head = format!(
-                "POST /v3/kv/range HTTP/1.0\r\nContent-Length: {}\r\n\r\n",
-                body.len()
-            );
+            let head = format!("POST /v3/kv/range HTTP/1.0\r\nContent-Length: {}\r\n\r\n", body.len());
             (said(url, &[(head + body).as_bytes()]), "\"count\":\"")
         }
         "zookeeper" => (said(url, &[b"srvr"]), "Node count: "),
         "mysql" => {
-            // A length of three bytes and a number before each; the answer to the greeting: 4.1 and plugins of its own, no password.
+            // A length of three bytes and a number before each; the answer to the greeting: 4.1 and plugins
+            // of its own, no password.
             let mut login = vec![0; 36];
             login[..8].copy_from_slice(&[0, 0, 0, 1, 0x08, 0x82, 0x08, 0]);
             login.extend(b"root\0\0locklab\0mysql_native_password\0");
@@ -265,21 +227,17 @@ fn left_at(url: &str) -> u64 {
             (said(url, &[b"", &login, &query]), "rows=")
         }
         _ => {
-            let output = std::process::Command::new("psql")
-                .args([url, "-tAc", ROWS])
-                .output()
-                .unwrap();
+            let output = std::process::Command::new("psql").args([url, "-tAc", ROWS]).output().unwrap();
             (stdout(&output), "rows=")
         }
     };
     let number = text.split(word).nth(1).unwrap_or("0");
-    let end = number
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(number.len());
+    let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
     number[..end].parse().unwrap()
 }
 
-/// What clients and proxies can do to them is done; what their owner alone can do, and what Redis alone has, is refused.
+/// What clients and proxies can do to them is done; what their owner alone can do, and what Redis alone has,
+/// is refused.
 #[cfg(feature = "baselines")]
 fn another_systems_servers(kind: &str, subject: &str) {
     let dir = support::scratch();
@@ -307,11 +265,7 @@ fn another_systems_servers(kind: &str, subject: &str) {
         assert!(server.contains("-") && server.contains('.'), "{server}");
         assert!(!stderr(&output).contains("may have stayed"));
     };
-    let all = if kind.ends_with('3') {
-        "n1, n2, n3"
-    } else {
-        "n1"
-    };
+    let all = if kind.ends_with('3') { "n1, n2, n3" } else { "n1" };
     bit(&format!(
         "[[faults]]\nat = \"500ms\"\nfor = \"500ms\"\nfault = \"partition\"\non = \"client 1 | {all}\"\n"
     ));
@@ -338,21 +292,13 @@ fn another_systems_servers(kind: &str, subject: &str) {
     // Keys of etcd go when their leases are over.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while left_at(&url) != before {
-        assert!(
-            std::time::Instant::now() < until,
-            "{before:?} were there, and now {:?}",
-            left_at(&url)
-        );
+        assert!(std::time::Instant::now() < until, "{before:?} were there, and now {:?}", left_at(&url));
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    for (fault, why) in [
-        ("fault = \"kill\"", "[hooks] kill ="),
-        ("fault = \"flushall\"", "is for Redis alone"),
-    ] {
-        scenario(
-            dir,
-            &format!("[[faults]]\nat = \"1s\"\non = \"master\"\n{fault}\n"),
-        );
+    for (fault, why) in
+        [("fault = \"kill\"", "[hooks] kill ="), ("fault = \"flushall\"", "is for Redis alone")]
+    {
+        scenario(dir, &format!("[[faults]]\nat = \"1s\"\non = \"master\"\n{fault}\n"));
         let refused = chaos(dir, &url, &with);
         assert_eq!(code(&refused), 65, "{}", stderr(&refused));
         assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
@@ -404,10 +350,7 @@ fn a_mongodb_that_does_not_answer_is_missing() {
         };
         assert_eq!(code(&output), 69, "{command}: {}", stderr(&output));
         let said = stderr(&output);
-        assert!(
-            said.contains("does not answer") && !said.contains("sesame"),
-            "{said}"
-        );
+        assert!(said.contains("does not answer") && !said.contains("sesame"), "{said}");
     }
 }
 
@@ -434,10 +377,7 @@ fn servers_that_speak_tls_are_steered_over_tls() {
     let url = url.as_str();
     assert!(url.starts_with("rediss://"), "{url}");
 
-    scenario(
-        dir,
-        "[[faults]]\nat = \"500ms\"\nfault = \"client-kill\"\non = \"master\"\n",
-    );
+    scenario(dir, "[[faults]]\nat = \"500ms\"\nfault = \"client-kill\"\non = \"master\"\n");
     let output = chaos(dir, url, &[]);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     assert_eq!(first_fault(&output)["bit"], true, "{}", stdout(&output));
@@ -448,11 +388,7 @@ fn servers_that_speak_tls_are_steered_over_tls() {
     );
     let refused = chaos(dir, url, &[]);
     assert_eq!(code(&refused), 65);
-    assert!(
-        stderr(&refused).contains("tls-server-name=NAME"),
-        "{}",
-        stderr(&refused)
-    );
+    assert!(stderr(&refused).contains("tls-server-name=NAME"), "{}", stderr(&refused));
     // The certificates of a run are for `localhost` too.
     let named = format!("{url}&tls-server-name=localhost");
     let output = chaos(dir, &named, &[]);

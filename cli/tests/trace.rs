@@ -18,10 +18,7 @@ fn json(text: &str) -> Value {
 fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
-    let output = run(
-        dir.path(),
-        &["trace", &server.url(), "--name", "orders", "--json"],
-    );
+    let output = run(dir.path(), &["trace", &server.url(), "--name", "orders", "--json"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trace = json(&stdout(&output));
     let events = trace["events"].as_array().expect("events");
@@ -41,18 +38,10 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     assert_eq!(acquire["reply"], "nil");
     // What the script calls, as MONITOR shows it: whether it is free, the count, the lease.
     let owner = acquire["args"][1].as_str().expect("an owner");
-    let calls = serde_json::json!([
-        "pttl orders",
-        format!("hset orders {owner} 1"),
-        "pexpire orders 1500"
-    ]);
+    let calls = serde_json::json!(["pttl orders", format!("hset orders {owner} 1"), "pexpire orders 1500"]);
     assert_eq!(acquire["inner"], calls, "{trace}");
     let busy = find("wait", "waiter", "acquire");
-    let left: i64 = busy["reply"]
-        .as_str()
-        .unwrap()
-        .parse()
-        .expect("what is left");
+    let left: i64 = busy["reply"].as_str().unwrap().parse().expect("what is left");
     assert!(left > 0 && left <= 1500, "{left}");
     let subscribe = find("wait", "waiter", "SUBSCRIBE");
     assert_eq!(subscribe["keys"], serde_json::json!([channel]));
@@ -62,14 +51,8 @@ fn a_trace_shows_a_locks_life_in_the_format_of_the_reference() {
     assert_eq!(release["keys"], serde_json::json!(["orders"]));
     // Freed, and one client listens.
     assert_eq!(release["reply"], "2");
-    assert_eq!(
-        find("release", "waiter", "message")["args"],
-        serde_json::json!(["0"])
-    );
-    let calls = [
-        format!("hdel orders {owner}"),
-        format!("publish {channel} 0"),
-    ];
+    assert_eq!(find("release", "waiter", "message")["args"], serde_json::json!(["0"]));
+    let calls = [format!("hdel orders {owner}"), format!("publish {channel} 0")];
     assert_eq!(release["inner"], serde_json::json!(calls));
     assert_eq!(subscribe["inner"], Value::Null);
     find("release", "waiter", "acquire");
@@ -89,10 +72,7 @@ fn endless(server: &Server) -> Vec<String> {
 fn a_trace_of_every_kind_shows_a_wait_and_leaves_nothing() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
-    let list = json(&stdout(&run(
-        dir.path(),
-        &["list", "subjects", "lock-core", "--json"],
-    )));
+    let list = json(&stdout(&run(dir.path(), &["list", "subjects", "lock-core", "--json"])));
     let items = list["items"].as_array().unwrap().iter();
     let names = items.filter_map(|item| item["name"].as_str()?.strip_prefix("lock-core:"));
     let kinds: Vec<Kind> = names.filter_map(|name| name.parse().ok()).collect();
@@ -139,9 +119,7 @@ fn an_interrupted_trace_gives_back_what_it_holds() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        until("its lock is held", || {
-            !server.cli(&["KEYS", "locklab:trace:*"]).is_empty()
-        });
+        until("its lock is held", || !server.cli(&["KEYS", "locklab:trace:*"]).is_empty());
         signal(&child, Signal::SIGINT);
         let output = child.wait_with_output().unwrap();
         assert_eq!(code(&output), 130, "{kind}: {}", stderr(&output));
@@ -174,39 +152,20 @@ fn a_trace_is_readable_and_keeps_passwords_to_itself() {
     let output = run(dir.path(), &["trace", &url, "--kind", "plain"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = stdout(&output);
-    for part in [
-        "acquire: the holder",
-        "SET  locklab:trace:",
-        "→ OK",
-        "EVALSHA release_plain",
-    ] {
+    for part in ["acquire: the holder", "SET  locklab:trace:", "→ OK", "EVALSHA release_plain"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let inner = text
-        .lines()
-        .filter(|line| line.trim().starts_with("get locklab:trace:"));
-    assert!(
-        inner.count() >= 2,
-        "calls of the scripts that renew and release: {text}"
-    );
+    let inner = text.lines().filter(|line| line.trim().starts_with("get locklab:trace:"));
+    assert!(inner.count() >= 2, "calls of the scripts that renew and release: {text}");
     assert!(!text.contains("s3cret"), "{text}");
     // Who may not ask for MONITOR sees the rest; so does who does not want to.
-    server.cli(&[
-        "-a", "s3cret", "ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-monitor",
-    ]);
+    server.cli(&["-a", "s3cret", "ACL", "SETUSER", "app", "on", ">pw", "~*", "&*", "+@all", "-monitor"]);
     let app = format!("redis://app:pw@127.0.0.1:{}", server.port);
-    for (url, flag, says) in [
-        (&app, "--json", "MONITOR at 127.0.0.1"),
-        (&url, "--no-inner", ""),
-    ] {
+    for (url, flag, says) in [(&app, "--json", "MONITOR at 127.0.0.1"), (&url, "--no-inner", "")] {
         let output = run(dir.path(), &["trace", url, "--kind", "plain", flag]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         assert!(stdout(&output).contains("release_plain"));
-        assert!(
-            !stdout(&output).contains("get locklab:trace:"),
-            "{}",
-            stdout(&output)
-        );
+        assert!(!stdout(&output).contains("get locklab:trace:"), "{}", stdout(&output));
         assert!(stderr(&output).contains(says), "{}", stderr(&output));
     }
     let output = run(dir.path(), &["trace", "redis://127.0.0.1:1"]);

@@ -27,18 +27,12 @@ fn up_by(mut locklab: Command, dir: &Path, args: &[&str]) -> (Child, String) {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     (child, line.trim_end().to_owned())
 }
 
 fn ps(dir: &Path) -> serde_json::Value {
-    let output = locklab(dir)
-        .args(["ps", "--json"])
-        .env("XDG_RUNTIME_DIR", dir)
-        .output()
-        .unwrap();
+    let output = locklab(dir).args(["ps", "--json"]).env("XDG_RUNTIME_DIR", dir).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -51,10 +45,7 @@ fn the_first_line_is_a_url_that_a_lock_can_use_and_ctrl_c_ends_the_servers() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let listed = ps(dir.path())["running"][0].clone();
     assert_eq!(listed["url"], url);
-    let shown = locklab(dir.path())
-        .arg("ps")
-        .env("XDG_RUNTIME_DIR", dir.path())
-        .output();
+    let shown = locklab(dir.path()).arg("ps").env("XDG_RUNTIME_DIR", dir.path()).output();
     let shown = stdout(&shown.unwrap());
     let line: Vec<&str> = shown.split_whitespace().collect();
     assert_eq!(line[..2], [listed["id"].as_str().unwrap(), "single"]);
@@ -63,10 +54,7 @@ fn the_first_line_is_a_url_that_a_lock_can_use_and_ctrl_c_ends_the_servers() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
     assert_eq!(ps(dir.path())["running"], serde_json::json!([]));
-    assert!(
-        dir.path().join("servers/logs/n1.log").is_file(),
-        "logs are kept"
-    );
+    assert!(dir.path().join("servers/logs/n1.log").is_file(), "logs are kept");
 }
 
 /// `up` with its own answer to SIGHUP from before it began, whatever the tests themselves were started with.
@@ -109,11 +97,7 @@ fn detached_servers_outlive_their_starter_until_they_are_taken_down() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let listed = ps(dir.path());
     let id = listed["running"][0]["id"].as_str().unwrap();
-    let output = locklab(dir.path())
-        .args(["down", id])
-        .env("XDG_RUNTIME_DIR", dir.path())
-        .output()
-        .unwrap();
+    let output = locklab(dir.path()).args(["down", id]).env("XDG_RUNTIME_DIR", dir.path()).output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
 }
@@ -122,15 +106,10 @@ fn detached_servers_outlive_their_starter_until_they_are_taken_down() {
 fn servers_die_with_a_starter_that_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let (mut child, _) = up(dir.path(), &["sentinel"]);
-    assert!(
-        processes_of(dir.path(), child.id()).len() > 6,
-        "six servers and their starter"
-    );
+    assert!(processes_of(dir.path(), child.id()).len() > 6, "six servers and their starter");
     signal(&child, Signal::SIGKILL);
     child.wait().unwrap();
-    until("no server is left", || {
-        processes_of(dir.path(), child.id()).is_empty()
-    });
+    until("no server is left", || processes_of(dir.path(), child.id()).is_empty());
 }
 
 #[test]
@@ -138,51 +117,22 @@ fn what_cannot_be_started_is_said_with_its_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     let unknown = run(dir.path(), &["up", "sinlge"]);
     assert_eq!(code(&unknown), 64);
-    assert!(
-        stderr(&unknown).contains("single"),
-        "names what there is: {}",
-        stderr(&unknown)
-    );
+    assert!(stderr(&unknown).contains("single"), "names what there is: {}", stderr(&unknown));
 
     let taken = std::net::TcpListener::bind("127.0.0.11:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let in_use = run(dir.path(), &["up", "single", "--port", &port, "--out", "a"]);
     assert_eq!(code(&in_use), 69);
-    assert!(
-        stderr(&in_use).contains(&port),
-        "names the port: {}",
-        stderr(&in_use)
-    );
+    assert!(stderr(&in_use).contains(&port), "names the port: {}", stderr(&in_use));
 
-    let missing = locklab(dir.path())
-        .args(["up", "single", "--out", "b"])
-        .env("PATH", dir.path())
-        .output()
-        .unwrap();
+    let missing =
+        locklab(dir.path()).args(["up", "single", "--out", "b"]).env("PATH", dir.path()).output().unwrap();
     assert_eq!(code(&missing), 69);
-    assert!(
-        stderr(&missing).contains("redis-server"),
-        "names the package: {}",
-        stderr(&missing)
-    );
+    assert!(stderr(&missing).contains("redis-server"), "names the package: {}", stderr(&missing));
 
-    let broken = run(
-        dir.path(),
-        &[
-            "up",
-            "single",
-            "--config",
-            "no-such-directive=1",
-            "--out",
-            "c",
-        ],
-    );
+    let broken = run(dir.path(), &["up", "single", "--config", "no-such-directive=1", "--out", "c"]);
     assert_eq!(code(&broken), 64);
-    assert!(
-        stderr(&broken).contains("no-such-directive"),
-        "shows the log: {}",
-        stderr(&broken)
-    );
+    assert!(stderr(&broken).contains("no-such-directive"), "shows the log: {}", stderr(&broken));
     assert_eq!(stdout(&broken), "", "nothing but a URL belongs there");
     let lines = "kind = \"single\"\nconfig = { apendonly = \"no\" }\n";
     std::fs::write(dir.path().join("typo.toml"), lines).unwrap();
@@ -196,11 +146,7 @@ fn what_cannot_be_started_is_said_with_its_exit_code() {
     }
     let file = run(dir.path(), &["up", "single", "--out", "typo.toml"]);
     assert_eq!(code(&file), 64);
-    assert!(
-        stderr(&file).contains("typo.toml is not a directory"),
-        "{}",
-        stderr(&file)
-    );
+    assert!(stderr(&file).contains("typo.toml is not a directory"), "{}", stderr(&file));
 }
 
 #[test]
@@ -233,10 +179,7 @@ fn a_file_says_what_is_started_and_whatever_is_wrong_in_it_is_said_together() {
     let (mut child, url) = up(dir.path(), &["lab.toml"]);
     assert!(url.starts_with("redlocks://locklab:"), "{url}");
     let password = url.split([':', '@']).nth(2).unwrap().to_owned();
-    let output = run(
-        dir.path(),
-        &["lock", &url, "orders", "--kind", "redlock", "--", "true"],
-    );
+    let output = run(dir.path(), &["lock", &url, "orders", "--kind", "redlock", "--", "true"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let listed = ps(dir.path());
     assert!(!listed.to_string().contains(&password), "{listed}");
@@ -246,17 +189,10 @@ fn a_file_says_what_is_started_and_whatever_is_wrong_in_it_is_said_together() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(processes_of(dir.path(), child.id()), Vec::<String>::new());
 
-    std::fs::write(
-        dir.path().join("bad.toml"),
-        "[topology]\nkind = \"ring\"\ntsl = true\n",
-    )
-    .unwrap();
+    std::fs::write(dir.path().join("bad.toml"), "[topology]\nkind = \"ring\"\ntsl = true\n").unwrap();
     let bad = run(dir.path(), &["up", "bad.toml"]);
     assert_eq!(code(&bad), 65);
     let said = stderr(&bad);
-    assert!(
-        said.contains("bad.toml:2:8") && said.contains("bad.toml:3:1"),
-        "{said}"
-    );
+    assert!(said.contains("bad.toml:2:8") && said.contains("bad.toml:3:1"), "{said}");
     assert_eq!(code(&run(dir.path(), &["up", "absent.toml"])), 65);
 }

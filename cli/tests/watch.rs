@@ -41,25 +41,9 @@ fn json(output: &Output) -> Value {
 /// Begins to watch a server, and waits until it sees everything.
 fn begin(dir: &Path, server: &Server, more: &[&str]) -> Child {
     let mut command = locklab(dir);
-    command
-        .args([
-            "watch",
-            &server.url(),
-            "--for",
-            "120s",
-            "--max-cost",
-            "64",
-            "--json",
-        ])
-        .args(more);
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("locklab runs");
-    until("MONITOR runs", || {
-        server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor")
-    });
+    command.args(["watch", &server.url(), "--for", "120s", "--max-cost", "64", "--json"]).args(more);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("locklab runs");
+    until("MONITOR runs", || server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor"));
     child
 }
 
@@ -68,7 +52,8 @@ fn end(child: Child) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// A load beside a watch: what the recorder says, what the watch says, how it ended, and both compared hold by hold.
+/// A load beside a watch: what the recorder says, what the watch says, how it ended, and both compared hold
+/// by hold.
 struct Watched {
     recorded: Value,
     seen: Value,
@@ -76,7 +61,8 @@ struct Watched {
     compared: Compared,
 }
 
-/// Starts servers, watches them, and runs a load on a lock there. `subject`: with a kind where there are several, as `peer:redsync, redlock`.
+/// Starts servers, watches them, and runs a load on a lock there. `subject`: with a kind where there are
+/// several, as `peer:redsync, redlock`.
 fn watched(servers: &[&str], subject: &str, lease: &str, hold: &str) -> Watched {
     let (subject, kind) = subject.split_once(", ").unwrap_or((subject, ""));
     let of_file = match kind {
@@ -105,17 +91,7 @@ fn watched_load(servers: &[&str], subject: &str, scenario: &str) -> Watched {
         line.contains("watched from now on")
     });
     std::fs::write(dir.path().join("watched.toml"), scenario).unwrap();
-    let args = [
-        "chaos",
-        "watched.toml",
-        "--subject",
-        subject,
-        "--target",
-        url,
-        "--out",
-        "run",
-        "--json",
-    ];
+    let args = ["chaos", "watched.toml", "--subject", subject, "--target", url, "--out", "run", "--json"];
     let recorded = run(dir.path(), &args);
     let seen = end(watch);
     signal(&up, Signal::SIGINT);
@@ -152,15 +128,8 @@ fn holds(history: &Path) -> Vec<Hold> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         if call["op"] == "acquire" {
             let several = call["locks"].as_array().cloned().unwrap_or_default();
-            for lock in several
-                .iter()
-                .chain([&call["lock"]])
-                .filter(|one| one.is_string())
-            {
-                of_grant
-                    .entry(text(&line["grant"]))
-                    .or_default()
-                    .push(holds.len());
+            for lock in several.iter().chain([&call["lock"]]).filter(|one| one.is_string()) {
+                of_grant.entry(text(&line["grant"])).or_default().push(holds.len());
                 holds.push(Hold {
                     lock: text(lock),
                     client: text(&call["client"]),
@@ -203,7 +172,8 @@ impl Compared {
 /// Clocks of the two records may drift apart by this, where a machine has more to do than it has processors.
 const APART_NS: i64 = 10_000_000;
 
-/// Compares two records of one load. The owner is right where the connection that the watch names is always the same recorded client's.
+/// Compares two records of one load. The owner is right where the connection that the watch names is always
+/// the same recorded client's.
 fn compare(dir: &Path) -> Compared {
     let recorded = holds(&dir.join("run/history.jsonl"));
     let mut seen = holds(&dir.join("watch/history.jsonl"));
@@ -217,10 +187,7 @@ fn compare(dir: &Path) -> Compared {
     let mut bounds = Vec::new();
     for hold in &recorded {
         for other in seen.iter().filter(|other| other.lock == hold.lock) {
-            let (mut low, mut high) = (
-                hold.granted.0 - other.granted.1,
-                hold.granted.1 - other.granted.1,
-            );
+            let (mut low, mut high) = (hold.granted.0 - other.granted.1, hold.granted.1 - other.granted.1);
             if let (Some(own), Some(others)) = (hold.released, other.released) {
                 (low, high) = (low.max(own.0 - others.1), high.min(own.1 - others.1));
             }
@@ -254,8 +221,7 @@ fn compare(dir: &Path) -> Compared {
             (granted(other) + released(other), late_ns)
         };
         let places = left.iter().enumerate();
-        let places =
-            places.filter(|(_, other)| other.lock == hold.lock && granted(other) <= APART_NS);
+        let places = places.filter(|(_, other)| other.lock == hold.lock && granted(other) <= APART_NS);
         let best = places.min_by_key(|(_, other)| likeness(other));
         if let Some((place, other)) = best {
             pairs.push((hold, other.client.as_str(), released(other) <= APART_NS));
@@ -265,11 +231,7 @@ fn compare(dir: &Path) -> Compared {
     compared.invented = left.len();
     let mut owners = HashMap::<&str, BTreeMap<&str, usize>>::new();
     for (hold, client, _) in &pairs {
-        *owners
-            .entry(client)
-            .or_default()
-            .entry(&hold.client)
-            .or_default() += 1;
+        *owners.entry(client).or_default().entry(&hold.client).or_default() += 1;
     }
     for (hold, client, ends_alike) in pairs {
         let most = owners[client].iter().max_by_key(|(_, count)| **count);
@@ -290,21 +252,17 @@ fn lock(seen: &Value) -> &Value {
 
 fn sum(seen: &Value, field: &str) -> u64 {
     let locks = seen["locks"].as_array().expect("locks").iter();
-    locks
-        .map(|lock| lock[field].as_u64().expect("a count"))
-        .sum()
+    locks.map(|lock| lock[field].as_u64().expect("a count")).sum()
 }
 
 fn kinds(seen: &Value, certainty: &[&str]) -> Vec<String> {
     let findings = seen["findings"].as_array().expect("findings").iter();
-    let wanted =
-        findings.filter(|one| certainty.contains(&one["certainty"].as_str().unwrap_or_default()));
-    wanted
-        .map(|one| one["kind"].as_str().unwrap_or_default().to_owned())
-        .collect()
+    let wanted = findings.filter(|one| certainty.contains(&one["certainty"].as_str().unwrap_or_default()));
+    wanted.map(|one| one["kind"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Sound locks by their servers: each kind of this library, the usual recipes, and other libraries where they are built.
+/// Sound locks by their servers: each kind of this library, the usual recipes, and other libraries where they
+/// are built.
 const SOUND: [(&str, &[&str]); 2] = [
     (
         "single",
@@ -346,7 +304,8 @@ const SOUND: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// How often a thorough run tries each lock under faults: then other libraries are tried too, where they are built, and rows of the book's tables are printed.
+/// How often a thorough run tries each lock under faults: then other libraries are tried too, where they are
+/// built, and rows of the book's tables are printed.
 fn thorough_runs() -> Option<usize> {
     std::env::var("WATCH_RUNS").ok()?.parse().ok()
 }
@@ -379,39 +338,28 @@ fn sound_locks_are_counted_as_recorded_and_have_no_sure_finding() {
         !missing.contains(&name) && (thorough_runs().is_some() || !name.starts_with("peer:"))
     };
     for (servers, subjects) in SOUND {
-        let tried: Vec<&str> = subjects
-            .iter()
-            .copied()
-            .filter(|one| is_tried(one))
-            .collect();
+        let tried: Vec<&str> = subjects.iter().copied().filter(|one| is_tried(one)).collect();
         three_at_a_time(&tried, |subject| sound_lock_is_counted(servers, subject));
     }
 }
 
 fn sound_lock_is_counted(servers: &str, subject: &str) {
     let watched = watched(&[servers], subject, "3s", "2ms..8ms");
-    let Watched {
-        recorded,
-        seen,
-        code,
-        compared,
-    } = &watched;
+    let Watched { recorded, seen, code, compared } = &watched;
     let granted = recorded["operations"]["acquire"]["ok"].as_u64();
     let released = recorded["operations"]["release"]["ok"].as_u64();
     assert!(granted > Some(20), "{subject}: {recorded}");
     // The harness takes a lock of its own now and then to see whether the servers can be written to.
     let lock = lock(seen);
     let is_shared = ["read", "write", "semaphore", "permits"];
-    let is_shared = is_shared
-        .iter()
-        .any(|kind| subject == format!("lock-core:{kind}"));
+    let is_shared = is_shared.iter().any(|kind| subject == format!("lock-core:{kind}"));
     let counted = (lock["grants"].as_u64(), lock["released"].as_u64());
     if is_shared {
         // Of several holders at once the counts alone are compared.
         assert_eq!(counted, (granted, released), "{subject}: {seen}");
     } else {
-        // Of several locks one may be granted and given back, since another was not, and node-redlock gives back what it got after its caller's
-        // wait: that is recorded nowhere.
+        // Of several locks one may be granted and given back, since another was not, and node-redlock gives
+        // back what it got after its caller's wait: that is recorded nowhere.
         let may_see_more = ["lock-core:multi", "peer:node-redlock, redlock"].contains(&subject);
         let is_good = compared.is_good(may_see_more);
         assert!(is_good, "{subject}: {compared:?} {seen}");
@@ -511,83 +459,36 @@ fn sound_locks_have_no_sure_finding_under_faults() {
 
 fn sound_lock_under_faults(kind: &str, runs: usize) {
     let mut grants = 0;
-    let servers = if kind == "redlock" {
-        "masters"
-    } else {
-        "single"
-    };
+    let servers = if kind == "redlock" { "masters" } else { "single" };
     for run in 0..runs {
         let subject = format!("lock-core:{kind}");
         let scenario = FAULTS.replace("SUBJECT", &subject);
         let scenario = scenario.replace("\"single\"", &format!("\"{servers}\""));
         let (recorded, seen) = watched_scenario(&scenario, &[]);
         let sure = kinds(&seen, &["sure", "violated"]);
-        assert_eq!(
-            sure,
-            Vec::<String>::new(),
-            "{kind}, run {run}: {recorded} {seen}"
-        );
-        assert!(
-            lock(&seen)["grants"].as_u64() > Some(20),
-            "{kind}: {recorded} {seen}"
-        );
+        assert_eq!(sure, Vec::<String>::new(), "{kind}, run {run}: {recorded} {seen}");
+        assert!(lock(&seen)["grants"].as_u64() > Some(20), "{kind}: {recorded} {seen}");
         grants += sum(&seen, "grants");
     }
     print_row(&[kind.to_owned(), runs.to_string(), grants.to_string()]);
 }
 
-/// Broken locks, each with a scenario that convicts it, or the load of the others with this lease and hold, and the finding by which traffic shows the
-/// defect.
+/// Broken locks, each with a scenario that convicts it, or the load of the others with this lease and hold,
+/// and the finding by which traffic shows the defect.
 const BROKEN: [(&str, &str, &str); 12] = [
     ("broken:steal", "3s, 2ms..8ms", "overlap"),
     ("broken:setnx-expire", "3s, 2ms..8ms", "expiry-set-later"),
-    (
-        "broken:release-without-owner-check",
-        "3s, 2ms..8ms",
-        "release-without-owner-check",
-    ),
+    ("broken:release-without-owner-check", "3s, 2ms..8ms", "release-without-owner-check"),
     // Holds outlive their lease, and a late DEL frees the next holder's key.
-    (
-        "broken:release-without-owner-check",
-        "100ms, 20ms..200ms",
-        "overlap",
-    ),
-    (
-        "broken:release-without-owner-check",
-        "late-requests",
-        "overlap",
-    ),
-    (
-        "broken:get-compare-del",
-        "3s, 2ms..8ms",
-        "release-without-owner-check",
-    ),
-    (
-        "broken:get-compare-del",
-        "release-over-a-slow-line",
-        "overlap",
-    ),
-    (
-        "broken:renew-without-owner-check",
-        "extend-past-a-pause",
-        "extended-by-another",
-    ),
+    ("broken:release-without-owner-check", "100ms, 20ms..200ms", "overlap"),
+    ("broken:release-without-owner-check", "late-requests", "overlap"),
+    ("broken:get-compare-del", "3s, 2ms..8ms", "release-without-owner-check"),
+    ("broken:get-compare-del", "release-over-a-slow-line", "overlap"),
+    ("broken:renew-without-owner-check", "extend-past-a-pause", "extended-by-another"),
     ("broken:renews-on", "renewed-key-lost", "overlap"),
-    (
-        "broken:believes-on",
-        "watchdog-client-cut-off",
-        "outlived-its-lease",
-    ),
-    (
-        "broken:lease-too-short",
-        "never-released",
-        "outlived-its-lease",
-    ),
-    (
-        "broken:value-per-client",
-        "late-releases",
-        "outlived-its-lease",
-    ),
+    ("broken:believes-on", "watchdog-client-cut-off", "outlived-its-lease"),
+    ("broken:lease-too-short", "never-released", "outlived-its-lease"),
+    ("broken:value-per-client", "late-releases", "outlived-its-lease"),
 ];
 
 #[test]
@@ -601,18 +502,10 @@ fn the_defect_of_each_broken_lock_is_found_by_its_kind() {
                 watched_load(&["single"], subject, &scenario)
             }
         };
-        let Watched {
-            recorded,
-            seen,
-            code,
-            ..
-        } = watched;
+        let Watched { recorded, seen, code, .. } = watched;
         let found = kinds(&seen, &["sure", "violated"]);
         let all = kinds(&seen, &["sure", "violated", "likely"]);
-        assert!(
-            all.iter().any(|one| one == kind),
-            "{subject}: {recorded} {seen}"
-        );
+        assert!(all.iter().any(|one| one == kind), "{subject}: {recorded} {seen}");
         assert_eq!(code, i32::from(!found.is_empty()), "{subject}");
         print_row(&[format!("`{subject}`"), (*load).to_owned(), all.join(", ")]);
     });
@@ -646,7 +539,8 @@ fault = "kill"
 on = "master"
 "#;
 
-/// Watches the servers of a scenario while it runs: its result, and what the watch says. `more`: arguments of the run.
+/// Watches the servers of a scenario while it runs: its result, and what the watch says. `more`: arguments of
+/// the run.
 fn watched_scenario(text: &str, more: &[&str]) -> (Value, Value) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("watched.toml"), text).unwrap();
@@ -683,10 +577,7 @@ fn a_failover_that_loses_grants_is_an_overlap() {
                 let mut overlaps = findings.iter().filter(|one| one["kind"] == "overlap");
                 let overlap = overlaps.next().unwrap_or_else(|| panic!("{kind}: {seen}"));
                 assert_eq!(overlap["certainty"], "violated");
-                assert!(
-                    overlap["count"].as_u64() >= Some(proven),
-                    "{kind}: {recorded} {seen}"
-                );
+                assert!(overlap["count"].as_u64() >= Some(proven), "{kind}: {recorded} {seen}");
             });
         }
     });
@@ -719,11 +610,7 @@ fn held_before(work: impl FnOnce(&Server)) -> Value {
     take(&server, 1);
     let child = begin(dir.path(), &server, &[]);
     assert_eq!(ask_for(&server, 2), "");
-    let is_read = || {
-        server
-            .cli(&["INFO", "commandstats"])
-            .contains("cmdstat_echo:calls=1,")
-    };
+    let is_read = || server.cli(&["INFO", "commandstats"]).contains("cmdstat_echo:calls=1,");
     until("the key is read", is_read);
     work(&server);
     assert!(is_read(), "it is read once");
@@ -778,46 +665,27 @@ fn what_happened_while_nobody_listened_is_held_against_nobody() {
     take(&server, 2);
     // One step: nobody listens to the release.
     let mut connection = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    connection
-        .write_all(b"CLIENT KILL TYPE normal SKIPME yes\r\nDEL lock:orders\r\nQUIT\r\n")
-        .unwrap();
+    connection.write_all(b"CLIENT KILL TYPE normal SKIPME yes\r\nDEL lock:orders\r\nQUIT\r\n").unwrap();
     let mut answers = String::new();
     connection.read_to_string(&mut answers).unwrap();
-    until("it is listened to again", || {
-        server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor")
-    });
+    until("it is listened to again", || server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor"));
     for number in 3..6 {
         take(&server, number);
         give_back(&server, number);
     }
     let seen = end(child);
     let (seen, code) = (json(&seen), code(&seen));
-    assert_eq!(
-        (sum(&seen, "grants"), sum(&seen, "released")),
-        (5, 4),
-        "{seen}"
-    );
-    assert_eq!(
-        kinds(&seen, &["sure", "violated"]),
-        Vec::<String>::new(),
-        "{seen}"
-    );
+    assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (5, 4), "{seen}");
+    assert_eq!(kinds(&seen, &["sure", "violated"]), Vec::<String>::new(), "{seen}");
     assert_eq!(code, 0);
-    let checked = run(
-        dir.path(),
-        &["check", "watch/history.jsonl", "--no-floors", "--json"],
-    );
+    let checked = run(dir.path(), &["check", "watch/history.jsonl", "--no-floors", "--json"]);
     assert_eq!(json(&checked)["verdicts"]["contract"]["state"], "clean");
 }
 
 #[test]
 fn a_watch_in_slices_does_not_listen_in_between_and_accuses_nobody_of_that_time() {
     let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
-    let child = begin(
-        dir.path(),
-        &server,
-        &["--sample", "1s/1500ms", "--out", "watch"],
-    );
+    let child = begin(dir.path(), &server, &["--sample", "1s/1500ms", "--out", "watch"]);
     let listens = || server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor");
     until("a pause", || !listens());
     until("a slice", listens);
@@ -832,15 +700,8 @@ fn a_watch_in_slices_does_not_listen_in_between_and_accuses_nobody_of_that_time(
     let seen = end(child);
     assert_eq!(code(&seen), 0, "{}", stdout(&seen));
     let seen = json(&seen);
-    assert_eq!(
-        (sum(&seen, "grants"), sum(&seen, "released")),
-        (3, 2),
-        "{seen}"
-    );
-    let checked = run(
-        dir.path(),
-        &["check", "watch/history.jsonl", "--no-floors", "--json"],
-    );
+    assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (3, 2), "{seen}");
+    let checked = run(dir.path(), &["check", "watch/history.jsonl", "--no-floors", "--json"]);
     assert_eq!(json(&checked)["verdicts"]["contract"]["state"], "clean");
 }
 
@@ -848,10 +709,7 @@ fn a_watch_in_slices_does_not_listen_in_between_and_accuses_nobody_of_that_time(
 fn a_watch_that_costs_too_much_ends() {
     let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
     let address = ("127.0.0.1", server.port);
-    let (ended, load) = (
-        AtomicBool::new(false),
-        b"SET cache:1 a EX 9\r\n".repeat(200),
-    );
+    let (ended, load) = (AtomicBool::new(false), b"SET cache:1 a EX 9\r\n".repeat(200));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut connection = TcpStream::connect(address).unwrap();
@@ -862,34 +720,15 @@ fn a_watch_that_costs_too_much_ends() {
             }
         });
         let url = server.url();
-        let watch = |max_cost| {
-            run(
-                dir.path(),
-                &[
-                    "watch",
-                    &url,
-                    "--for",
-                    "25s",
-                    "--max-cost",
-                    max_cost,
-                    "--json",
-                ],
-            )
-        };
+        let watch =
+            |max_cost| run(dir.path(), &["watch", &url, "--for", "25s", "--max-cost", max_cost, "--json"]);
         let output = watch("0.001");
         ended.store(true, Ordering::Relaxed);
         let seen = json(&output);
-        let why = seen["watch"]["cost"]["ended_by"]
-            .as_str()
-            .unwrap_or_default();
+        let why = seen["watch"]["cost"]["ended_by"].as_str().unwrap_or_default();
         assert!(why.contains("--max-cost"), "{seen}{}", stderr(&output));
         assert!(seen["watch"]["seconds"].as_f64() < Some(20.0), "{seen}");
-        assert!(
-            seen["warnings"][0]
-                .as_str()
-                .is_some_and(|one| one.contains(why)),
-            "{seen}"
-        );
+        assert!(seen["warnings"][0].as_str().is_some_and(|one| one.contains(why)), "{seen}");
     });
 }
 
@@ -921,9 +760,7 @@ fn a_server_that_is_started_anew_without_its_keys_has_lost_what_was_held() {
     let port = server.port;
     drop(server);
     let server = Server::start_at(port, &[]);
-    until("it is listened to again", || {
-        server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor")
-    });
+    until("it is listened to again", || server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor"));
     // Neither comes back: that the key was lost is known from the server alone.
     take(&server, 3);
     let seen = json(&end(child));
@@ -941,9 +778,7 @@ fn ask(address: &str, words: &[&str]) -> String {
 
 fn kill(address: &str) {
     let info = ask(address, &["INFO", "server"]);
-    let mut lines = info
-        .lines()
-        .filter_map(|line| line.strip_prefix("process_id:"));
+    let mut lines = info.lines().filter_map(|line| line.strip_prefix("process_id:"));
     let pid = lines.next().expect("a process").trim().parse().unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
 }
@@ -955,12 +790,7 @@ fn is_watched(address: &str) -> bool {
 /// The addresses in a URL of several servers.
 fn addresses(url: &str) -> Vec<&str> {
     let (_, servers) = url.split_once("://").expect("a URL");
-    servers
-        .split(['/', '?'])
-        .next()
-        .unwrap_or_default()
-        .split(',')
-        .collect()
+    servers.split(['/', '?']).next().unwrap_or_default().split(',').collect()
 }
 
 /// Watches servers by their URL until it is ended.
@@ -979,22 +809,14 @@ fn the_masters_of_a_set_that_answer_are_watched_without_the_others() {
     let (dead, alive) = members.split_first().unwrap();
     kill(dead);
     let watch = watch_of(dir.path(), &url);
-    until("the others are watched", || {
-        alive.iter().all(|one| is_watched(one))
-    });
+    until("the others are watched", || alive.iter().all(|one| is_watched(one)));
     let lock = |members: &[&str], number: u32| {
         for member in members {
-            let taken = ask(
-                member,
-                &["SET", "lock:orders", &value(number), "NX", "PX", "60000"],
-            );
+            let taken = ask(member, &["SET", "lock:orders", &value(number), "NX", "PX", "60000"]);
             assert_eq!(taken, "OK");
         }
         for member in members {
-            ask(
-                member,
-                &["EVAL", RELEASE, "1", "lock:orders", &value(number)],
-            );
+            ask(member, &["EVAL", RELEASE, "1", "lock:orders", &value(number)]);
         }
     };
     // Five have three for a majority.
@@ -1005,18 +827,10 @@ fn the_masters_of_a_set_that_answer_are_watched_without_the_others() {
     let said = stderr(&seen);
     assert!(said.contains(&format!("{dead} does not answer")), "{said}");
     let seen = json(&seen);
-    assert_eq!(
-        (sum(&seen, "grants"), sum(&seen, "released")),
-        (2, 2),
-        "{seen}"
-    );
+    assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (2, 2), "{seen}");
     let once = run(dir.path(), &["watch", &url, "--once"]);
     assert_eq!(code(&once), 0, "{}", stderr(&once));
-    assert!(
-        stderr(&once).contains(&format!("{dead} is left out")),
-        "{}",
-        stderr(&once)
-    );
+    assert!(stderr(&once).contains(&format!("{dead} is left out")), "{}", stderr(&once));
     alive.iter().for_each(|one| kill(one));
     assert_eq!(code(&run(dir.path(), &["watch", &url])), 69);
     signal(&up, Signal::SIGINT);
@@ -1041,46 +855,20 @@ fn slots_that_move_and_new_shards_are_followed() {
         named.collect()
     };
     let slot = ask(first, &["CLUSTER", "KEYSLOT", "lock:orders"]);
-    let take = |at: &str, number| {
-        ask(
-            at,
-            &["SET", "lock:orders", &value(number), "NX", "PX", "60000"],
-        )
-    };
-    let give_back =
-        |at: &str, number| ask(at, &["EVAL", RELEASE, "1", "lock:orders", &value(number)]);
+    let take = |at: &str, number| ask(at, &["SET", "lock:orders", &value(number), "NX", "PX", "60000"]);
+    let give_back = |at: &str, number| ask(at, &["EVAL", RELEASE, "1", "lock:orders", &value(number)]);
     let move_slot = |from: &(String, String), to: &(String, String)| {
-        assert_eq!(
-            ask(&to.1, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.0]),
-            "OK"
-        );
-        assert_eq!(
-            ask(&from.1, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.0]),
-            "OK"
-        );
+        assert_eq!(ask(&to.1, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from.0]), "OK");
+        assert_eq!(ask(&from.1, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to.0]), "OK");
         let (host, port) = to.1.rsplit_once(':').unwrap();
-        assert_eq!(
-            ask(
-                &from.1,
-                &["MIGRATE", host, port, "lock:orders", "0", "5000"]
-            ),
-            "OK"
-        );
+        assert_eq!(ask(&from.1, &["MIGRATE", host, port, "lock:orders", "0", "5000"]), "OK");
         for one in [to, from] {
-            assert_eq!(
-                ask(&one.1, &["CLUSTER", "SETSLOT", &slot, "NODE", &to.0]),
-                "OK"
-            );
+            assert_eq!(ask(&one.1, &["CLUSTER", "SETSLOT", &slot, "NODE", &to.0]), "OK");
         }
     };
     let known = masters();
-    until("all are watched", || {
-        known.iter().all(|one| is_watched(&one.1))
-    });
-    let old = known
-        .iter()
-        .find(|one| take(&one.1, 1) == "OK")
-        .expect("the slot's master");
+    until("all are watched", || known.iter().all(|one| is_watched(&one.1)));
+    let old = known.iter().find(|one| take(&one.1, 1) == "OK").expect("the slot's master");
     let other = known.iter().find(|one| *one != old).expect("another shard");
     // Held while its slot moves, and given back at the new place.
     move_slot(old, other);
@@ -1090,26 +878,16 @@ fn slots_that_move_and_new_shards_are_followed() {
     let server = Server::start_with(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
     let (host, port) = first.rsplit_once(':').unwrap();
     let first_bus = ask(first, &["CLUSTER", "NODES"]);
-    let first_bus = first_bus
-        .lines()
-        .find(|line| line.contains("myself"))
-        .expect("itself");
+    let first_bus = first_bus.lines().find(|line| line.contains("myself")).expect("itself");
     let first_bus = first_bus.split(['@', ' ', ',']).nth(2).unwrap();
-    assert_eq!(
-        server.cli(&["CLUSTER", "MEET", host, port, first_bus]),
-        "OK"
-    );
+    assert_eq!(server.cli(&["CLUSTER", "MEET", host, port, first_bus]), "OK");
     let at = format!("127.0.0.1:{}", server.port);
     until("the new shard is known", || {
         let all = masters();
         all.iter().any(|one| one.1 == at)
-            && all
-                .iter()
-                .all(|one| ask(&one.1, &["CLUSTER", "NODES"]).contains(&at))
+            && all.iter().all(|one| ask(&one.1, &["CLUSTER", "NODES"]).contains(&at))
     });
-    until("it serves", || {
-        ask(&at, &["CLUSTER", "INFO"]).contains("cluster_state:ok")
-    });
+    until("it serves", || ask(&at, &["CLUSTER", "INFO"]).contains("cluster_state:ok"));
     let all = masters();
     let new = all.iter().find(|one| one.1 == at).unwrap();
     // Nobody listens there yet, so what is given back is held against nobody.
@@ -1123,11 +901,7 @@ fn slots_that_move_and_new_shards_are_followed() {
     let seen = json(&end(watch));
     let counted = (sum(&seen, "grants"), sum(&seen, "released"));
     assert_eq!(counted, (3, 2), "{seen}");
-    assert_eq!(
-        kinds(&seen, &["sure", "violated"]),
-        Vec::<String>::new(),
-        "{seen}"
-    );
+    assert_eq!(kinds(&seen, &["sure", "violated"]), Vec::<String>::new(), "{seen}");
     signal(&up, Signal::SIGINT);
     up.wait().unwrap();
 }
@@ -1137,10 +911,7 @@ fn a_watch_for_which_too_much_waits_at_a_server_ends() {
     let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
     let child = begin(dir.path(), &server, &[]);
     signal(&child, Signal::SIGSTOP);
-    let set = format!(
-        "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000\r\n{}\r\n",
-        "x".repeat(500_000)
-    );
+    let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$500000\r\n{}\r\n", "x".repeat(500_000));
     let mut connection = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let begun = Instant::now();
     // What the sockets take, and thrice the bound.
@@ -1150,19 +921,12 @@ fn a_watch_for_which_too_much_waits_at_a_server_ends() {
         connection.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"+OK\r\n");
     }
-    until("a look at the server is due", || {
-        begun.elapsed() > Duration::from_secs(2)
-    });
+    until("a look at the server is due", || begun.elapsed() > Duration::from_secs(2));
     signal(&child, Signal::SIGCONT);
     let output = child.wait_with_output().expect("it ends by itself");
     let seen = json(&output);
-    let why = seen["watch"]["cost"]["ended_by"]
-        .as_str()
-        .unwrap_or_default();
-    assert!(
-        why.contains("MB of lines were waiting at a server"),
-        "{seen}"
-    );
+    let why = seen["watch"]["cost"]["ended_by"].as_str().unwrap_or_default();
+    assert!(why.contains("MB of lines were waiting at a server"), "{seen}");
     assert!(seen["watch"]["seconds"].as_f64() < Some(100.0), "{seen}");
 }
 
@@ -1173,31 +937,21 @@ fn a_watch_that_begins_while_the_master_is_down_follows_its_successor() {
     let (addresses, name) = url.rsplit_once('/').unwrap();
     let sentinel = addresses.split("://").nth(1).unwrap();
     let sentinel = sentinel.split(',').next().unwrap();
-    let master =
-        || ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]).replace('\n', ":");
+    let master = || ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]).replace('\n', ":");
     let first = master();
     kill(&first);
     let watch = watch_of(dir.path(), &url);
     until("a successor", || master() != first);
     let second = master();
-    until("it is watched", || {
-        ask(&second, &["ROLE"]).starts_with("master") && is_watched(&second)
-    });
-    let taken = ask(
-        &second,
-        &["SET", "lock:orders", &value(1), "NX", "PX", "60000"],
-    );
+    until("it is watched", || ask(&second, &["ROLE"]).starts_with("master") && is_watched(&second));
+    let taken = ask(&second, &["SET", "lock:orders", &value(1), "NX", "PX", "60000"]);
     assert_eq!(taken, "OK");
     ask(&second, &["EVAL", RELEASE, "1", "lock:orders", &value(1)]);
     let seen = end(watch);
     let waits = |output: &Output| stderr(output).matches("is waited for").count();
     assert_eq!((code(&seen), waits(&seen)), (0, 1), "{}", stderr(&seen));
     let seen = json(&seen);
-    assert_eq!(
-        (sum(&seen, "grants"), sum(&seen, "released")),
-        (1, 1),
-        "{seen}"
-    );
+    assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (1, 1), "{seen}");
     // Nobody succeeds it.
     let replicas = ask(sentinel, &["SENTINEL", "REPLICAS", name]);
     let mut words = replicas.lines();
@@ -1217,9 +971,7 @@ fn a_watch_that_begins_while_the_master_is_down_follows_its_successor() {
 #[test]
 fn a_file_is_watched_and_kept_like_any_other_run() {
     let dir = tempfile::tempdir().unwrap();
-    let line = |ms: u32, client: &str, words: &str| {
-        format!("1700000000.{ms:03}000 [0 {client}] {words}\n")
-    };
+    let line = |ms: u32, client: &str, words: &str| format!("1700000000.{ms:03}000 [0 {client}] {words}\n");
     let set = "\"SET\" \"job:7\" \"11111111-aaaa-4bbb-8ccc-00000000000";
     let (a, b) = ("127.0.0.1:5001", "127.0.0.1:5002");
     let mut text = String::new();
@@ -1233,32 +985,21 @@ fn a_file_is_watched_and_kept_like_any_other_run() {
     text += &line(220, a, &format!("{set}3\" \"NX\" \"PX\" \"600\""));
     text += &line(230, b, "\"DEL\" \"job:7\"");
     std::fs::write(dir.path().join("monitor.txt"), text).unwrap();
-    let output = run(
-        dir.path(),
-        &["watch", "--file", "monitor.txt", "--out", "run"],
-    );
+    let output = run(dir.path(), &["watch", "--file", "monitor.txt", "--out", "run"]);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let said = stdout(&output);
     let lines: Vec<&str> = said.lines().collect();
     assert!(
         lines.len() <= 45
-            && lines
-                .iter()
-                .all(|line| line.chars().count() <= 120 || line.starts_with("page: ")),
+            && lines.iter().all(|line| line.chars().count() <= 120 || line.starts_with("page: ")),
         "{said}"
     );
-    assert!(
-        lines[0].starts_with("Two had a lock at once") && lines.last() == lines.first(),
-        "{said}"
-    );
+    assert!(lines[0].starts_with("Two had a lock at once") && lines.last() == lines.first(), "{said}");
     let kept = std::fs::read_to_string(dir.path().join("run/run.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     assert_eq!(kept["watch"]["findings"][0]["kind"], "overlap");
     let page = std::fs::read_to_string(dir.path().join("run/report.html")).unwrap();
-    assert!(
-        page.contains("<svg") && page.contains("overlap of job:*"),
-        "{page}"
-    );
+    assert!(page.contains("<svg") && page.contains("overlap of job:*"), "{page}");
     // The names of lanes are whole, and the holds are drawn over all of the time.
     assert!(page.contains(">127.0.0.1:5002</text>"), "{page}");
     assert!(page.contains("Over the time of the watch"), "{page}");
@@ -1284,58 +1025,22 @@ fn a_file_is_watched_and_kept_like_any_other_run() {
     let load = &row["measures"]["load"];
     // Nine grants in 230 ms.
     let rate = load["rate_per_s"].as_f64().expect("a rate");
-    assert!(
-        (39.0..40.0).contains(&rate) && row["workload"] == "uniform",
-        "{row}"
-    );
+    assert!((39.0..40.0).contains(&rate) && row["workload"] == "uniform", "{row}");
     let idle = "1700000000.000001 [0 127.0.0.1:5000] \"GET\" \"x\"\n";
     std::fs::write(dir.path().join("idle.txt"), idle).unwrap();
-    run(
-        dir.path(),
-        &["watch", "--file", "idle.txt", "--out", "idle"],
-    );
-    let none = run(
-        dir.path(),
-        &["bench", "--from", "idle", "--target", &server.url()],
-    );
+    run(dir.path(), &["watch", "--file", "idle.txt", "--out", "idle"]);
+    let none = run(dir.path(), &["bench", "--from", "idle", "--target", &server.url()]);
     assert_eq!(code(&none), 65, "{}", stderr(&none));
-    assert!(
-        stderr(&none).contains("has not seen a lock"),
-        "{}",
-        stderr(&none)
-    );
+    assert!(stderr(&none).contains("has not seen a lock"), "{}", stderr(&none));
     // The page's text again, and the checkers on the history.
     assert_eq!(code(&run(dir.path(), &["report", "run"])), 0);
-    let checked = run(
-        dir.path(),
-        &["check", "run/history.jsonl", "--no-floors", "--json"],
-    );
-    assert_eq!(
-        code(&checked),
-        1,
-        "{}{}",
-        stdout(&checked),
-        stderr(&checked)
-    );
+    let checked = run(dir.path(), &["check", "run/history.jsonl", "--no-floors", "--json"]);
+    assert_eq!(code(&checked), 1, "{}{}", stdout(&checked), stderr(&checked));
     assert_eq!(json(&checked)["verdicts"]["contract"]["state"], "violated");
     // Values are hashes unless they are asked for.
     assert!(!said.contains("4bbb") && !kept.to_string().contains("4bbb"));
-    let shown = run(
-        dir.path(),
-        &[
-            "watch",
-            "--file",
-            "monitor.txt",
-            "--out",
-            "shown",
-            "--show-values",
-        ],
-    );
-    assert!(
-        stdout(&shown).contains("11111111-aaaa-4bbb-8ccc-000000000002"),
-        "{}",
-        stdout(&shown)
-    );
+    let shown = run(dir.path(), &["watch", "--file", "monitor.txt", "--out", "shown", "--show-values"]);
+    assert!(stdout(&shown).contains("11111111-aaaa-4bbb-8ccc-000000000002"), "{}", stdout(&shown));
 }
 
 #[test]
@@ -1344,20 +1049,13 @@ fn what_is_no_traffic_is_refused_with_its_line_and_nothing_seen_is_unknown() {
     std::fs::write(dir.path().join("noise.txt"), "hello\n").unwrap();
     let output = run(dir.path(), &["watch", "--file", "noise.txt"]);
     assert_eq!(code(&output), 65);
-    assert!(
-        stderr(&output).contains("noise.txt:1:"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("noise.txt:1:"), "{}", stderr(&output));
     assert!(!dir.path().join("runs").exists());
     let idle = "1700000000.000001 [0 127.0.0.1:5000] \"GET\" \"x\"\n";
     std::fs::write(dir.path().join("idle.txt"), idle).unwrap();
     assert_eq!(code(&run(dir.path(), &["watch", "--file", "idle.txt"])), 2);
     assert_eq!(code(&run(dir.path(), &["watch"])), 64);
-    assert_eq!(
-        code(&run(dir.path(), &["watch", "redis://10.9.8.7:6379"])),
-        64
-    );
+    assert_eq!(code(&run(dir.path(), &["watch", "redis://10.9.8.7:6379"])), 64);
 }
 
 #[test]
@@ -1371,22 +1069,11 @@ fn a_look_says_who_holds_what_and_which_keys_have_no_end() {
     server.cli(&["PEXPIRE", "{user:1}", "30000"]);
     server.cli(&["SET", "cache:1", "a page of text", "EX", "60"]);
     server.cli(&["HSET", "session:1", "user", "7"]);
-    let seen = json(&run(
-        dir.path(),
-        &["watch", &server.url(), "--once", "--json"],
-    ));
+    let seen = json(&run(dir.path(), &["watch", &server.url(), "--once", "--json"]));
     let holders = seen["holders"].as_array().expect("holders").iter();
-    let holders: Vec<_> = holders
-        .map(|one| (one["lock"].as_str().unwrap(), one["left_ms"].is_null()))
-        .collect();
-    assert_eq!(
-        holders,
-        [
-            ("lock:stuck", true),
-            ("lock:orders", false),
-            ("{user:1}", false)
-        ]
-    );
+    let holders: Vec<_> =
+        holders.map(|one| (one["lock"].as_str().unwrap(), one["left_ms"].is_null())).collect();
+    assert_eq!(holders, [("lock:stuck", true), ("lock:orders", false), ("{user:1}", false)]);
     assert_eq!(kinds(&seen, &["likely"]), ["no-expiry"]);
 }
 
@@ -1394,9 +1081,7 @@ fn a_look_says_who_holds_what_and_which_keys_have_no_end() {
 fn where_monitor_is_forbidden_the_other_ways_are_offered() {
     let server = Server::start();
     let dir = tempfile::tempdir().unwrap();
-    server.cli(&[
-        "ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-monitor",
-    ]);
+    server.cli(&["ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-monitor"]);
     let url = format!("redis://reader:secret@127.0.0.1:{}", server.port);
     let output = run(dir.path(), &["watch", &url, "--for", "1s"]);
     assert_eq!(code(&output), 69);
@@ -1410,11 +1095,7 @@ fn where_monitor_is_forbidden_the_other_ways_are_offered() {
 fn a_replica_shows_grants_and_ends() {
     let (master, dir) = (Server::start(), tempfile::tempdir().unwrap());
     let replica = Server::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-    until("the replica follows", || {
-        replica
-            .cli(&["INFO", "replication"])
-            .contains("master_link_status:up")
-    });
+    until("the replica follows", || replica.cli(&["INFO", "replication"]).contains("master_link_status:up"));
     let child = begin(dir.path(), &replica, &["--light"]);
     for number in 1..=5 {
         let value = format!("11111111-aaaa-4bbb-8ccc-00000000000{number}");
@@ -1422,15 +1103,9 @@ fn a_replica_shows_grants_and_ends() {
         master.cli(&["DEL", "lock:orders"]);
     }
     until("the replica has it all", || {
-        replica
-            .cli(&["INFO", "commandstats"])
-            .contains("cmdstat_del:calls=5")
+        replica.cli(&["INFO", "commandstats"]).contains("cmdstat_del:calls=5")
     });
     let seen = json(&end(child));
-    assert_eq!(
-        (sum(&seen, "grants"), sum(&seen, "released")),
-        (5, 5),
-        "{seen}"
-    );
+    assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (5, 5), "{seen}");
     assert_eq!(seen["watch"]["source"], "light");
 }

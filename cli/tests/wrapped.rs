@@ -1,4 +1,5 @@
-//! Drivers behind other programs, as `sh -c`, `uv run`, `npx` or `go run` start them: faults and the end reach all of their processes.
+//! Drivers behind other programs, as `sh -c`, `uv run`, `npx` or `go run` start them: faults and the end
+//! reach all of their processes.
 #![allow(missing_docs)]
 
 mod support;
@@ -9,7 +10,8 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal;
 use support::{code, locklab, processes_of, signal, stderr, until};
 
-/// Writes a driver behind a shell. Beside it run one process without the environment that marks it, and one that has left its group.
+/// Writes a driver behind a shell. Beside it run one process without the environment that marks it, and one
+/// that has left its group.
 fn wrapped(dir: &Path, mode: &str) {
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drivers/driver.py");
     let script = format!("env -i sleep 900 & setsid sleep 901 & python3 '{driver}' {mode}; true");
@@ -36,9 +38,7 @@ fn a_benchmark_greets_all_at_once_counts_every_process_and_names_what_left_the_g
     wrapped(dir.path(), "together");
     let bench = "bench --subject|exec:sh wrapped.sh|--clients|6|--tasks|6|--rounds|1|--duration|2s|--warmup|100ms|--out|run";
     let mut command = locklab(dir.path());
-    let output = command
-        .args(bench.replacen(' ', "|", 1).split('|'))
-        .output();
+    let output = command.args(bench.replacen(' ', "|", 1).split('|')).output();
     let output = output.unwrap();
     let said = stderr(&output);
     assert_eq!(code(&output), 0, "{said}");
@@ -75,14 +75,8 @@ fn a_pause_stops_every_process_of_a_driver_and_the_end_leaves_none() {
     assert_eq!(processes_of(dir.path(), 0), Vec::<String>::new());
     let run = std::fs::read_to_string(dir.path().join("run/run.json")).unwrap();
     // The shell, the driver and two that sleep.
-    assert!(
-        run.contains("/proc says stopped (T) of all 4 processes"),
-        "{run}"
-    );
-    assert!(
-        run.contains("left the driver's process group") && run.contains("(`sleep 901`)"),
-        "{run}"
-    );
+    assert!(run.contains("/proc says stopped (T) of all 4 processes"), "{run}");
+    assert!(run.contains("left the driver's process group") && run.contains("(`sleep 901`)"), "{run}");
     assert!(!run.contains("(`sleep 900`)"), "{run}");
 }
 
@@ -91,11 +85,7 @@ fn a_kill_ends_every_process_of_a_driver() {
     let dir = tempfile::tempdir().unwrap();
     let output = chaos(dir.path(), "kill", "3s").output().unwrap();
     let run = std::fs::read_to_string(dir.path().join("run/run.json")).unwrap();
-    assert!(
-        run.contains("and 3 that it started are gone"),
-        "{run}\n{}",
-        stderr(&output)
-    );
+    assert!(run.contains("and 3 that it started are gone"), "{run}\n{}", stderr(&output));
     assert_eq!(processes_of(dir.path(), 0), Vec::<String>::new());
 }
 
@@ -103,20 +93,14 @@ fn a_kill_ends_every_process_of_a_driver() {
 fn nothing_of_a_driver_is_left_when_locklab_is_killed() {
     for end in [Signal::SIGKILL, Signal::SIGINT] {
         let dir = tempfile::tempdir().unwrap();
-        let mut run = chaos(dir.path(), "pause", "5m")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut run =
+            chaos(dir.path(), "pause", "5m").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         until("the pause is under way", || {
-            history(dir.path()).contains("\"phase\":\"inject\"")
-                || run.try_wait().unwrap().is_some()
+            history(dir.path()).contains("\"phase\":\"inject\"") || run.try_wait().unwrap().is_some()
         });
         assert!(processes_of(dir.path(), run.id()).len() > 8);
         signal(&run, end);
         run.wait().unwrap();
-        until(&format!("nothing is left after {end}"), || {
-            processes_of(dir.path(), run.id()).is_empty()
-        });
+        until(&format!("nothing is left after {end}"), || processes_of(dir.path(), run.id()).is_empty());
     }
 }

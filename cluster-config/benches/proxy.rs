@@ -1,12 +1,10 @@
 //! Measures what one hop costs: nothing between, a plain copy loop, our proxy, the real Toxiproxy.
 //!
-//! The ways take turns within one run, so that a busy machine hits all alike; ratios within a round are what counts, absolute
-//! figures are this machine's. Added latency is a way's own less the direct one's of the same round.
+//! The ways take turns within one run, so that a busy machine hits all alike; ratios within a round are what
+//! counts, absolute figures are this machine's. Added latency is a way's own less the direct one's of the
+//! same round.
 #![allow(missing_docs)]
-#![expect(
-    clippy::print_stdout,
-    reason = "a benchmark's result is what it prints"
-)]
+#![expect(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -86,15 +84,8 @@ async fn client(address: SocketAddr, pipeline: usize, lasts: Duration) -> Vec<u6
     took_ns
 }
 
-async fn load(
-    address: SocketAddr,
-    connections: usize,
-    pipeline: usize,
-    lasts: Duration,
-) -> Figures {
-    let clients: Vec<_> = (0..connections)
-        .map(|_| tokio::spawn(client(address, pipeline, lasts)))
-        .collect();
+async fn load(address: SocketAddr, connections: usize, pipeline: usize, lasts: Duration) -> Figures {
+    let clients: Vec<_> = (0..connections).map(|_| tokio::spawn(client(address, pipeline, lasts))).collect();
     let mut all_ns = Vec::new();
     for client in clients {
         all_ns.extend(client.await.unwrap());
@@ -127,12 +118,7 @@ fn goals(ways: &[(&str, SocketAddr)], alone: &[Vec<Figures>], busy: &[Vec<Figure
         println!("goal: {name}: {measured:.3}, {bound}: {verdict}");
     };
     let rate = ratio(busy, &|round| round[ours].per_s / round[plain].per_s);
-    say(
-        "throughput at 64 connections against the plain copy's",
-        rate,
-        rate >= 0.95,
-        "at least 0.95",
-    );
+    say("throughput at 64 connections against the plain copy's", rate, rate >= 0.95, "at least 0.95");
     if let Some(real) = place("Toxiproxy") {
         let p50 = |way: usize| {
             ratio(alone, &move |round: &[Figures]| {
@@ -169,15 +155,7 @@ fn main() {
     }
     println!(
         "{:<11} {:>4} x {:<4} {:>12} {:>10} {:>10} {:>12} {:>12} {:>10}",
-        "way",
-        "conn",
-        "pipe",
-        "requests/s",
-        "p50 us",
-        "p99 us",
-        "added p50",
-        "added p99",
-        "of plain"
+        "way", "conn", "pipe", "requests/s", "p50 us", "p99 us", "added p50", "added p99", "of plain"
     );
     let mut all = Vec::new();
     for (connections, pipeline, lasts) in LOADS {

@@ -1,12 +1,9 @@
-//! Measures real starts, stops and failovers: how long each topology takes, and what of a failover was the servers' own.
+//! Measures real starts, stops and failovers: how long each topology takes, and what of a failover was the
+//! servers' own.
 //!
-//! `cargo bench -p cluster-config --bench topologies [-- ROUNDS]`. Medians of wall-clock times, with the least and the greatest. Containers are
-//! measured where an engine answers; goals are those of processes.
-#![allow(
-    missing_docs,
-    clippy::print_stdout,
-    reason = "a program that prints a table"
-)]
+//! `cargo bench -p cluster-config --bench topologies [-- ROUNDS]`. Medians of wall-clock times, with the
+//! least and the greatest. Containers are measured where an engine answers; goals are those of processes.
+#![allow(missing_docs, clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::fs;
 use std::path::Path;
@@ -31,9 +28,7 @@ fn goal(kind: TopologyKind) -> Duration {
 #[tokio::main]
 async fn main() {
     // Cargo passes `--bench`; a number is ours.
-    let rounds = std::env::args()
-        .find_map(|word| word.parse().ok())
-        .unwrap_or(5);
+    let rounds = std::env::args().find_map(|word| word.parse().ok()).unwrap_or(5);
     println!("| provisioner | topology | links | start | goal | stop |\n|---|---|---|---|---|---|");
     for provisioner in provisioners().await {
         for kind in TopologyKind::REDIS {
@@ -67,12 +62,7 @@ async fn provisioners() -> Vec<Box<dyn Provisioner>> {
     found
 }
 
-async fn up(
-    provisioner: &dyn Provisioner,
-    kind: TopologyKind,
-    links: Links,
-    dir: &Path,
-) -> Deployment {
+async fn up(provisioner: &dyn Provisioner, kind: TopologyKind, links: Links, dir: &Path) -> Deployment {
     let mut options = UpOptions::new(dir);
     options.links = links;
     options.in_memory = true;
@@ -80,22 +70,14 @@ async fn up(
     // By its path, so that no registry is asked for an image.
     let server = Server::find("redis").expect("redis-server is installed");
     topology.server = server.path.to_string_lossy().into_owned();
-    provisioner
-        .up(&topology, &options)
-        .await
-        .expect("servers start")
+    provisioner.up(&topology, &options).await.expect("servers start")
 }
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-async fn start_and_stop(
-    provisioner: &dyn Provisioner,
-    kind: TopologyKind,
-    links: Links,
-    rounds: usize,
-) {
+async fn start_and_stop(provisioner: &dyn Provisioner, kind: TopologyKind, links: Links, rounds: usize) {
     let (mut starts, mut stops) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let dir = scratch();
@@ -116,36 +98,24 @@ async fn start_and_stop(
         Links::Direct => "direct",
         Links::Proxied => "proxied",
     };
-    println!(
-        "| {} | {kind} | {links} | {start} | {goal} | {stop} |",
-        provisioner.name()
-    );
+    println!("| {} | {kind} | {links} | {start} | {goal} | {stop} |", provisioner.name());
 }
 
 async fn failover(kind: TopologyKind, rounds: usize) {
-    let (mut noticed, mut promoted, mut taken, mut after) =
-        <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
+    let (mut noticed, mut promoted, mut taken, mut after) = <(Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
     for _ in 0..rounds {
         let dir = scratch();
         let deployment = up(&Process, kind, Links::Direct, dir.path()).await;
         // In a cluster the first master has the low slots; this name lies in one of them.
         let lock = (0..).map(|number| format!("bench-{number}"));
-        let lock = lock
-            .into_iter()
-            .find(|name| cluster_config::slot_of(name) < 5000)
-            .expect("some name does");
-        assert!(
-            deployment.probe(&lock, PATIENCE).await,
-            "writes are taken before"
-        );
+        let lock =
+            lock.into_iter().find(|name| cluster_config::slot_of(name) < 5000).expect("some name does");
+        assert!(deployment.probe(&lock, PATIENCE).await, "writes are taken before");
         let killed_wall = SystemTime::now();
         let killed = Instant::now();
         deployment.kill("n1").await.expect("n1 dies");
         while !deployment.probe(&lock, Duration::from_millis(200)).await {
-            assert!(
-                killed.elapsed() < PATIENCE,
-                "no failover within {PATIENCE:?}"
-            );
+            assert!(killed.elapsed() < PATIENCE, "no failover within {PATIENCE:?}");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let write = killed.elapsed();
@@ -170,19 +140,12 @@ async fn restart(kind: TopologyKind, rounds: usize) {
     let mut times = Vec::new();
     let dir = scratch();
     let deployment = up(&Process, kind, Links::Direct, dir.path()).await;
-    let last = deployment
-        .nodes()
-        .iter()
-        .rev()
-        .find(|node| node.role != Role::Sentinel);
+    let last = deployment.nodes().iter().rev().find(|node| node.role != Role::Sentinel);
     let name = last.expect("there is a data node").name.clone();
     for _ in 0..rounds {
         deployment.kill(&name).await.expect("it dies");
         let began = Instant::now();
-        deployment
-            .start(&name, Data::Keep)
-            .await
-            .expect("it starts");
+        deployment.start(&name, Data::Keep).await.expect("it starts");
         times.push(began.elapsed());
     }
     deployment.down().await.expect("servers stop");
@@ -191,10 +154,7 @@ async fn restart(kind: TopologyKind, rounds: usize) {
 
 /// How long after the kill the first log line with one of these words was written, on any node.
 fn first_said(deployment: &Deployment, words: &[&str], killed: SystemTime) -> Option<Duration> {
-    let logs = deployment
-        .nodes()
-        .iter()
-        .filter_map(|node| fs::read_to_string(&node.log).ok());
+    let logs = deployment.nodes().iter().filter_map(|node| fs::read_to_string(&node.log).ok());
     let lines: Vec<String> = logs
         .flat_map(|log| log.lines().map(str::to_owned).collect::<Vec<_>>())
         .filter(|line| words.iter().any(|word| line.contains(word)))
@@ -228,23 +188,13 @@ impl Spread {
     fn of(mut times: Vec<Duration>) -> Spread {
         times.sort();
         let at = |index: usize| times.get(index).copied().unwrap_or_default();
-        Spread {
-            median: at(times.len() / 2),
-            least: at(0),
-            greatest: at(times.len().saturating_sub(1)),
-        }
+        Spread { median: at(times.len() / 2), least: at(0), greatest: at(times.len().saturating_sub(1)) }
     }
 }
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |time: Duration| format!("{:.0}", time.as_secs_f64() * 1000.0);
-        write!(
-            f,
-            "{} ms ({}–{})",
-            ms(self.median),
-            ms(self.least),
-            ms(self.greatest)
-        )
+        write!(f, "{} ms ({}–{})", ms(self.median), ms(self.least), ms(self.greatest))
     }
 }

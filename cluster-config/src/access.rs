@@ -1,4 +1,5 @@
-//! Decides how a deployment is entered: the password of this run, the certificates of this run, and how a node is dialled.
+//! Decides how a deployment is entered: the password of this run, the certificates of this run, and how a
+//! node is dialled.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -73,10 +74,7 @@ impl Dial {
             None => redis::ConnectionAddr::Tcp(self.address.ip().to_string(), self.address.port()),
         };
         let info = address.into_connection_info()?;
-        let mut settings = info
-            .redis_settings()
-            .clone()
-            .set_db(i64::from(self.database));
+        let mut settings = info.redis_settings().clone().set_db(i64::from(self.database));
         if let Some(password) = &self.password {
             if let Some(user) = &self.user {
                 settings = settings.set_username(user);
@@ -111,14 +109,11 @@ pub(crate) struct TlsFiles {
 impl TlsFiles {
     pub(crate) fn below(data: &Path) -> TlsFiles {
         let dir = data.join("tls");
-        TlsFiles {
-            ca: dir.join("ca.crt"),
-            cert: dir.join("node.crt"),
-            key: dir.join("node.key"),
-        }
+        TlsFiles { ca: dir.join("ca.crt"), cert: dir.join("node.crt"), key: dir.join("node.key") }
     }
 
-    /// Makes an authority for this run alone, and one certificate for all these addresses. The authority's key is not kept.
+    /// Makes an authority for this run alone, and one certificate for all these addresses. The authority's
+    /// key is not kept.
     pub(crate) fn make(&self, addresses: &[IpAddr]) -> Result<(), ClusterError> {
         let failed = |what: &dyn std::fmt::Display| failed!("cannot make certificates: {what}");
         let [ca, cert, key] = certificates(addresses).map_err(|error| failed(&error))?;
@@ -144,14 +139,11 @@ fn certificates(_: &[IpAddr]) -> Result<[String; 3], &'static str> {
 fn certificates(addresses: &[IpAddr]) -> Result<[String; 3], rcgen::Error> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, "locklab, one run");
+    authority.distinguished_name.push(rcgen::DnType::CommonName, "locklab, one run");
     let authority_key = KeyPair::generate()?;
     let ca = authority.self_signed(&authority_key)?;
     let mut node = CertificateParams::new(vec!["localhost".to_owned()])?;
-    node.subject_alt_names
-        .extend(addresses.iter().map(|ip| SanType::IpAddress(*ip)));
+    node.subject_alt_names.extend(addresses.iter().map(|ip| SanType::IpAddress(*ip)));
     let key = KeyPair::generate()?;
     let cert = node.signed_by(&key, &Issuer::new(authority, authority_key))?;
     Ok([ca.pem(), cert.pem(), key.serialize_pem()])
@@ -173,18 +165,10 @@ mod tests {
 
     #[test]
     fn a_path_too_long_for_a_socket_is_refused_with_the_excess() {
-        let access = Access {
-            password: None,
-            sentinel_password: None,
-            tls: true,
-        };
+        let access = Access { password: None, sentinel_password: None, tls: true };
         let address = "127.0.0.11:17000".parse().unwrap();
         let dir = format!("/tmp/{}", "x".repeat(110));
-        let message = access
-            .dial(Role::Master, address, Path::new(&dir))
-            .check()
-            .unwrap_err()
-            .to_string();
+        let message = access.dial(Role::Master, address, Path::new(&dir)).check().unwrap_err().to_string();
         assert!(message.contains("shorter by 15 bytes"), "{message}");
     }
 }

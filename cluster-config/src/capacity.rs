@@ -5,7 +5,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use crate::layout::PlannedNode;
 use crate::{ClusterError, Links};
 
-/// What a server takes, with the connections of many others: 4 to 5 MB were measured in clusters of 64 and 200 nodes.
+/// What a server takes, with the connections of many others: 4 to 5 MB were measured in clusters of 64 and
+/// 200 nodes.
 const SERVER_MB: u64 = 8;
 /// Descriptors of a process beside those of nodes among each other: files, listeners, clients.
 const OWN_DESCRIPTORS: u64 = 128;
@@ -18,14 +19,14 @@ pub(crate) fn ensure(nodes: &[PlannedNode], links: Links) -> Result<(), ClusterE
     fits(nodes.len(), links, descriptors, hard, available_mb())?;
     if descriptors > soft && soft < hard {
         let descriptors = descriptors.min(hard);
-        setrlimit(Resource::RLIMIT_NOFILE, descriptors, hard).map_err(|error| {
-            failed!("cannot raise the limit of open files to {descriptors}: {error}")
-        })?;
+        setrlimit(Resource::RLIMIT_NOFILE, descriptors, hard)
+            .map_err(|error| failed!("cannot raise the limit of open files to {descriptors}: {error}"))?;
     }
     Ok(())
 }
 
-/// Of the process that needs most: every member of a cluster dials every other, and a proxied link has two ends here.
+/// Of the process that needs most: every member of a cluster dials every other, and a proxied link has two
+/// ends here.
 fn descriptors(nodes: &[PlannedNode], links: Links) -> u64 {
     let count = nodes.len() as u64;
     let peers = match nodes.iter().any(|node| node.bus_port() > 0) {
@@ -72,9 +73,7 @@ fn fits(
 /// `None` where the system does not say.
 fn available_mb() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kb: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kb / 1024)
 }
@@ -95,15 +94,9 @@ mod tests {
         assert_eq!(said(8448, Some(512)), Ok(()));
         assert_eq!(said(8448, None), Ok(()));
         let files = said(8447, Some(512)).expect_err("one too few");
-        assert!(
-            files.contains("need 8448 open files") && files.contains("limit is 8447"),
-            "{files}"
-        );
+        assert!(files.contains("need 8448 open files") && files.contains("limit is 8447"), "{files}");
         let memory = said(8448, Some(511)).expect_err("one too few");
-        assert!(
-            memory.contains("need 512 MB") && memory.contains("511 MB are"),
-            "{memory}"
-        );
+        assert!(memory.contains("need 512 MB") && memory.contains("511 MB are"), "{memory}");
         assert!(available_mb().is_none_or(|available| available > 0));
     }
 }

@@ -11,8 +11,8 @@ use crate::process::fleet::{Fleet, lose_data};
 use crate::process::ready::Start;
 use crate::proxy::Proxies;
 use crate::{
-    ClusterError, Data, LinkFault, LinkGuard, LinkTable, Node, Party, Role, Secret, Server,
-    Topology, node_commands, registry,
+    ClusterError, Data, LinkFault, LinkGuard, LinkTable, Node, Party, Role, Secret, Server, Topology,
+    node_commands, registry,
 };
 
 /// Longest wait for one node's answer to ROLE; a node that is slower counts as unreachable.
@@ -46,7 +46,8 @@ impl Deployment {
         &self.topology
     }
 
-    /// The name under which [`running`](crate::running) lists it and [`down_by_id`](crate::down_by_id) ends it.
+    /// The name under which [`running`](crate::running) lists it and [`down_by_id`](crate::down_by_id) ends
+    /// it.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -81,7 +82,8 @@ impl Deployment {
         &self.server_version
     }
 
-    /// Asks every data node on its real address what it is: Redis by ROLE, a member of an ensemble whether it leads; nodes that do not answer within 500 ms are absent.
+    /// Asks every data node on its real address what it is: Redis by ROLE, a member of an ensemble whether it
+    /// leads; nodes that do not answer within 500 ms are absent.
     pub async fn roles(&self) -> BTreeMap<String, Role> {
         match self.topology.kind.system() {
             Some(system) => baseline::roles(system, &self.nodes, ROLE_TIMEOUT).await,
@@ -89,19 +91,19 @@ impl Deployment {
         }
     }
 
-    /// Sends one command to a node's real address, past any proxy, on a connection of its own; waits 2 s at most.
+    /// Sends one command to a node's real address, past any proxy, on a connection of its own; waits 2 s at
+    /// most.
     ///
     /// The answer is what `redis-cli --raw` would print: arrays one element per line, nil as nothing. A
     /// server's error answer is an error here. After a timeout the command may still take effect.
     pub async fn command(&self, node: &str, args: &[&str]) -> Result<String, ClusterError> {
         let mut answers = self.commands(node, &[args], COMMAND_TIMEOUT).await?;
-        answers
-            .pop()
-            .ok_or_else(|| failed!("{node} gave no answer"))
+        answers.pop().ok_or_else(|| failed!("{node} gave no answer"))
     }
 
-    /// Sends several commands, one after the other, on one connection: `SET` and then `WAIT` belong together, since WAIT
-    /// asks about the writes of its own connection. `timeout` bounds them together; the first error ends the row.
+    /// Sends several commands, one after the other, on one connection: `SET` and then `WAIT` belong together,
+    /// since WAIT asks about the writes of its own connection. `timeout` bounds them together; the first
+    /// error ends the row.
     pub async fn commands(
         &self,
         node: &str,
@@ -123,14 +125,13 @@ impl Deployment {
         Ok(answers.iter().map(node_commands::text).collect())
     }
 
-    /// Writes a short-lived key in the slot of `lock`, past any proxy, and says whether that succeeded within `timeout`.
+    /// Writes a short-lived key in the slot of `lock`, past any proxy, and says whether that succeeded within
+    /// `timeout`.
     ///
     /// It writes where clients would be sent now: the slot's owner, the master that most sentinels name, a
     /// majority of independent masters. Connections are kept, so that asking often is cheap.
     pub async fn probe(&self, lock: &str, timeout: Duration) -> bool {
-        self.prober
-            .probe(self.topology.kind, &self.nodes, lock, timeout)
-            .await
+        self.prober.probe(self.topology.kind, &self.nodes, lock, timeout).await
     }
 
     /// SIGKILL, and waits until the process is gone. An error if it was not running.
@@ -143,8 +144,7 @@ impl Deployment {
     pub async fn start(&self, node: &str, data: Data) -> Result<(), ClusterError> {
         let planned = self.fleet.planned(node)?;
         if data == Data::Lose && self.fleet.pid(node).is_none() {
-            lose_data(planned)
-                .map_err(|error| failed!("cannot remove the data of {node}: {error}"))?;
+            lose_data(planned).map_err(|error| failed!("cannot remove the data of {node}: {error}"))?;
         }
         self.fleet.spawn(node).await?;
         let start = Start::new(&self.fleet, RESTART_TIMEOUT);
@@ -172,8 +172,7 @@ impl Deployment {
             });
         }
         let info = self.command(node, &["INFO", "server"]).await?;
-        node_commands::server_name(&info)
-            .ok_or_else(|| failed!("{node} does not say which server it is"))
+        node_commands::server_name(&info).ok_or_else(|| failed!("{node} does not say which server it is"))
     }
 
     /// SIGSTOP; returns when the process has stopped. An error if it was not running.
@@ -196,7 +195,8 @@ impl Deployment {
         self.fleet.pid(node)
     }
 
-    /// Whether the node is a server of this deployment's own whose process is gone. Of somebody else's server nothing is known: `false`.
+    /// Whether the node is a server of this deployment's own whose process is gone. Of somebody else's server
+    /// nothing is known: `false`.
     pub fn is_down(&self, node: &str) -> bool {
         self.fleet.is_down(node)
     }
@@ -220,7 +220,8 @@ impl Deployment {
         }
     }
 
-    /// The links as the embedded proxies see them; an error if the deployment was started with [`Links::Direct`](crate::Links::Direct).
+    /// The links as the embedded proxies see them; an error if the deployment was started with
+    /// [`Links::Direct`](crate::Links::Direct).
     pub fn links(&self) -> Result<&LinkTable, ClusterError> {
         match &self.proxies {
             Some(proxies) => Ok(&proxies.table),
@@ -232,11 +233,7 @@ impl Deployment {
 
     /// Puts a fault on the bytes that flow over each of these links (from, to), on open connections and on
     /// later ones. The faults are in the order of the links.
-    pub fn apply(
-        &self,
-        links: &[(Party, Party)],
-        fault: &LinkFault,
-    ) -> Result<Vec<LinkGuard>, ClusterError> {
+    pub fn apply(&self, links: &[(Party, Party)], fault: &LinkFault) -> Result<Vec<LinkGuard>, ClusterError> {
         let table = self.links()?;
         let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone());
         Ok(links.iter().map(apply).collect())
@@ -248,16 +245,14 @@ impl Deployment {
         drop(self);
     }
 
-    /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but keeps logs.
+    /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but
+    /// keeps logs.
     pub async fn down(self) -> Result<(), ClusterError> {
         self.fleet.end()?;
         if let Some(data) = self.fleet.data()
             && data.exists()
         {
-            bail!(
-                "the servers are gone, but {} could not be removed",
-                data.display()
-            );
+            bail!("the servers are gone, but {} could not be removed", data.display());
         }
         Ok(())
     }

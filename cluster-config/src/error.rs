@@ -1,7 +1,7 @@
 //! Errors of servers, sorted by what a caller does about them.
 
-/// An error of a provisioner or of a running deployment. Its text is the whole message, ready to print: which node, what happened, the
-/// remedy, and several lines when a log is quoted.
+/// An error of a provisioner or of a running deployment. Its text is the whole message, ready to print: which
+/// node, what happened, the remedy, and several lines when a log is quoted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {

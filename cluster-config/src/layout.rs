@@ -1,8 +1,9 @@
 //! Plans the nodes, addresses and configuration files of a topology as data; starts nothing.
 //!
-//! Data node `i`, from 1, listens on `127.0.0.(10+i)` and dials from there; sentinel `j` does so on `127.0.0.(100+j)`.
-//! All nodes share one port, cluster buses the next. With proxied links a node is *announced* as the same last octet in
-//! `127.0.1.0/24`, same port, where its fault proxy listens; the source address of a connection then tells its link.
+//! Data node `i`, from 1, listens on `127.0.0.(10+i)` and dials from there; sentinel `j` does so on
+//! `127.0.0.(100+j)`. All nodes share one port, cluster buses the next. With proxied links a node is
+//! *announced* as the same last octet in `127.0.1.0/24`, same port, where its fault proxy listens; the source
+//! address of a connection then tells its link.
 
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
@@ -18,19 +19,16 @@ use crate::{Links, Node, Role, Secret, Topology, TopologyKind};
 /// The name under which sentinels know the master; it is the path of a sentinel URL.
 pub const MASTER_NAME: &str = "locklab";
 
-/// A master is called down after this much silence. Together with the sentinels' periods a promotion takes about 2 s.
+/// A master is called down after this much silence. Together with the sentinels' periods a promotion takes
+/// about 2 s.
 const SENTINEL_DOWN_AFTER_MS: u32 = 1000;
 
 /// The same in a cluster of a few nodes.
 const NODE_TIMEOUT_MS: u32 = 1500;
 
 /// The characters that are percent-encoded in a path within a URL's query.
-const QUERY_ENCODED: AsciiSet = NON_ALPHANUMERIC
-    .remove(b'/')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const QUERY_ENCODED: AsciiSet =
+    NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 const DATA_OCTET: u8 = 10;
 const SENTINEL_OCTET: u8 = 100;
 
@@ -61,7 +59,8 @@ impl fmt::Debug for Layout {
 pub struct PlannedNode {
     /// What it is once it runs.
     pub node: Node,
-    /// Ports on which nodes talk to each other, on the same addresses: a cluster's bus, what members of an ensemble use.
+    /// Ports on which nodes talk to each other, on the same addresses: a cluster's bus, what members of an
+    /// ensemble use.
     pub bus_ports: Vec<u16>,
     /// Index of the master that a replica copies.
     pub master: Option<usize>,
@@ -150,31 +149,19 @@ impl Layout {
                     Role::Replica => Some((index - masters) % masters),
                     Role::Sentinel => Some(0),
                 },
-                bus_ports: Vec::from_iter(
-                    (topology.kind == TopologyKind::Cluster).then_some(port + 1),
-                ),
+                bus_ports: Vec::from_iter((topology.kind == TopologyKind::Cluster).then_some(port + 1)),
                 conf_path: own_dir.join("redis.conf"),
                 dir: own_dir,
                 ..PlannedNode::new(node)
             }
         };
-        let mut nodes: Vec<PlannedNode> = topology
-            .places()
-            .into_iter()
-            .enumerate()
-            .map(planned)
-            .collect();
+        let mut nodes: Vec<PlannedNode> = topology.places().into_iter().enumerate().map(planned).collect();
         match topology.kind.system() {
             None => Layout::of(topology, nodes, data, access),
             Some(system) => {
                 system.plan(topology, &mut nodes);
                 let url = system.url(&addresses(&nodes, None));
-                Layout {
-                    shown_url: url.clone(),
-                    url,
-                    nodes,
-                    tls: None,
-                }
+                Layout { shown_url: url.clone(), url, nodes, tls: None }
             }
         }
     }
@@ -207,15 +194,11 @@ impl Layout {
             let passwords = passwords.map(|password| password.as_ref().map(show));
             url(topology.kind, &nodes, passwords, tls.as_ref())
         };
-        Layout {
-            url: url(Secret::reveal),
-            shown_url: url(|_| "***"),
-            nodes,
-            tls,
-        }
+        Layout { url: url(Secret::reveal), shown_url: url(|_| "***"), nodes, tls }
     }
 
-    /// Every address that must be free: real ones, and announced ones where a proxy will listen; bus ports included.
+    /// Every address that must be free: real ones, and announced ones where a proxy will listen; bus ports
+    /// included.
     pub fn listen_addresses(&self) -> Vec<SocketAddr> {
         let mut all = Vec::new();
         for node in &self.nodes {
@@ -247,27 +230,20 @@ fn members(nodes: &[PlannedNode], own: usize) -> String {
             // Distinct epochs spare the members the rounds in which they would settle a collision.
             None => {
                 let (first, last) = slot_range(index, masters);
-                (
-                    "master",
-                    "-".to_owned(),
-                    index + 1,
-                    format!(" {first}-{last}"),
-                )
+                ("master", "-".to_owned(), index + 1, format!(" {first}-{last}"))
             }
             Some(master) => ("slave", id(master), 0, String::new()),
         };
         let myself = if index == own { "myself," } else { "" };
         let (id, at, bus) = (id(index), node.announced, node.bus_port());
-        let _ = writeln!(
-            text,
-            "{id} {at}@{bus} {myself}{role} {master} 0 0 {epoch} connected{slots}"
-        );
+        let _ = writeln!(text, "{id} {at}@{bus} {myself}{role} {master} 0 0 {epoch} connected{slots}");
     }
     let _ = writeln!(text, "vars currentEpoch {masters} lastVoteEpoch 0");
     text
 }
 
-/// `hz` and the node timeout in milliseconds. In large clusters both are gentler, since each node hears from all others.
+/// `hz` and the node timeout in milliseconds. In large clusters both are gentler, since each node hears from
+/// all others.
 fn timer_settings(topology: &Topology) -> (u32, u32) {
     const FEW: u32 = 24;
     let nodes = topology.data_nodes();
@@ -284,9 +260,7 @@ fn conf(
     tls: Option<&TlsFiles>,
 ) -> String {
     let node = &nodes[index];
-    let master = node
-        .master
-        .map_or(node.announced, |master| nodes[master].announced);
+    let master = node.master.map_or(node.announced, |master| nodes[master].announced);
     let (hz, node_timeout_ms) = timer_settings(topology);
     let mut words = vec![
         ("hz", hz.to_string()),
@@ -333,13 +307,10 @@ pub fn sentinel_config_lines(topology: &Topology) -> String {
 /// The lines of redis.conf that a topology asks for on every data node, its own last.
 pub fn config_lines(topology: &Topology) -> String {
     let mut text = String::new();
-    let chosen = topology
-        .persistence
-        .map_or(&[][..], |wanted| wanted.lines());
+    let chosen = topology.persistence.map_or(&[][..], |wanted| wanted.lines());
     lines(&mut text, "What is kept on disk.", chosen.iter().copied());
     let least = topology.min_replicas_to_write.to_string();
-    let least =
-        (topology.min_replicas_to_write > 0).then_some(("min-replicas-to-write", least.as_str()));
+    let least = (topology.min_replicas_to_write > 0).then_some(("min-replicas-to-write", least.as_str()));
     lines(&mut text, "Writes need replicas.", least.into_iter());
     let common = topology.config.iter();
     lines(
@@ -390,9 +361,7 @@ fn lines<'a>(text: &mut String, heading: &str, lines: impl Iterator<Item = (&'a 
 fn fill(template: &str, words: &[(&str, String)]) -> String {
     words
         .iter()
-        .fold(template.to_owned(), |text, (word, value)| {
-            text.replace(&format!("{{{{{word}}}}}"), value)
-        })
+        .fold(template.to_owned(), |text, (word, value)| text.replace(&format!("{{{{{word}}}}}"), value))
 }
 
 /// A path as redis.conf reads it back: in double quotes, so that blanks survive.
@@ -416,11 +385,9 @@ fn url(
 ) -> String {
     let s = if tls.is_some() { "s" } else { "" };
     let (scheme, only, path) = match kind {
-        TopologyKind::Sentinel => (
-            format!("redis{s}-sentinel"),
-            Some(Role::Sentinel),
-            format!("/{MASTER_NAME}"),
-        ),
+        TopologyKind::Sentinel => {
+            (format!("redis{s}-sentinel"), Some(Role::Sentinel), format!("/{MASTER_NAME}"))
+        }
         TopologyKind::Cluster => (format!("redis{s}-cluster"), None, String::new()),
         TopologyKind::Masters => (format!("redlock{s}"), Some(Role::Master), String::new()),
         _ => (format!("redis{s}"), None, "/0".to_owned()),
@@ -434,10 +401,7 @@ fn url(
     if let Some(tls) = tls {
         let mark = if query.is_empty() { '?' } else { '&' };
         let ca = tls.ca.to_string_lossy();
-        query.push_str(&format!(
-            "{mark}tls-ca={}",
-            utf8_percent_encode(&ca, &QUERY_ENCODED)
-        ));
+        query.push_str(&format!("{mark}tls-ca={}", utf8_percent_encode(&ca, &QUERY_ENCODED)));
     }
     format!("{scheme}://{user}{addresses}{path}{query}")
 }
@@ -461,12 +425,7 @@ mod tests {
         planned(kind, Links::Direct, "/tmp/lab", change)
     }
 
-    fn planned(
-        kind: TopologyKind,
-        links: Links,
-        dir: &str,
-        change: impl FnOnce(&mut Topology),
-    ) -> Layout {
+    fn planned(kind: TopologyKind, links: Links, dir: &str, change: impl FnOnce(&mut Topology)) -> Layout {
         let mut topology = Topology::of(kind);
         change(&mut topology);
         topology.validate().unwrap();
@@ -484,13 +443,7 @@ mod tests {
         let masters_of: Vec<_> = masters.nodes.iter().map(|node| node.master).collect();
         assert_eq!(masters_of, [None, None, None, Some(0), Some(1), Some(2)]);
         let cases: [(Layout, usize, &str, usize, &[&str]); 4] = [
-            (
-                plan(Single, Links::Direct),
-                1,
-                "redis://127.0.0.11:17000/0",
-                0,
-                &[],
-            ),
+            (plan(Single, Links::Direct), 1, "redis://127.0.0.11:17000/0", 0, &[]),
             (
                 masters,
                 6,
@@ -529,22 +482,14 @@ mod tests {
             topology.config.insert("appendonly".into(), "yes".into());
         });
         let data = &layout.nodes[0].conf;
-        assert!(
-            data.rfind("appendonly yes") > data.rfind("appendonly no"),
-            "{data}"
-        );
+        assert!(data.rfind("appendonly yes") > data.rfind("appendonly no"), "{data}");
         assert!(!layout.nodes[5].conf.contains("appendonly"));
     }
 
     #[test]
     fn no_word_stays_unfilled_and_with_tls_nothing_listens_in_the_clear() {
-        for (kind, tls) in TopologyKind::REDIS
-            .into_iter()
-            .flat_map(|kind| [(kind, false), (kind, true)])
-        {
-            let layout = planned(kind, Links::Proxied, "/tmp/lab", |topology| {
-                topology.tls = tls
-            });
+        for (kind, tls) in TopologyKind::REDIS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
+            let layout = planned(kind, Links::Proxied, "/tmp/lab", |topology| topology.tls = tls);
             let names_authority = layout.url.contains("?tls-ca=/tmp/lab/nodes/tls/ca.crt");
             assert_eq!(names_authority, tls, "{}", layout.url);
             for node in &layout.nodes {
@@ -573,10 +518,6 @@ mod tests {
     fn a_directory_with_blanks_is_quoted() {
         let dir = "/tmp/my \"lab\"";
         let layout = planned(TopologyKind::Single, Links::Direct, dir, |_| {});
-        assert!(
-            layout.nodes[0]
-                .conf
-                .contains(r#"dir "/tmp/my \"lab\"/nodes/n1""#)
-        );
+        assert!(layout.nodes[0].conf.contains(r#"dir "/tmp/my \"lab\"/nodes/n1""#));
     }
 }

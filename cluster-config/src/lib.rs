@@ -12,9 +12,9 @@
 //! # }
 //! ```
 //!
-//! Promised: servers are ready when `up` returns, nothing of them is left when the deployment or this process has ended,
-//! two deployments at once share no port, no directory and no process. Not promised: that a failover has finished when
-//! `kill` or `start` returns, and any fault on a link when links are direct.
+//! Promised: servers are ready when `up` returns, nothing of them is left when the deployment or this process
+//! has ended, two deployments at once share no port, no directory and no process. Not promised: that a
+//! failover has finished when `kill` or `start` returns, and any fault on a link when links are direct.
 //!
 //! In reading order:
 //!
@@ -26,8 +26,9 @@
 //! | `proxy` | faults on links |
 //! | `registry` | what other processes have started |
 //!
-//! Faults on links are the work of own proxies (`proxy`): they tell who dials, hold or lose single commands and replies, and corrupt, lose, reset
-//! or share a bandwidth. They drop no packets: TCP itself never notices. `toxiproxy` serves Toxiproxy's API by the same proxies.
+//! Faults on links are the work of own proxies (`proxy`): they tell who dials, hold or lose single commands
+//! and replies, and corrupt, lose, reset or share a bandwidth. They drop no packets: TCP itself never
+//! notices. `toxiproxy` serves Toxiproxy's API by the same proxies.
 
 #[macro_use]
 mod error;
@@ -69,14 +70,12 @@ pub use external::{
 };
 pub use monitor_line::{MonitorLine, quoted_words};
 pub use node::{Data, Node, Party, Role};
-pub use proc_fs::{
-    ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads,
-};
+pub use proc_fs::{ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads};
 pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions, provisioner_of};
 pub use proxy::{
-    Label, Labels, LinkEffect, LinkFault, LinkGuard, LinkTable, MessagePassage, MessageWatch,
-    MessageWords, Pattern,
+    Label, Labels, LinkEffect, LinkFault, LinkGuard, LinkTable, MessagePassage, MessageWatch, MessageWords,
+    Pattern,
 };
 pub use registry::{Running, RunningNode, down_by_id, running, sweep, unnamed_dir};
 pub use server::{AvailableServer, Server, available_servers, servers_dir};

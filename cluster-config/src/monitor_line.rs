@@ -16,7 +16,8 @@ pub struct MonitorLine<'a> {
 }
 
 impl<'a> MonitorLine<'a> {
-    /// Reads `+1700000000.000001 [0 127.0.0.1:5000] "SET" "k" "v"`, with or without the protocol's `+`. `None`: the line is none, or torn.
+    /// Reads `+1700000000.000001 [0 127.0.0.1:5000] "SET" "k" "v"`, with or without the protocol's `+`.
+    /// `None`: the line is none, or torn.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let line = line.strip_prefix(b"+").unwrap_or(line).trim_ascii_end();
         let space = line.iter().position(|byte| *byte == b' ')?;
@@ -27,12 +28,7 @@ impl<'a> MonitorLine<'a> {
         let (head, words) = (&rest[..end], &rest[end + 2..]);
         let space = head.iter().position(|byte| *byte == b' ')?;
         let database = std::str::from_utf8(&head[..space]).ok()?.parse().ok()?;
-        Some(MonitorLine {
-            time_us,
-            database,
-            client: &head[space + 1..],
-            words: quoted_words(words, b' ')?,
-        })
+        Some(MonitorLine { time_us, database, client: &head[space + 1..], words: quoted_words(words, b' ')? })
     }
 
     /// Whether a script called it; the script is the last command before it that was none of a script's.
@@ -119,11 +115,7 @@ mod tests {
     fn lines_are_read_as_they_are_written() {
         let said = |line: &str| {
             let line = MonitorLine::parse(line.as_bytes())?;
-            let words: Vec<_> = line
-                .words
-                .iter()
-                .map(|word| String::from_utf8_lossy(word))
-                .collect();
+            let words: Vec<_> = line.words.iter().map(|word| String::from_utf8_lossy(word)).collect();
             let client = String::from_utf8_lossy(line.client).into_owned();
             Some((line.time_us, line.database, client, words.join("|")))
         };
@@ -139,14 +131,8 @@ mod tests {
                 r#"1700000000.000001 [0 lua] "set" "a\"] \"" "\\ \xc3\xa4" "\n""#,
                 is(1_700_000_000_000_001, 0, "lua", "set|a\"] \"|\\ ä|\n"),
             ),
-            (
-                "+1.000000 [3 unix:/run/redis.sock] \"PING\"",
-                is(1_000_000, 3, "unix:/run/redis.sock", "PING"),
-            ),
-            (
-                "+1.000000 [0 [::1]:5000] \"PING\"",
-                is(1_000_000, 0, "[::1]:5000", "PING"),
-            ),
+            ("+1.000000 [3 unix:/run/redis.sock] \"PING\"", is(1_000_000, 3, "unix:/run/redis.sock", "PING")),
+            ("+1.000000 [0 [::1]:5000] \"PING\"", is(1_000_000, 0, "[::1]:5000", "PING")),
         ];
         for (line, read) in cases {
             assert_eq!(said(line), read, "{line}");

@@ -3,16 +3,10 @@
 use crate::input::{nearest, one_of};
 
 /// The choice of that name, else what is allowed.
-pub(crate) fn choice<T: Copy>(
-    all: &[T],
-    name: fn(T) -> &'static str,
-    word: &str,
-) -> Result<T, String> {
+pub(crate) fn choice<T: Copy>(all: &[T], name: fn(T) -> &'static str, word: &str) -> Result<T, String> {
     let words = || all.iter().map(|known| name(*known));
     let found = all.iter().find(|known| name(**known) == word);
-    found
-        .copied()
-        .ok_or_else(|| format!("{}{}", one_of(words()), nearest(word, words())))
+    found.copied().ok_or_else(|| format!("{}{}", one_of(words()), nearest(word, words())))
 }
 
 /// An enum whose variants have a word each, for files, plans, schemas and people alike.

@@ -7,7 +7,8 @@ use crate::access::Dial;
 use crate::named_choices::words;
 
 words! {
-    /// The job of a node when it was started; failovers change who is master (see [`Deployment::roles`](crate::Deployment::roles)).
+    /// The job of a node when it was started; failovers change who is master (see
+    /// [`Deployment::roles`](crate::Deployment::roles)).
     pub enum Role {
         /// Accepts writes.
         Master = "master",

@@ -1,4 +1,5 @@
-//! Sends a few commands to one node and turns its answers into values or one-line reasons; never waits without a bound.
+//! Sends a few commands to one node and turns its answers into values or one-line reasons; never waits
+//! without a bound.
 
 use std::time::Duration;
 
@@ -50,13 +51,11 @@ async fn within<T>(
     outcome.unwrap_or_else(|_| Err(silent(format!("no {what} within {timeout:?}"))))
 }
 
-pub(crate) async fn connect(
-    dial: &Dial,
-    timeout: Duration,
-) -> Result<MultiplexedConnection, Failure> {
+pub(crate) async fn connect(dial: &Dial, timeout: Duration) -> Result<MultiplexedConnection, Failure> {
     let opening = async {
         let info = dial.info().map_err(silent)?;
-        // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a paused one does.
+        // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a
+        // paused one does.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(Some(timeout));
@@ -71,8 +70,7 @@ pub(crate) async fn connect(
         stream.set_nodelay(true).map_err(silent)?;
         let host = dial.address.ip().to_string();
         let stream = tls.0.connect(&host, stream).await.map_err(silent)?;
-        let opened =
-            MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await;
+        let opened = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await;
         let (connection, driver) = opened.map_err(silent)?;
         tokio::spawn(driver);
         Ok(connection)
@@ -151,38 +149,29 @@ pub(crate) fn items(value: &Value) -> &[Value] {
 /// The value of an entry: of a flat array of names and values, as RESP2 has it, or of a map.
 pub(crate) fn entry(entries: &Value, name: &str) -> Option<String> {
     match entries {
-        Value::Map(pairs) => pairs
-            .iter()
-            .find(|(key, _)| text(key) == name)
-            .map(|(_, value)| text(value)),
-        _ => items(entries)
-            .chunks_exact(2)
-            .find(|pair| text(&pair[0]) == name)
-            .map(|pair| text(&pair[1])),
+        Value::Map(pairs) => pairs.iter().find(|(key, _)| text(key) == name).map(|(_, value)| text(value)),
+        _ => items(entries).chunks_exact(2).find(|pair| text(&pair[0]) == name).map(|pair| text(&pair[1])),
     }
 }
 
 /// The value of `field` in `name:value` lines (INFO, CLUSTER INFO).
 pub(crate) fn field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
-    info.lines()
-        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
-        .map(str::trim)
+    info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
 }
 
-/// The version in what INFO says of the server. Valkey also calls itself a Redis, of the version from which it branched off.
+/// The version in what INFO says of the server. Valkey also calls itself a Redis, of the version from which
+/// it branched off.
 pub(crate) fn server_version(info: &str) -> Option<&str> {
     field(info, "valkey_version").or_else(|| field(info, "redis_version"))
 }
 
-/// Which server INFO is of, as `redis-7.0.15`. Other servers give Redis' version too, for the clients' sake, and their own beside it.
+/// Which server INFO is of, as `redis-7.0.15`. Other servers give Redis' version too, for the clients' sake,
+/// and their own beside it.
 pub(crate) fn server_name(info: &str) -> Option<String> {
     let others = ["valkey", "dragonfly", "kvrocks", "garnet", "redis"];
     others.into_iter().find_map(|flavour| {
         let version = field(info, &format!("{flavour}_version"))?;
-        Some(format!(
-            "{flavour}-{}",
-            version.trim_start_matches(['v', 'd', 'f', '-'])
-        ))
+        Some(format!("{flavour}-{}", version.trim_start_matches(['v', 'd', 'f', '-'])))
     })
 }
 
@@ -196,10 +185,7 @@ mod tests {
         assert_eq!(server_name(valkey).as_deref(), Some("valkey-9.1.2"));
         let dragonfly = "redis_version:7.4.0\r\ndragonfly_version:df-v1.25.0\r\n";
         assert_eq!(server_name(dragonfly).as_deref(), Some("dragonfly-1.25.0"));
-        assert_eq!(
-            server_name("redis_version:8.6.3\n").as_deref(),
-            Some("redis-8.6.3")
-        );
+        assert_eq!(server_name("redis_version:8.6.3\n").as_deref(), Some("redis-8.6.3"));
         assert_eq!(server_name("role:master\n"), None);
     }
 
@@ -212,11 +198,8 @@ mod tests {
 
     #[test]
     fn arrays_are_printed_one_element_per_line() {
-        let value = Value::Array(vec![
-            Value::BulkString(b"master".to_vec()),
-            Value::Int(7),
-            Value::Array(vec![]),
-        ]);
+        let value =
+            Value::Array(vec![Value::BulkString(b"master".to_vec()), Value::Int(7), Value::Array(vec![])]);
         assert_eq!(text(&value), "master\n7\n");
     }
 }

@@ -21,11 +21,13 @@ const LAST: u16 = 31998;
 #[derive(Debug)]
 pub(crate) struct PortLock {
     pub(crate) port: u16,
-    /// Byte-range lock on this file, at the offset of the port; the kernel lets go of it when the process dies.
+    /// Byte-range lock on this file, at the offset of the port; the kernel lets go of it when the process
+    /// dies.
     _file: File,
 }
 
-/// Finds `count` ports in a row (2 or more). `listens` gives the addresses that a layout on that port would use.
+/// Finds `count` ports in a row (2 or more). `listens` gives the addresses that a layout on that port would
+/// use.
 pub(crate) fn reserve(
     wish: Option<u16>,
     count: u16,
@@ -64,9 +66,7 @@ pub(crate) fn reserve(
             return Ok(lock);
         }
     }
-    Err(failed!(
-        "no free port between {FIRST} and {LAST} on 127.0.0.0/8; end some servers, or give a port"
-    ))
+    Err(failed!("no free port between {FIRST} and {LAST} on 127.0.0.0/8; end some servers, or give a port"))
 }
 
 fn first_taken(addresses: &[SocketAddr]) -> Option<(SocketAddr, std::io::Error)> {
@@ -86,7 +86,8 @@ fn lock(port: u16, count: u16) -> Result<Option<PortLock>, ClusterError> {
         .write(true)
         .open(&path)
         .map_err(|error| failed!("cannot open {}: {error}", path.display()))?;
-    // Open-file-description locks conflict between two deployments of one process as well, unlike POSIX record locks.
+    // Open-file-description locks conflict between two deployments of one process as well, unlike POSIX
+    // record locks.
     let range = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -113,10 +114,7 @@ mod tests {
     fn two_reservations_at_once_share_no_port() {
         let first = reserve(None, 2, loopback).unwrap();
         let error = reserve(Some(first.port), 2, loopback).unwrap_err();
-        assert!(
-            error.to_string().contains(&first.port.to_string()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&first.port.to_string()), "{error}");
         let overlapping = reserve(Some(first.port - 1), 2, loopback);
         assert!(overlapping.is_err());
     }

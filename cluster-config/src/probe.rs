@@ -62,16 +62,12 @@ impl Prober {
                 _ => self.write(&nodes[0], &key, timeout).await.is_ok(),
             }
         };
-        tokio::time::timeout(timeout, attempt)
-            .await
-            .unwrap_or(false)
+        tokio::time::timeout(timeout, attempt).await.unwrap_or(false)
     }
 
     async fn majority(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
-        let mut writes: FuturesUnordered<_> = nodes
-            .iter()
-            .map(|node| self.write(node, key, timeout))
-            .collect();
+        let mut writes: FuturesUnordered<_> =
+            nodes.iter().map(|node| self.write(node, key, timeout)).collect();
         let mut done = 0;
         while let Some(write) = writes.next().await {
             done += usize::from(write.is_ok());
@@ -82,7 +78,8 @@ impl Prober {
         false
     }
 
-    /// Writes where most sentinels send clients. An isolated old master that still takes writes does not count.
+    /// Writes where most sentinels send clients. An isolated old master that still takes writes does not
+    /// count.
     async fn sentinels_master(&self, nodes: &[Node], key: &str, timeout: Duration) -> bool {
         match self.voted_master(nodes, timeout / 2).await {
             Some(master) => self.write(master, key, timeout).await.is_ok(),
@@ -102,18 +99,14 @@ impl Prober {
         let mut votes: BTreeMap<String, usize> = BTreeMap::new();
         while let Some(answer) = answers.next().await {
             let Ok(answer) = answer else { continue };
-            let count = votes
-                .entry(node_commands::text(&answer).replace('\n', ":"))
-                .or_default();
+            let count = votes.entry(node_commands::text(&answer).replace('\n', ":")).or_default();
             *count += 1;
             if *count > sentinels().count() / 2 {
                 break;
             }
         }
         let (address, _) = votes.into_iter().max_by_key(|(_, count)| *count)?;
-        nodes
-            .iter()
-            .find(|node| node.announced.to_string() == address)
+        nodes.iter().find(|node| node.announced.to_string() == address)
     }
 
     /// Writes where the last probe succeeded, else asks every member: only the slot's owner accepts.
@@ -148,9 +141,7 @@ impl Prober {
         let set = ["SET", key, "1", "PX", "1000"];
         let write = self.send(&node.dial, set, timeout).await;
         match timeout.checked_sub(started.elapsed()) {
-            Some(left)
-                if !left.is_zero() && !matches!(write, Ok(_) | Err(Failure::Answered(_))) =>
-            {
+            Some(left) if !left.is_zero() && !matches!(write, Ok(_) | Err(Failure::Answered(_))) => {
                 self.send(&node.dial, set, left).await
             }
             _ => write,
@@ -168,10 +159,7 @@ impl Prober {
             Some(connection) => connection,
             None => {
                 let opened = node_commands::connect(dial, timeout).await?;
-                self.connections
-                    .lock()
-                    .unwrap()
-                    .insert(dial.address, opened.clone());
+                self.connections.lock().unwrap().insert(dial.address, opened.clone());
                 opened
             }
         };
@@ -186,9 +174,7 @@ impl Prober {
 pub(crate) async fn roles(nodes: &[Node], timeout: Duration) -> BTreeMap<String, Role> {
     let data = nodes.iter().filter(|node| node.role != Role::Sentinel);
     let answers = join_all(data.map(|node| async move {
-        let answer = node_commands::ask(&node.dial, &["ROLE"], timeout)
-            .await
-            .ok()?;
+        let answer = node_commands::ask(&node.dial, &["ROLE"], timeout).await.ok()?;
         let role = match node_commands::text(node_commands::items(&answer).first()?).as_str() {
             "master" => Role::Master,
             "slave" => Role::Replica,

@@ -32,8 +32,7 @@ impl ProcessId {
 
     /// Whether that very process still runs. One that is dead and not yet reaped does not.
     pub fn is_alive(self) -> bool {
-        Stat::read(self.pid)
-            .is_some_and(|stat| stat.start_tick == self.start_tick && !stat.is_dead())
+        Stat::read(self.pid).is_some_and(|stat| stat.start_tick == self.start_tick && !stat.is_dead())
     }
 
     /// Whether it was started with `name=value` in its environment.
@@ -64,8 +63,7 @@ pub fn children(pid: u32) -> Vec<u32> {
 pub fn threads(pid: u32) -> Vec<u32> {
     let tasks = entries(&file(pid, "task"));
     let own = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
-    own.chain(children(pid).into_iter().flat_map(threads))
-        .collect()
+    own.chain(children(pid).into_iter().flat_map(threads)).collect()
 }
 
 /// How long a thread has run, and how long it has waited for a processor while it could run.
@@ -79,12 +77,11 @@ pub fn ran_and_waited_ns(thread: u32) -> Option<(u64, u64)> {
 pub fn local_addresses(pid: u32) -> BTreeSet<SocketAddr> {
     let inodes = socket_inodes(pid);
     let own = tcp_sockets().into_iter();
-    own.filter(|socket| inodes.contains(&socket.inode))
-        .map(|socket| socket.local)
-        .collect()
+    own.filter(|socket| inodes.contains(&socket.inode)).map(|socket| socket.local).collect()
 }
 
-/// A TCP socket of IPv4, or of IPv6 with an IPv4 address in it: a program that uses IPv6 for everything, as Java does, has those.
+/// A TCP socket of IPv4, or of IPv6 with an IPv4 address in it: a program that uses IPv6 for everything, as
+/// Java does, has those.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TcpSocket {
     pub(crate) local: SocketAddr,
@@ -185,20 +182,14 @@ mod tests {
     fn a_name_with_blanks_and_parentheses_does_not_shift_the_fields() {
         let text = "42 (odd ) name) S 7 3 3 0 -1 1 2 3 4 5 6 7 8 9 20 0 1 0 987654 1000 10";
         let stat = parse_stat(text).unwrap();
-        assert_eq!(
-            (stat.state, stat.parent, stat.start_tick),
-            ('S', 7, 987_654)
-        );
+        assert_eq!((stat.state, stat.parent, stat.start_tick), ('S', 7, 987_654));
     }
 
     #[test]
     fn this_process_is_alive_and_an_earlier_one_of_its_number_is_not() {
         let own = ProcessId::own().unwrap();
         assert!(own.is_alive());
-        let earlier = ProcessId {
-            start_tick: own.start_tick - 1,
-            ..own
-        };
+        let earlier = ProcessId { start_tick: own.start_tick - 1, ..own };
         assert!(!earlier.is_alive());
     }
 
@@ -212,7 +203,8 @@ mod tests {
 
     #[test]
     fn both_kernel_tables_are_understood() {
-        let four = " 0: 0100007F:9C40 0B01007F:4268 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1";
+        let four =
+            " 0: 0100007F:9C40 0B01007F:4268 01 00000000:00000000 00:00000000 00000000  1000        0 4711 1";
         let six = four
             .replace("0100007F:9C40", "0000000000000000FFFF00000100007F:9C40")
             .replace("0B01007F:4268", "0000000000000000FFFF00000B01007F:4268");

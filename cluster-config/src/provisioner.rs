@@ -31,12 +31,15 @@ pub struct UpOptions {
     pub links: Links,
     /// Longest wait for readiness, for up to 64 nodes; as long again for each 64 more. Default 30 s.
     pub ready_timeout: Duration,
-    /// The port of every node, each on its own address; a cluster also needs the next one. A free one if `None`.
+    /// The port of every node, each on its own address; a cluster also needs the next one. A free one if
+    /// `None`.
     pub port: Option<u16>,
-    /// Keep running when the starting process ends (`up --detach`). Needs direct links, since proxies live in this process.
+    /// Keep running when the starting process ends (`up --detach`). Needs direct links, since proxies live in
+    /// this process.
     pub detach: bool,
-    /// Keep the servers' data in memory (`/dev/shm`) where the machine allows it, instead of in `dir`. Sentinels and cluster nodes sync
-    /// their own configuration before they vote, so a busy disk can hold up a failover for seconds. Not for measuring what syncing costs.
+    /// Keep the servers' data in memory (`/dev/shm`) where the machine allows it, instead of in `dir`.
+    /// Sentinels and cluster nodes sync their own configuration before they vote, so a busy disk can hold up
+    /// a failover for seconds. Not for measuring what syncing costs.
     pub in_memory: bool,
     /// Variables for the environment of a node, by its name: a library to preload, say.
     pub env: BTreeMap<String, Vec<(String, String)>>,
@@ -62,12 +65,9 @@ impl UpOptions {
 pub trait Provisioner: Send + Sync {
     /// `process`, …
     fn name(&self) -> &'static str;
-    /// Starts servers and waits until they are ready; on an error, or if the call is dropped, nothing is left running.
-    async fn up(
-        &self,
-        topology: &Topology,
-        options: &UpOptions,
-    ) -> Result<Deployment, ClusterError>;
+    /// Starts servers and waits until they are ready; on an error, or if the call is dropped, nothing is left
+    /// running.
+    async fn up(&self, topology: &Topology, options: &UpOptions) -> Result<Deployment, ClusterError>;
 }
 
 /// What starts, signals and ends the servers of one deployment. Names are those of its planned nodes.
@@ -83,7 +83,8 @@ pub(crate) trait Runner: Debug + Send + Sync {
         ))
     }
 
-    /// How the server of a node ended, by itself or by a signal; `None` while it runs, and before it was started.
+    /// How the server of a node ended, by itself or by a signal; `None` while it runs, and before it was
+    /// started.
     fn ended(&self, node: &str) -> Option<String>;
 
     fn pid(&self, node: &str) -> Option<u32>;

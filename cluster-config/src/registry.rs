@@ -1,4 +1,5 @@
-//! Lists running deployments across processes, ends one by id, and sweeps away what a dead harness left behind.
+//! Lists running deployments across processes, ends one by id, and sweeps away what a dead harness left
+//! behind.
 //!
 //! A deployment is one JSON file in the user's runtime directory. A process is ended only if its number, its
 //! start tick and the mark in its environment all agree with that file.
@@ -86,7 +87,8 @@ pub fn running() -> Result<Vec<Running>, ClusterError> {
     Ok(found)
 }
 
-/// Ends exactly the servers of one deployment, waits until they are gone, removes their data and keeps their logs.
+/// Ends exactly the servers of one deployment, waits until they are gone, removes their data and keeps their
+/// logs.
 ///
 /// An owner that still runs is left alone; it finds its servers gone.
 pub fn down_by_id(id: &str) -> Result<Running, ClusterError> {
@@ -113,7 +115,8 @@ pub fn sweep() -> Result<(), ClusterError> {
         }
         match end_servers(&record) {
             Ok(()) => forget(&record),
-            // An engine that does not answer now is no reason to start nothing; the record stays for a later sweep.
+            // An engine that does not answer now is no reason to start nothing; the record stays for a later
+            // sweep.
             Err(_) if record.provisioner == ProvisionerKind::Container => {}
             Err(error) => return Err(error),
         }
@@ -134,8 +137,9 @@ pub(crate) fn since_1970() -> Duration {
     UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// Makes the data directory of a deployment and marks it; refuses one that is there already. It comes into being with its
-/// mark in it, so that a harness that dies in between leaves only what [`forget`] knows by its name.
+/// Makes the data directory of a deployment and marks it; refuses one that is there already. It comes into
+/// being with its mark in it, so that a harness that dies in between leaves only what [`forget`] knows by its
+/// name.
 pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
     let data = &record.data;
     let staging_dir = staging_dir(record);
@@ -166,11 +170,7 @@ pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
 
 /// Where the data directory is while it is made and while it is removed.
 fn staging_dir(record: &Running) -> PathBuf {
-    let name = record
-        .data
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy();
+    let name = record.data.file_name().unwrap_or_default().to_string_lossy();
     record.data.with_file_name(format!(".{name}-{}", record.id))
 }
 
@@ -178,8 +178,7 @@ fn staging_dir(record: &Running) -> PathBuf {
 pub(crate) fn save(record: &Running) -> Result<(), ClusterError> {
     let path = record_path(&record.id)?;
     let draft = path.with_extension("draft");
-    let json =
-        serde_json::to_vec_pretty(record).map_err(|error| ClusterError::new(error.to_string()))?;
+    let json = serde_json::to_vec_pretty(record).map_err(|error| ClusterError::new(error.to_string()))?;
     fs::write(&draft, json)
         .and_then(|()| fs::rename(&draft, &path))
         .map_err(|error| failed!("cannot write {}: {error}", path.display()))
@@ -199,20 +198,20 @@ pub(crate) fn forget(record: &Running) {
     }
 }
 
-/// The name of a directory that `up` made for itself where runs meet, for servers that nobody placed elsewhere.
+/// The name of a directory that `up` made for itself where runs meet, for servers that nobody placed
+/// elsewhere.
 pub fn unnamed_dir() -> Result<PathBuf, ClusterError> {
     let (id, since) = (std::process::id(), since_1970().as_millis());
     Ok(state_dir()?.join(format!("{UNNAMED_DIR}{id}-{since}")))
 }
 
-/// Removes the directories of [`unnamed_dir`] whose makers are gone and to which no record leads: logs that nobody can know of.
+/// Removes the directories of [`unnamed_dir`] whose makers are gone and to which no record leads: logs that
+/// nobody can know of.
 fn sweep_unnamed_dirs() -> Result<(), ClusterError> {
     let taken: Vec<PathBuf> = records()?.into_iter().map(|record| record.dir).collect();
     for entry in entries(&state_dir()?) {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let maker = name
-            .strip_prefix(UNNAMED_DIR)
-            .and_then(|rest| rest.split('-').next()?.parse().ok());
+        let maker = name.strip_prefix(UNNAMED_DIR).and_then(|rest| rest.split('-').next()?.parse().ok());
         if maker.is_some_and(|pid| ProcessId::of(pid).is_none()) && !taken.contains(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -220,15 +219,15 @@ fn sweep_unnamed_dirs() -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// Whether the record of a deployment is still there: it vanishes when another process takes the deployment down.
+/// Whether the record of a deployment is still there: it vanishes when another process takes the deployment
+/// down.
 pub(crate) fn is_listed(id: &str) -> bool {
     record_path(id).is_ok_and(|path| path.exists())
 }
 
 fn folder() -> Result<PathBuf, ClusterError> {
     let folder = state_dir()?.join("deployments");
-    fs::create_dir_all(&folder)
-        .map_err(|error| failed!("cannot make {}: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(|error| failed!("cannot make {}: {error}", folder.display()))?;
     Ok(folder)
 }
 
@@ -238,8 +237,8 @@ fn record_path(id: &str) -> Result<PathBuf, ClusterError> {
 
 fn records() -> Result<Vec<Running>, ClusterError> {
     let folder = folder()?;
-    let entries = fs::read_dir(&folder)
-        .map_err(|error| failed!("cannot read {}: {error}", folder.display()))?;
+    let entries =
+        fs::read_dir(&folder).map_err(|error| failed!("cannot read {}: {error}", folder.display()))?;
     // A file that vanishes meanwhile or that another version wrote is not ours to judge.
     Ok(entries
         .flatten()
@@ -284,9 +283,7 @@ fn has_containers(record: &Running) -> bool {
 /// The living servers of a record: number, start tick and mark agree.
 fn own_processes(record: &Running) -> Vec<ProcessId> {
     let listed = record.nodes.iter().filter_map(|node| node.process);
-    listed
-        .filter(|process| process.is_alive() && process.has_variable(MARK, &record.id))
-        .collect()
+    listed.filter(|process| process.is_alive() && process.has_variable(MARK, &record.id)).collect()
 }
 
 /// SIGKILL to every living server of a record; returns once they are gone.
@@ -300,10 +297,7 @@ fn end_processes(record: &Running) -> Result<(), ClusterError> {
     let patience = Instant::now() + PATIENCE;
     while processes.iter().any(|process| process.is_alive()) {
         if Instant::now() > patience {
-            bail!(
-                "servers of {} are still there {PATIENCE:?} after SIGKILL",
-                record.id
-            );
+            bail!("servers of {} are still there {PATIENCE:?} after SIGKILL", record.id);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -311,7 +305,5 @@ fn end_processes(record: &Running) -> Result<(), ClusterError> {
 }
 
 pub(crate) fn pid_namespace() -> String {
-    fs::read_link("/proc/self/ns/pid")
-        .map(|link| link.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    fs::read_link("/proc/self/ns/pid").map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
 }

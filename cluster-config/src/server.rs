@@ -28,10 +28,11 @@ const OLDEST: [u32; 2] = [7, 0];
 impl Server {
     /// Finds the binary and asks for its version.
     ///
-    /// `redis` and `valkey` are looked for in the variables `LOCKLAB_REDIS_SERVER` and `LOCKLAB_VALKEY_SERVER`, then in `PATH`. A
-    /// version (`7.2`, `redis-7.2`, `valkey@8`) is the newest of that line among these, every program in
-    /// `PATH` whose name begins with `redis-server` or `valkey-server`, `/opt/{redis,valkey}*/bin`, and those
-    /// that `make servers` got ([`servers_dir`]). Anything else is a path, or a program in `PATH`.
+    /// `redis` and `valkey` are looked for in the variables `LOCKLAB_REDIS_SERVER` and
+    /// `LOCKLAB_VALKEY_SERVER`, then in `PATH`. A version (`7.2`, `redis-7.2`, `valkey@8`) is the newest of
+    /// that line among these, every program in `PATH` whose name begins with `redis-server` or
+    /// `valkey-server`, `/opt/{redis,valkey}*/bin`, and those that `make servers` got ([`servers_dir`]).
+    /// Anything else is a path, or a program in `PATH`.
     ///
     /// The error names the package to install when the binary is absent or older than 7.0.
     pub fn find(server: &str) -> Result<Server, ClusterError> {
@@ -46,8 +47,7 @@ impl Server {
             ),
             other => (
                 in_path(other),
-                "say redis, valkey, a version such as redis-7.2, or the path of a server binary"
-                    .to_owned(),
+                "say redis, valkey, a version such as redis-7.2, or the path of a server binary".to_owned(),
             ),
         };
         let Some(path) = path else {
@@ -80,11 +80,7 @@ impl Server {
         // `Redis server v=7.0.15 sha=…`, `Valkey server v=8.0.1 …`.
         let (said, version) = ask_version(&path, " v=", remedy)?;
         let flavour = said.split_whitespace().next().unwrap_or_default();
-        Ok(Server {
-            path,
-            flavour: flavour.to_ascii_lowercase(),
-            version,
-        })
+        Ok(Server { path, flavour: flavour.to_ascii_lowercase(), version })
     }
 
     fn numbers(&self) -> Vec<u32> {
@@ -151,11 +147,7 @@ fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, 
     Err(missing!(
         "no server of version {server:?} was found; this machine has {}; `make servers` gets what its package sources have \
          (`locklab list servers`); else install one into a folder of PATH or /opt/<name>/bin, or give its path",
-        if known.is_empty() {
-            "none".to_owned()
-        } else {
-            known.join(", ")
-        }
+        if known.is_empty() { "none".to_owned() } else { known.join(", ") }
     ))
 }
 
@@ -185,18 +177,13 @@ pub fn servers_dir() -> Option<PathBuf> {
     }
 }
 
-/// The lines of servers that locks are to be tried on, and where each comes from; `scripts/servers.sh` gets all but the first.
+/// The lines of servers that locks are to be tried on, and where each comes from; `scripts/servers.sh` gets
+/// all but the first.
 const MATRIX: [(&str, &str); 6] = [
-    (
-        "redis-7.0",
-        "the package redis-server of Debian 12 or Ubuntu 24.04",
-    ),
+    ("redis-7.0", "the package redis-server of Debian 12 or Ubuntu 24.04"),
     ("redis-7.2", "make servers, from a wheel"),
     ("redis-7.4", "make servers, from a wheel"),
-    (
-        "redis-8",
-        "make servers, from Debian experimental or a wheel",
-    ),
+    ("redis-8", "make servers, from Debian experimental or a wheel"),
     ("valkey-8", "make servers, from a wheel"),
     ("valkey-9", "make servers, from Debian sid or a wheel"),
 ];
@@ -218,11 +205,7 @@ pub fn available_servers() -> Vec<AvailableServer> {
     let mut available_servers = Vec::new();
     for (name, get) in MATRIX {
         let found = Server::find(name).ok();
-        left.retain(|server| {
-            found
-                .as_ref()
-                .is_none_or(|found| found.name() != server.name())
-        });
+        left.retain(|server| found.as_ref().is_none_or(|found| found.name() != server.name()));
         available_servers.push(AvailableServer {
             name: name.to_owned(),
             from: found.as_ref().map_or_else(|| get.to_owned(), origin),
@@ -264,7 +247,8 @@ fn candidates() -> BTreeSet<PathBuf> {
     usual.chain(servers.map(|entry| entry.path())).collect()
 }
 
-/// The programs that install packages, with the words that install one, and what its name has behind the server's make.
+/// The programs that install packages, with the words that install one, and what its name has behind the
+/// server's make.
 const PACKAGERS: [(&str, &str, &str); 6] = [
     ("apt-get", "sudo apt-get install", "-server"),
     ("dnf", "sudo dnf install", ""),
@@ -305,11 +289,7 @@ pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
 }
 
 /// What a program answers to `--version`, and the version in it, which stands behind this mark.
-pub(crate) fn ask_version(
-    path: &Path,
-    mark: &str,
-    remedy: &str,
-) -> Result<(String, String), ClusterError> {
+pub(crate) fn ask_version(path: &Path, mark: &str, remedy: &str) -> Result<(String, String), ClusterError> {
     let failed = |why: &dyn Display| missing!("{} --version: {why}; {remedy}", path.display());
     let output = Command::new(path).arg("--version").output();
     let output = output.map_err(|error| failed(&error))?;
@@ -339,18 +319,9 @@ mod tests {
     #[test]
     fn versions_of_all_systems_are_read() {
         for (said, expected) in [
-            (
-                "etcd Version: 3.4.23\nGit SHA: Not provided",
-                Some("3.4.23"),
-            ),
-            (
-                "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu",
-                Some("10.11.19"),
-            ),
-            (
-                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)",
-                Some("15.18"),
-            ),
+            ("etcd Version: 3.4.23\nGit SHA: Not provided", Some("3.4.23")),
+            ("mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu", Some("10.11.19")),
+            ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", Some("15.18")),
             ("db version v8.0.4\nBuild Info: {", Some("8.0.4")),
             ("no version at all.", None),
         ] {
@@ -361,11 +332,8 @@ mod tests {
     #[test]
     fn a_server_older_than_the_oldest_is_not_new_enough() {
         for (version, is_new_enough) in [("6.2.14", false), ("7.0.0", true), ("10.1", true)] {
-            let server = Server {
-                path: PathBuf::new(),
-                flavour: "redis".to_owned(),
-                version: version.to_owned(),
-            };
+            let server =
+                Server { path: PathBuf::new(), flavour: "redis".to_owned(), version: version.to_owned() };
             assert_eq!(server.is_new_enough(), is_new_enough, "{version}");
         }
     }
@@ -383,10 +351,7 @@ mod tests {
     fn a_version_finds_the_installed_server_and_an_absent_one_says_what_there_is() {
         let usual = Server::find("redis").unwrap();
         let found = Server::find(&format!("redis-{}", usual.version)).unwrap();
-        assert_eq!(
-            (found.flavour, found.version),
-            (usual.flavour.clone(), usual.version.clone())
-        );
+        assert_eq!((found.flavour, found.version), (usual.flavour.clone(), usual.version.clone()));
         let error = Server::find("redis-7.999").unwrap_err();
         assert!(matches!(error, ClusterError::Missing(_)), "{error}");
         let there = format!("redis-{}", usual.version);
@@ -402,11 +367,8 @@ mod tests {
             assert_eq!(gets, get.starts_with("make servers"), "{name}");
         }
         let usual = Server::find("redis").unwrap();
-        let listed = |one: &AvailableServer| {
-            one.server
-                .as_ref()
-                .is_some_and(|one| one.name() == usual.name())
-        };
+        let listed =
+            |one: &AvailableServer| one.server.as_ref().is_some_and(|one| one.name() == usual.name());
         assert!(available_servers().iter().any(listed));
     }
 

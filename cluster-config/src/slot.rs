@@ -8,12 +8,10 @@ pub fn slot_of(key: impl AsRef<[u8]>) -> u16 {
     crc16(&key[tag(key)]) % 16384
 }
 
-/// The part of a key that is hashed: what stands between the first `{` and the next `}`, unless that is empty.
+/// The part of a key that is hashed: what stands between the first `{` and the next `}`, unless that is
+/// empty.
 fn tag(key: &[u8]) -> Range<usize> {
-    let from = key
-        .iter()
-        .position(|byte| *byte == b'{')
-        .map_or(0, |open| open + 1);
+    let from = key.iter().position(|byte| *byte == b'{').map_or(0, |open| open + 1);
     match key[from..].iter().position(|byte| *byte == b'}') {
         Some(length) if from > 0 && length > 0 => from..from + length,
         _ => 0..key.len(),
@@ -64,11 +62,7 @@ mod tests {
     #[test]
     fn a_probe_key_lies_in_the_slot_of_its_lock_whatever_braces_that_has() {
         for lock in ["orders", "a{b}c", "{}x", "a}b", "a{b", "", "}{", "{{x}}"] {
-            assert_eq!(
-                slot_of(probe_key("locklab:", lock)),
-                slot_of(lock),
-                "{lock:?}"
-            );
+            assert_eq!(slot_of(probe_key("locklab:", lock)), slot_of(lock), "{lock:?}");
         }
     }
 }

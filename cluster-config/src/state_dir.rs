@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use crate::ClusterError;
 use crate::server::non_empty_var;
 
-/// `$XDG_RUNTIME_DIR/locklab`, else `/tmp/locklab-<uid>`; made if missing, and refused if it belongs to somebody else,
-/// because processes are ended by what is read there.
+/// `$XDG_RUNTIME_DIR/locklab`, else `/tmp/locklab-<uid>`; made if missing, and refused if it belongs to
+/// somebody else, because processes are ended by what is read there.
 ///
 /// Directories of deployments that nobody placed elsewhere fit there as well.
 pub fn state_dir() -> Result<PathBuf, ClusterError> {
@@ -18,20 +18,14 @@ pub fn state_dir() -> Result<PathBuf, ClusterError> {
         Some(dir) => PathBuf::from(dir).join("locklab"),
         None => PathBuf::from(format!("/tmp/locklab-{uid}")),
     };
-    let made = fs::DirBuilder::new()
-        .mode(0o700)
-        .recursive(true)
-        .create(&path);
+    let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&path);
     let owner = made.and_then(|()| fs::symlink_metadata(&path));
     let owned = owner.and_then(|found| match found.is_dir() && found.uid() == uid {
         true => Ok(()),
         false => Err(io::Error::other("it belongs to somebody else")),
     });
     owned.map_err(|error| {
-        missing!(
-            "cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own",
-            path.display()
-        )
+        missing!("cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own", path.display())
     })?;
     Ok(path)
 }

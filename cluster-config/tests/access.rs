@@ -1,4 +1,5 @@
-//! Servers that speak TLS and ask for passwords are as good as others, and nothing shows the password but the URL.
+//! Servers that speak TLS and ask for passwords are as good as others, and nothing shows the password but the
+//! URL.
 
 mod support;
 
@@ -42,14 +43,10 @@ fn cli(lab: &Lab, node: usize, user: Option<(&str, &str)>, args: &[&str]) -> Str
         command.args(["--tls", "--cacert", ca]);
     }
     if let Some((user, password)) = user {
-        command
-            .args(["--user", user, "--no-auth-warning"])
-            .env("REDISCLI_AUTH", password);
+        command.args(["--user", user, "--no-auth-warning"]).env("REDISCLI_AUTH", password);
     }
     let output = command.args(args).output().unwrap();
-    String::from_utf8_lossy(&[output.stdout, output.stderr].concat())
-        .trim()
-        .to_owned()
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).trim().to_owned()
 }
 
 #[tokio::test]
@@ -63,11 +60,7 @@ async fn every_topology_works_with_tls_and_passwords() {
         assert_eq!(roles.len() as u32, lab.topology().data_nodes(), "{kind}");
         assert!(lab.probe("orders", support::PATIENCE).await, "{kind}");
         let password = password(&lab);
-        assert_eq!(
-            cli(&lab, 0, Some(("locklab", &password)), &["PING"]),
-            "PONG",
-            "{kind}"
-        );
+        assert_eq!(cli(&lab, 0, Some(("locklab", &password)), &["PING"]), "PONG", "{kind}");
         let stranger = cli(&lab, 0, None, &["PING"]);
         assert!(stranger.contains("NOAUTH"), "{kind}: {stranger}");
     }
@@ -81,11 +74,7 @@ async fn a_failover_happens_under_tls_and_passwords_through_proxies_too() {
     for kind in [TopologyKind::Sentinel, TopologyKind::Cluster] {
         let lab = lab(&guarded(kind), Links::Proxied).await;
         let password = password(&lab);
-        assert_eq!(
-            cli(&lab, 0, Some(("locklab", &password)), &["PING"]),
-            "PONG",
-            "{kind}"
-        );
+        assert_eq!(cli(&lab, 0, Some(("locklab", &password)), &["PING"]), "PONG", "{kind}");
         let before = lab.topology().count(Role::Master) as usize;
         lab.kill("n1").await.unwrap();
         eventually("a replica was promoted", async || {
@@ -126,10 +115,7 @@ async fn the_password_is_in_the_url_and_nowhere_that_others_look() {
     let url = lab.url();
     let (_, own) = url.split_once("?sentinel-password=").unwrap();
     assert!(own != password && !lab.shown_url().contains(own));
-    let sentinel = lab
-        .nodes()
-        .iter()
-        .position(|node| node.role == Role::Sentinel);
+    let sentinel = lab.nodes().iter().position(|node| node.role == Role::Sentinel);
     let ping = |user| cli(&lab, sentinel.unwrap(), user, &["PING"]);
     assert_eq!(ping(Some(("default", own))), "PONG");
     assert!(ping(None).contains("NOAUTH"));
@@ -142,10 +128,7 @@ async fn the_password_is_in_the_url_and_nowhere_that_others_look() {
         let pid = lab.pid(&node.name).unwrap();
         for file in ["cmdline", "environ"] {
             let text = fs::read(format!("/proc/{pid}/{file}")).unwrap();
-            assert!(
-                !String::from_utf8_lossy(&text).contains(&password),
-                "{file}"
-            );
+            assert!(!String::from_utf8_lossy(&text).contains(&password), "{file}");
         }
     }
 }
@@ -154,11 +137,7 @@ async fn the_password_is_in_the_url_and_nowhere_that_others_look() {
 async fn persistence_is_what_the_servers_run_with() {
     let text = "[topology]\nkind = \"sentinel\"\npersistence = \"aof-always\"\nmin-replicas-to-write = 1\n";
     let lab = lab(&Topology::parse("x.toml", text).unwrap(), Links::Direct).await;
-    let config =
-        async |node: &str, key: &str| lab.command(node, &["CONFIG", "GET", key]).await.unwrap();
+    let config = async |node: &str, key: &str| lab.command(node, &["CONFIG", "GET", key]).await.unwrap();
     assert_eq!(config("n1", "appendfsync").await, "appendfsync\nalways");
-    assert_eq!(
-        config("n1", "min-replicas-to-write").await,
-        "min-replicas-to-write\n1"
-    );
+    assert_eq!(config("n1", "min-replicas-to-write").await, "min-replicas-to-write\n1");
 }

@@ -1,16 +1,18 @@
-//! Servers of other systems: each starts, dies, sleeps and comes back; ensembles have a leader, and another when it is lost.
+//! Servers of other systems: each starts, dies, sleeps and comes back; ensembles have a leader, and another
+//! when it is lost.
 
 mod support;
 
 use std::io::Write as _;
 
 use cluster_config::{
-    ClusterError, Data, LinkFault, Links, Party, Process, Provisioner, ProvisionerKind, Role,
-    Server, Topology, TopologyKind, UpOptions, running,
+    ClusterError, Data, LinkFault, Links, Party, Process, Provisioner, ProvisionerKind, Role, Server,
+    Topology, TopologyKind, UpOptions, running,
 };
 use support::{Lab, PATIENCE, eventually, masters, scratch};
 
-/// The servers, or nothing where their program is not on this machine: then that is said in the form that `.ci/run` counts.
+/// The servers, or nothing where their program is not on this machine: then that is said in the form that
+/// `.ci/run` counts.
 async fn up(kind: TopologyKind, links: Links, test: &str) -> Option<Lab> {
     up_topology(&Topology::of(kind), links, test).await
 }
@@ -18,10 +20,7 @@ async fn up(kind: TopologyKind, links: Links, test: &str) -> Option<Lab> {
 async fn up_topology(topology: &Topology, links: Links, test: &str) -> Option<Lab> {
     let kind = topology.kind;
     let dir = scratch();
-    let options = UpOptions {
-        links,
-        ..UpOptions::new(dir.path())
-    };
+    let options = UpOptions { links, ..UpOptions::new(dir.path()) };
     let provisioner: &dyn Provisioner = match topology.provisioner {
         #[cfg(feature = "containers")]
         ProvisionerKind::Container => &cluster_config::Container,
@@ -30,14 +29,8 @@ async fn up_topology(topology: &Topology, links: Links, test: &str) -> Option<La
     match provisioner.up(topology, &options).await {
         Ok(deployment) => Some(Lab::of(deployment, dir)),
         Err(error @ ClusterError::Missing(_)) => {
-            assert!(
-                error.to_string().contains("make setup-baselines"),
-                "{error}"
-            );
-            let _ = writeln!(
-                std::io::stderr(),
-                "SKIPPED baselines {kind}, {test}: {error}"
-            );
+            assert!(error.to_string().contains("make setup-baselines"), "{error}");
+            let _ = writeln!(std::io::stderr(), "SKIPPED baselines {kind}, {test}: {error}");
             None
         }
         Err(error) => panic!("{kind}: {error}"),
@@ -55,15 +48,8 @@ async fn serves_and_comes_back(topology: &Topology, url: &str) {
     };
     let nodes = lab.nodes().len();
     let address = lab.nodes()[0].address.to_string();
-    assert_eq!(
-        lab.url().split(',').next().unwrap(),
-        url.replace("ADDRESS", &address)
-    );
-    assert!(
-        lab.server_version().contains('.'),
-        "{}",
-        lab.server_version()
-    );
+    assert_eq!(lab.url().split(',').next().unwrap(), url.replace("ADDRESS", &address));
+    assert!(lab.server_version().contains('.'), "{}", lab.server_version());
     assert_eq!(lab.roles().await.len(), nodes);
     assert_eq!(masters(&lab).await.len(), 1);
     assert!(lab.probe("orders", PATIENCE).await);
@@ -110,10 +96,7 @@ async fn a_leader_that_is_lost_is_replaced(kind: TopologyKind) {
     })
     .await;
     lab.start(&first, Data::Keep).await.unwrap();
-    eventually("the old one follows", async || {
-        lab.roles().await.get(&first) == Some(&Role::Replica)
-    })
-    .await;
+    eventually("the old one follows", async || lab.roles().await.get(&first) == Some(&Role::Replica)).await;
 
     let second = leader().await.unwrap();
     let party = |name: &str| Party::Node(name.to_owned());
@@ -129,16 +112,10 @@ async fn a_leader_that_is_lost_is_replaced(kind: TopologyKind) {
         leader().await.is_some_and(|leader| leader != second)
     })
     .await;
-    eventually("the cut one serves nobody", async || {
-        !lab.roles().await.contains_key(&second)
-    })
-    .await;
+    eventually("the cut one serves nobody", async || !lab.roles().await.contains_key(&second)).await;
     assert!(lab.probe("orders", PATIENCE).await);
     drop(cut);
-    eventually("the cut one follows", async || {
-        lab.roles().await.get(&second) == Some(&Role::Replica)
-    })
-    .await;
+    eventually("the cut one follows", async || lab.roles().await.get(&second) == Some(&Role::Replica)).await;
 }
 
 #[tokio::test]

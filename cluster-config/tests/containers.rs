@@ -1,4 +1,5 @@
-//! What is special about containers: they outlive nobody, links are harmed as those of processes are, and wishes that cannot be met are refused.
+//! What is special about containers: they outlive nobody, links are harmed as those of processes are, and
+//! wishes that cannot be met are refused.
 #![cfg(feature = "containers")]
 
 mod support;
@@ -9,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    ClusterError, Container, LinkFault, Links, Party, Provisioner, ProvisionerKind, Topology,
-    TopologyKind, UpOptions, down_by_id, running, sweep,
+    ClusterError, Container, LinkFault, Links, Party, Provisioner, ProvisionerKind, Topology, TopologyKind,
+    UpOptions, down_by_id, running, sweep,
 };
 use support::{engine, eventually, scratch};
 
@@ -85,12 +86,8 @@ impl Drop for Owner {
 /// The containers that a process started.
 async fn containers_of(pid: u32) -> Vec<String> {
     let mark = format!("{pid}:");
-    engine::containers(|labels| {
-        labels
-            .get("locklab.owner")
-            .is_some_and(|owner| owner.starts_with(&mark))
-    })
-    .await
+    engine::containers(|labels| labels.get("locklab.owner").is_some_and(|owner| owner.starts_with(&mark)))
+        .await
 }
 
 async fn exists(path: &Path) -> bool {
@@ -143,13 +140,7 @@ async fn detached_containers_survive_their_owner_and_end_by_id() {
     let listed = running().unwrap();
     let listed = listed.iter().find(|listed| listed.id == id).unwrap();
     assert_eq!(listed.provisioner, ProvisionerKind::Container);
-    assert!(
-        listed
-            .image
-            .as_ref()
-            .unwrap()
-            .starts_with("locklab-server:")
-    );
+    assert!(listed.image.as_ref().unwrap().starts_with("locklab-server:"));
     assert_eq!(engine::of(&id).await.len(), 1);
     down_by_id(&id).unwrap();
     assert_eq!(engine::of(&id).await, [""; 0]);
@@ -167,20 +158,11 @@ async fn links_between_containers_are_cut_and_healed_as_those_of_processes() {
         ready_timeout: Duration::from_secs(90),
         ..UpOptions::new(dir.path())
     };
-    let lab = Container
-        .up(&installed(TopologyKind::Sentinel), &options)
-        .await
-        .unwrap();
+    let lab = Container.up(&installed(TopologyKind::Sentinel), &options).await.unwrap();
     let node = |name: &str| Party::Node(name.to_owned());
     let write: [&[&str]; 2] = [&["SET", "k", "v"], &["WAIT", "2", "300"]];
-    let guard = lab
-        .links()
-        .unwrap()
-        .apply(&node("n2"), &node("n1"), LinkFault::Cut);
-    let answers = lab
-        .commands("n1", &write, Duration::from_secs(20))
-        .await
-        .unwrap();
+    let guard = lab.links().unwrap().apply(&node("n2"), &node("n1"), LinkFault::Cut);
+    let answers = lab.commands("n1", &write, Duration::from_secs(20)).await.unwrap();
     assert_eq!(answers, ["OK", "1"], "the acknowledgements of n2 are held");
     drop(guard);
     eventually("both replicas acknowledge again", async || {
@@ -200,16 +182,8 @@ async fn an_image_that_nobody_has_is_named_with_the_remedy() {
     let mut topology = installed(TopologyKind::Single);
     // A registry on a port of this machine where nobody listens: refused at once, and nobody else is asked.
     topology.image = Some("127.0.0.1:1/nobody/has-this".to_owned());
-    let error = Container
-        .up(&topology, &UpOptions::new(dir.path()))
-        .await
-        .unwrap_err();
+    let error = Container.up(&topology, &UpOptions::new(dir.path())).await.unwrap_err();
     assert!(matches!(error, ClusterError::Missing(_)));
-    assert!(
-        error
-            .to_string()
-            .contains("127.0.0.1:1/nobody/has-this:latest"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("127.0.0.1:1/nobody/has-this:latest"), "{error}");
     assert!(error.to_string().contains("docker load"), "{error}");
 }

@@ -16,10 +16,7 @@ async fn a_replica_takes_over(kind: TopologyKind, links: Links, lock: &str) {
         now.len() == before.len() && !now.contains(&"n1".to_owned())
     })
     .await;
-    eventually("the lock's servers take writes again", async || {
-        lab.probe(lock, PATIENCE / 10).await
-    })
-    .await;
+    eventually("the lock's servers take writes again", async || lab.probe(lock, PATIENCE / 10).await).await;
     lab.start("n1", Data::Keep).await.unwrap();
     eventually("the old master has become a replica", async || {
         lab.roles().await.get("n1") == Some(&Role::Replica)
@@ -53,10 +50,7 @@ async fn a_probe_needs_a_majority_of_independent_masters() {
     let lab = lab_of(TopologyKind::Masters, Links::Direct).await;
     for node in ["n1", "n2"] {
         lab.kill(node).await.unwrap();
-        assert!(
-            lab.probe("orders", PATIENCE).await,
-            "a majority lives after {node}"
-        );
+        assert!(lab.probe("orders", PATIENCE).await, "a majority lives after {node}");
     }
     lab.kill("n3").await.unwrap();
     assert!(!lab.probe("orders", PATIENCE / 10).await);

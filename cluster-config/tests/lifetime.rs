@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    Links, Process, ProcessId, Provisioner, Topology, TopologyKind, UpOptions, down_by_id, running,
-    sweep,
+    Links, Process, ProcessId, Provisioner, Topology, TopologyKind, UpOptions, down_by_id, running, sweep,
 };
 use support::{eventually, lab_of, scratch};
 
@@ -21,17 +20,16 @@ const GONE_WITHIN: Duration = Duration::from_secs(3);
 const DIR: &str = "LIFETIME_TEST_DIR";
 const DETACH: &str = "LIFETIME_TEST_DETACH";
 
-/// Brings sentinels up in a process of its own, says so, and stays; or leaves at once, if its servers are detached.
+/// Brings sentinels up in a process of its own, says so, and stays; or leaves at once, if its servers are
+/// detached.
 #[tokio::test]
 #[ignore = "the other tests start this as a process that owns servers"]
 async fn owner() {
     let Some(dir) = std::env::var_os(DIR) else {
         return;
     };
-    let options = UpOptions {
-        detach: std::env::var_os(DETACH).is_some(),
-        ..UpOptions::new(PathBuf::from(dir))
-    };
+    let options =
+        UpOptions { detach: std::env::var_os(DETACH).is_some(), ..UpOptions::new(PathBuf::from(dir)) };
     let topology = Topology::of(TopologyKind::Sentinel);
     let deployment = Process.up(&topology, &options).await.unwrap();
     // Through the file system, since the test harness keeps what a test prints.
@@ -52,20 +50,14 @@ struct Owner {
 impl Owner {
     fn start(dir: &Path, detach: bool, state: Option<&Path>) -> Owner {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command
-            .args(["--exact", "owner", "--ignored", "--nocapture"])
-            .env(DIR, dir)
-            .stdout(Stdio::piped());
+        command.args(["--exact", "owner", "--ignored", "--nocapture"]).env(DIR, dir).stdout(Stdio::piped());
         if detach {
             command.env(DETACH, "1");
         }
         if let Some(state) = state {
             command.env("XDG_RUNTIME_DIR", state);
         }
-        Owner {
-            child: command.spawn().unwrap(),
-            dir: dir.to_owned(),
-        }
+        Owner { child: command.spawn().unwrap(), dir: dir.to_owned() }
     }
 
     /// Waits until its servers are ready; returns the deployment's id.
@@ -118,7 +110,8 @@ fn servers_of(dir: &Path) -> Vec<ProcessId> {
 
 #[tokio::test]
 async fn no_server_outlives_an_owner_that_is_killed_at_any_moment() {
-    // From the first fork to long after readiness; which step of the start each one hits depends on the machine.
+    // From the first fork to long after readiness; which step of the start each one hits depends on the
+    // machine.
     let moments = [5, 25, 60, 120, 250, 600, 1500].map(Duration::from_millis);
     let killed = moments.map(|moment| async move {
         let dir = scratch();
@@ -127,10 +120,7 @@ async fn no_server_outlives_an_owner_that_is_killed_at_any_moment() {
         owner.kill();
         let until = Instant::now() + GONE_WITHIN;
         while !servers_of(dir.path()).is_empty() {
-            assert!(
-                Instant::now() < until,
-                "servers are left after a kill at {moment:?}"
-            );
+            assert!(Instant::now() < until, "servers are left after a kill at {moment:?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
@@ -155,10 +145,7 @@ async fn servers_that_ran_are_gone_after_their_owner_was_killed() {
 async fn servers_outlive_the_thread_that_asked_for_them() {
     let (send, receive) = tokio::sync::oneshot::channel();
     let asking = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let lab = runtime.block_on(lab_of(TopologyKind::Single, Links::Direct));
         assert!(send.send(lab).is_ok());
     });
@@ -173,10 +160,7 @@ async fn servers_outlive_the_thread_that_asked_for_them() {
 async fn a_dropped_deployment_ends_its_servers_and_its_record() {
     let dir = scratch();
     let topology = Topology::of(TopologyKind::Masters);
-    let deployment = Process
-        .up(&topology, &UpOptions::new(dir.path()))
-        .await
-        .unwrap();
+    let deployment = Process.up(&topology, &UpOptions::new(dir.path())).await.unwrap();
     let id = deployment.id().to_owned();
     assert_eq!(servers_of(dir.path()).len(), 5);
     drop(deployment);
@@ -191,15 +175,8 @@ async fn a_start_that_is_called_off_leaves_nothing() {
     let options = UpOptions::new(dir.path());
     let start = Process.up(&topology, &options);
     // A cluster needs two seconds at least, so this never gets there.
-    assert!(
-        tokio::time::timeout(Duration::from_millis(500), start)
-            .await
-            .is_err()
-    );
-    eventually("nothing is left", async || {
-        servers_of(dir.path()).is_empty()
-    })
-    .await;
+    assert!(tokio::time::timeout(Duration::from_millis(500), start).await.is_err());
+    eventually("nothing is left", async || servers_of(dir.path()).is_empty()).await;
     assert!(!dir.path().join("nodes").exists());
 }
 
@@ -245,10 +222,7 @@ async fn detached_servers_survive_their_owner_and_end_by_id() {
 /// The one deployment's record in a state directory of the test's own.
 fn record_in(state: &Path) -> PathBuf {
     let folder = state.join("locklab/deployments");
-    let mut entries = fs::read_dir(folder)
-        .unwrap()
-        .flatten()
-        .map(|entry| entry.path());
+    let mut entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let record = entries.find(|path| path.extension().is_some_and(|end| end == "json"));
     record.unwrap()
 }
@@ -264,8 +238,7 @@ async fn the_next_start_sweeps_what_a_dead_owner_left_and_nothing_else() {
     let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     record["detached"] = false.into();
     // A process of the same number that started at another time is somebody else's.
-    let somebody: ProcessId =
-        serde_json::from_value(record["nodes"][0]["process"].clone()).unwrap();
+    let somebody: ProcessId = serde_json::from_value(record["nodes"][0]["process"].clone()).unwrap();
     record["nodes"][0]["process"]["start_tick"] = (somebody.start_tick + 1).into();
     fs::write(&path, record.to_string()).unwrap();
     assert_eq!(servers_of(left.path()).len(), 6);
@@ -276,10 +249,7 @@ async fn the_next_start_sweeps_what_a_dead_owner_left_and_nothing_else() {
     let survivors = servers_of(left.path());
     assert!(!left.path().join("nodes").exists());
     assert!(!path.exists());
-    let ended = Command::new("kill")
-        .args(["-KILL", &somebody.pid.to_string()])
-        .status()
-        .unwrap();
+    let ended = Command::new("kill").args(["-KILL", &somebody.pid.to_string()]).status().unwrap();
     assert!(ended.success());
     assert_eq!(survivors, [somebody]);
 }

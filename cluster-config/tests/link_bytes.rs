@@ -14,12 +14,7 @@ use tokio::time::timeout;
 async fn a_thin_pipe_makes_bytes_wait_for_each_other() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let pipe = fault(
-        &lab,
-        &STRANGER,
-        &node("n1"),
-        LinkFault::Bandwidth { bytes_per_s: 1000 },
-    );
+    let pipe = fault(&lab, &STRANGER, &node("n1"), LinkFault::Bandwidth { bytes_per_s: 1000 });
     let started = Instant::now();
     for _ in 0..50 {
         client.send("PING").await;
@@ -28,11 +23,7 @@ async fn a_thin_pipe_makes_bytes_wait_for_each_other() {
         client.expect("+PONG\r\n").await;
     }
     // 50 times 6 bytes at 1000 bytes per second.
-    assert!(
-        started.elapsed() >= Duration::from_millis(300),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() >= Duration::from_millis(300), "{:?}", started.elapsed());
     assert_eq!(pipe.heal().bytes, 300);
 }
 
@@ -40,12 +31,7 @@ async fn a_thin_pipe_makes_bytes_wait_for_each_other() {
 async fn a_pipe_of_no_width_holds_everything_until_the_heal() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let pipe = fault(
-        &lab,
-        &STRANGER,
-        &node("n1"),
-        LinkFault::Bandwidth { bytes_per_s: 0 },
-    );
+    let pipe = fault(&lab, &STRANGER, &node("n1"), LinkFault::Bandwidth { bytes_per_s: 0 });
     client.send("PING").await;
     assert!(client.is_silent().await);
     pipe.heal();
@@ -55,12 +41,7 @@ async fn a_pipe_of_no_width_holds_everything_until_the_heal() {
 #[tokio::test]
 async fn an_early_end_lets_exactly_its_bytes_pass() {
     let (lab, announced) = proxied_single().await;
-    let close = fault(
-        &lab,
-        &node("n1"),
-        &STRANGER,
-        LinkFault::CloseAfter { bytes: 10 },
-    );
+    let close = fault(&lab, &node("n1"), &STRANGER, LinkFault::CloseAfter { bytes: 10 });
     for _ in 0..2 {
         let mut client = Wire::to(announced).await;
         client.send("PING").await;
@@ -80,12 +61,7 @@ async fn slices_arrive_whole_and_one_after_the_other() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
     let delay = Duration::from_millis(30);
-    let slice = fault(
-        &lab,
-        &node("n1"),
-        &STRANGER,
-        LinkFault::Slice { size: 2, delay },
-    );
+    let slice = fault(&lab, &node("n1"), &STRANGER, LinkFault::Slice { size: 2, delay });
     let started = Instant::now();
     client.send("PING").await;
     client.expect("+PONG\r\n").await;
@@ -98,25 +74,11 @@ async fn slices_arrive_whole_and_one_after_the_other() {
 async fn corrupted_bytes_are_other_bytes_and_as_many() {
     let (lab, announced) = proxied_single().await;
     let mut client = Wire::to(announced).await;
-    let corrupt = fault(
-        &lab,
-        &node("n1"),
-        &STRANGER,
-        LinkFault::Corrupt { rate: 1.0 },
-    );
+    let corrupt = fault(&lab, &node("n1"), &STRANGER, LinkFault::Corrupt { rate: 1.0 });
     client.send("PING").await;
     let mut answer = [0; 7];
-    timeout(PATIENCE, client.0.read_exact(&mut answer))
-        .await
-        .unwrap()
-        .unwrap();
-    assert!(
-        answer
-            .iter()
-            .zip(b"+PONG\r\n")
-            .all(|(got, sent)| got != sent),
-        "{answer:?}"
-    );
+    timeout(PATIENCE, client.0.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.iter().zip(b"+PONG\r\n").all(|(got, sent)| got != sent), "{answer:?}");
     corrupt.heal();
     client.send("PING").await;
     client.expect("+PONG\r\n").await;

@@ -13,10 +13,7 @@ use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
 
 fn late(millis: u64) -> LinkFault {
-    LinkFault::Delay {
-        latency: Duration::from_millis(millis),
-        jitter: Duration::ZERO,
-    }
+    LinkFault::Delay { latency: Duration::from_millis(millis), jitter: Duration::ZERO }
 }
 
 #[tokio::test]
@@ -42,10 +39,7 @@ async fn a_delay_holds_up_a_burst_once_and_not_each_of_its_pieces() {
     assert_eq!(effect.connections, 1);
     // Piece by piece they would have taken at least 100 ms each, one after the other.
     assert!(effect.chunks > 1, "{effect:?}");
-    assert!(
-        took < Duration::from_millis(100) * effect.chunks as u32,
-        "{took:?} {effect:?}"
-    );
+    assert!(took < Duration::from_millis(100) * effect.chunks as u32, "{took:?} {effect:?}");
 }
 
 #[tokio::test]
@@ -89,10 +83,7 @@ async fn a_cut_holds_bytes_and_new_connections_closes_nothing_and_heals() {
     new.send("INCR k").await;
     assert!(old.is_silent().await && new.is_silent().await);
     assert_eq!(lab.command("n1", &["EXISTS", "k"]).await.unwrap(), "0");
-    eventually("both connections are counted", async || {
-        cut.effect().connections == 2
-    })
-    .await;
+    eventually("both connections are counted", async || cut.effect().connections == 2).await;
     assert_eq!(cut.effect().bytes, "INCR k\r\n".len() as u64);
     cut.heal();
     for client in [&mut old, &mut new] {
@@ -108,10 +99,7 @@ async fn a_cut_answer_leaves_a_command_that_took_effect() {
     let mut client = Wire::to(announced).await;
     let cut = fault(&lab, &node("n1"), &STRANGER, LinkFault::Cut);
     client.send("SET k v").await;
-    eventually("the write arrives", async || {
-        lab.command("n1", &["EXISTS", "k"]).await.unwrap() == "1"
-    })
-    .await;
+    eventually("the write arrives", async || lab.command("n1", &["EXISTS", "k"]).await.unwrap() == "1").await;
     assert!(client.is_silent().await);
     cut.heal();
     client.expect("+OK\r\n").await;
@@ -133,10 +121,7 @@ async fn a_close_travels_through_the_proxy_but_not_through_a_cut() {
         client
     };
     drop(named().await);
-    eventually("the server has seen the close", async || {
-        server_sees(&lab, "lab").await == 0
-    })
-    .await;
+    eventually("the server has seen the close", async || server_sees(&lab, "lab").await == 0).await;
 
     let client = named().await;
     let cut = fault(&lab, &STRANGER, &node("n1"), LinkFault::Cut);
@@ -144,10 +129,7 @@ async fn a_close_travels_through_the_proxy_but_not_through_a_cut() {
     tokio::time::sleep(SILENCE).await;
     assert_eq!(server_sees(&lab, "lab").await, 1);
     cut.heal();
-    eventually("the close arrives late", async || {
-        server_sees(&lab, "lab").await == 0
-    })
-    .await;
+    eventually("the close arrives late", async || server_sees(&lab, "lab").await == 0).await;
 }
 
 #[tokio::test]
@@ -186,10 +168,7 @@ async fn an_existing_connection_is_reset_and_not_merely_closed() {
     client.expect("+PONG\r\n").await;
     let _reset = fault(&lab, &STRANGER, &node("n1"), LinkFault::Reset);
     let read = timeout(PATIENCE, client.0.read_u8()).await.unwrap();
-    assert_eq!(
-        read.unwrap_err().kind(),
-        std::io::ErrorKind::ConnectionReset
-    );
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
@@ -197,14 +176,10 @@ async fn a_cut_replication_link_fails_wait_while_clients_are_served() {
     let lab = lab_of(TopologyKind::Sentinel, Links::Proxied).await;
     let links = lab.links().unwrap();
     for replica in ["n2", "n3"] {
-        assert!(
-            links.open_connections(&node(replica), &node("n1")) > 0,
-            "{replica}"
-        );
+        assert!(links.open_connections(&node(replica), &node("n1")) > 0, "{replica}");
     }
-    let cuts: Vec<LinkGuard> = ["n2", "n3"]
-        .map(|replica| fault(&lab, &node("n1"), &node(replica), LinkFault::Cut))
-        .into();
+    let cuts: Vec<LinkGuard> =
+        ["n2", "n3"].map(|replica| fault(&lab, &node("n1"), &node(replica), LinkFault::Cut)).into();
     let mut client = Wire::to(lab.nodes()[0].announced).await;
     client.send("SET k v").await;
     client.expect("+OK\r\n").await;
@@ -212,9 +187,7 @@ async fn a_cut_replication_link_fails_wait_while_clients_are_served() {
     client.expect(":0\r\n").await;
     assert!(cuts.iter().all(|cut| cut.effect().bytes > 0), "{cuts:?}");
     drop(cuts);
-    client
-        .send(&format!("WAIT 2 {}", PATIENCE.as_millis()))
-        .await;
+    client.send(&format!("WAIT 2 {}", PATIENCE.as_millis())).await;
     client.expect(":2\r\n").await;
 }
 
@@ -229,10 +202,7 @@ async fn an_isolated_master_is_replaced_and_steps_down_after_the_heal() {
         cuts.push(fault(&lab, &other, &isolated, LinkFault::Cut));
     }
     // Both call themselves master: asked past the proxies, so the cut does not hide the old one.
-    eventually("there are two masters", async || {
-        masters(&lab).await.len() == 2
-    })
-    .await;
+    eventually("there are two masters", async || masters(&lab).await.len() == 2).await;
     assert!(lab.probe("orders", PATIENCE).await);
     // A heal in the midst of the failover could still go either way.
     let old = lab.nodes()[0].announced;
@@ -262,9 +232,7 @@ async fn every_bus_link_of_a_cluster_passes_through_a_proxy() {
     eventually("every member has dialled every other", async || {
         lab.nodes().iter().all(|from| {
             let others = lab.nodes().iter().filter(|to| to.name != from.name);
-            others
-                .into_iter()
-                .all(|to| links.open_connections(&node(&from.name), &node(&to.name)) > 0)
+            others.into_iter().all(|to| links.open_connections(&node(&from.name), &node(&to.name)) > 0)
         })
     })
     .await;
@@ -309,10 +277,8 @@ async fn clients_are_told_apart_by_the_process_that_owns_the_connection() {
     // Both connections are there before anybody says whose they are.
     one.increments("one");
     two.increments("two");
-    eventually("both are connected", async || {
-        counter("one").await == "1" && counter("two").await == "1"
-    })
-    .await;
+    eventually("both are connected", async || counter("one").await == "1" && counter("two").await == "1")
+        .await;
     lab.set_clients(BTreeMap::from([(1, one.0.id()), (2, two.0.id())]));
 
     for (harmed, other) in [(1, "two"), (2, "one")] {
@@ -320,18 +286,12 @@ async fn clients_are_told_apart_by_the_process_that_owns_the_connection() {
         let cut = fault(&lab, &Party::Client(harmed), &node("n1"), LinkFault::Cut);
         one.increments("one");
         two.increments("two");
-        eventually("the other client is served", async || {
-            counter(other).await > before
-        })
-        .await;
+        eventually("the other client is served", async || counter(other).await > before).await;
         eventually("the harmed one is held", async || cut.effect().bytes > 0).await;
         let held = if harmed == 1 { "one" } else { "two" };
         assert_eq!(counter(held).await, before, "client {harmed}");
         cut.heal();
-        eventually("the held one is served", async || {
-            counter(held).await > before
-        })
-        .await;
+        eventually("the held one is served", async || counter(held).await > before).await;
     }
 }
 

@@ -1,4 +1,5 @@
-//! Faults on single commands and replies: what is held or lost, what passes, and that nobody takes one reply for another.
+//! Faults on single commands and replies: what is held or lost, what passes, and that nobody takes one reply
+//! for another.
 
 mod support;
 
@@ -18,19 +19,11 @@ fn pattern(words: &str) -> Pattern {
 }
 
 fn held(words: &str, nth: u64, count: u64) -> LinkFault {
-    LinkFault::Hold {
-        pattern: pattern(words),
-        nth,
-        count,
-    }
+    LinkFault::Hold { pattern: pattern(words), nth, count }
 }
 
 fn lost(words: &str, nth: u64, count: u64) -> LinkFault {
-    LinkFault::Drop {
-        pattern: pattern(words),
-        nth,
-        count,
-    }
+    LinkFault::Drop { pattern: pattern(words), nth, count }
 }
 
 #[tokio::test]
@@ -40,9 +33,7 @@ async fn the_reply_to_the_third_command_that_matches_is_held_and_then_arrives() 
     let mut client = Wire::to(announced).await;
     let mut other = Wire::to(announced).await;
     // In one burst, so that the replies come in few pieces.
-    client
-        .send("INCR k\r\nINCR other\r\nINCR k\r\nPING\r\nINCR k\r\nPING")
-        .await;
+    client.send("INCR k\r\nINCR other\r\nINCR k\r\nPING\r\nINCR k\r\nPING").await;
     client.expect(":1\r\n:1\r\n:2\r\n+PONG\r\n").await;
     assert!(client.is_silent().await);
     assert_eq!(lab.command("n1", &["GET", "k"]).await.unwrap(), "3");
@@ -124,17 +115,9 @@ async fn a_lost_message_of_a_channel_is_all_that_is_lost() {
             // Only one is lost: the next subscriber hears both.
             eventually("one is lost", async || drop.effect().chunks == 1).await;
         } else {
-            subscriber
-                .expect(&format!(
-                    "{first}3\r\n$7\r\nmessage\r\n$6\r\nnews:a\r\n$5\r\nfirst\r\n"
-                ))
-                .await;
+            subscriber.expect(&format!("{first}3\r\n$7\r\nmessage\r\n$6\r\nnews:a\r\n$5\r\nfirst\r\n")).await;
         }
-        subscriber
-            .expect(&format!(
-                "{first}3\r\n$7\r\nmessage\r\n$6\r\nnews:a\r\n$6\r\nsecond\r\n"
-            ))
-            .await;
+        subscriber.expect(&format!("{first}3\r\n$7\r\nmessage\r\n$6\r\nnews:a\r\n$6\r\nsecond\r\n")).await;
     }
 }
 
@@ -188,11 +171,7 @@ async fn a_watch_tells_when_the_third_message_has_passed() {
     };
     let (third, ()) = tokio::join!(third, sending);
     third.unwrap();
-    assert!(
-        timeout(support::wire::SILENCE, elsewhere.passed(1))
-            .await
-            .is_err()
-    );
+    assert!(timeout(support::wire::SILENCE, elsewhere.passed(1)).await.is_err());
 }
 
 /// Calls every second command of client 1 and its reply `even`, and what is published `news`.

@@ -5,17 +5,12 @@ mod support;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use cluster_config::{
-    ClusterError, Data, Links, Process, Provisioner, Topology, TopologyKind, UpOptions,
-};
+use cluster_config::{ClusterError, Data, Links, Process, Provisioner, Topology, TopologyKind, UpOptions};
 use support::{PATIENCE, eventually, lab, lab_of, scratch};
 
 async fn up_fails(topology: &Topology, port: Option<u16>) -> ClusterError {
     let dir = scratch();
-    let options = UpOptions {
-        port,
-        ..UpOptions::new(dir.path())
-    };
+    let options = UpOptions { port, ..UpOptions::new(dir.path()) };
     Process.up(topology, &options).await.unwrap_err()
 }
 
@@ -23,9 +18,7 @@ async fn up_fails(topology: &Topology, port: Option<u16>) -> ClusterError {
 async fn a_restart_keeps_what_was_written_to_disk_or_loses_it_on_request() {
     let mut topology = Topology::of(TopologyKind::Single);
     topology.config.insert("appendonly".into(), "yes".into());
-    topology
-        .config
-        .insert("appendfsync".into(), "always".into());
+    topology.config.insert("appendfsync".into(), "always".into());
     let lab = lab(&topology, Links::Direct).await;
     lab.command("n1", &["SET", "k", "v"]).await.unwrap();
 
@@ -54,9 +47,7 @@ async fn a_cluster_member_that_lost_its_disk_is_still_a_member() {
     lab.start("n4", Data::Lose).await.unwrap();
     eventually("n4 knows the cluster again", async || {
         let info = lab.command("n4", &["CLUSTER", "INFO"]).await;
-        info.is_ok_and(|info| {
-            info.contains("cluster_known_nodes:6") && info.contains("cluster_state:ok")
-        })
+        info.is_ok_and(|info| info.contains("cluster_known_nodes:6") && info.contains("cluster_state:ok"))
     })
     .await;
 }
@@ -73,10 +64,7 @@ async fn a_paused_node_is_silent_and_answers_again_when_resumed() {
     let error = lab.command("n2", &["PING"]).await.unwrap_err();
     assert!(!matches!(error, ClusterError::Refused(_)), "{error}");
     lab.resume("n2").unwrap();
-    eventually("n2 answers", async || {
-        lab.command("n2", &["PING"]).await.is_ok()
-    })
-    .await;
+    eventually("n2 answers", async || lab.command("n2", &["PING"]).await.is_ok()).await;
     assert_eq!(lab.roles().await.len(), 5);
 }
 
@@ -106,9 +94,7 @@ async fn what_does_not_fit_a_nodes_state_is_an_error() {
 #[tokio::test]
 async fn own_configuration_lines_reach_every_data_node() {
     let mut topology = Topology::of(TopologyKind::Sentinel);
-    topology
-        .config
-        .insert("min-replicas-to-write".into(), "1".into());
+    topology.config.insert("min-replicas-to-write".into(), "1".into());
     let lab = lab(&topology, Links::Direct).await;
     for node in ["n1", "n2", "n3"] {
         let ask = ["CONFIG", "GET", "min-replicas-to-write"];
@@ -119,17 +105,10 @@ async fn own_configuration_lines_reach_every_data_node() {
 
 #[tokio::test]
 async fn a_wished_port_is_used_and_one_in_use_is_named_with_the_remedy() {
-    let free = lab_of(TopologyKind::Single, Links::Direct).await.nodes()[0]
-        .address
-        .port();
+    let free = lab_of(TopologyKind::Single, Links::Direct).await.nodes()[0].address.port();
     let _somebody = TcpListener::bind(("127.0.0.11", free)).unwrap();
     let error = up_fails(&Topology::of(TopologyKind::Single), Some(free)).await;
-    assert!(
-        error
-            .to_string()
-            .contains(&format!("port {free} is in use")),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&format!("port {free} is in use")), "{error}");
     assert!(error.to_string().contains("give another port"), "{error}");
     assert!(!matches!(error, ClusterError::Missing(_)));
 }
@@ -147,10 +126,7 @@ async fn a_bad_configuration_line_shows_the_end_of_the_log_and_leaves_nothing() 
     let mut topology = Topology::of(TopologyKind::Masters);
     topology.config.insert("maxmemory".into(), "plenty".into());
     let dir = scratch();
-    let error = Process
-        .up(&topology, &UpOptions::new(dir.path()))
-        .await
-        .unwrap_err();
+    let error = Process.up(&topology, &UpOptions::new(dir.path())).await.unwrap_err();
     assert!(error.to_string().contains("maxmemory plenty"), "{error}");
     assert!(error.to_string().contains("remedy:"), "{error}");
     assert!(!matches!(error, ClusterError::Missing(_)));
@@ -168,10 +144,7 @@ async fn time_that_is_too_short_is_said_and_leaves_nothing() {
     };
     let topology = Topology::of(TopologyKind::Cluster);
     let error = Process.up(&topology, &options).await.unwrap_err();
-    assert!(
-        error.to_string().contains("was not ready within 300ms"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("was not ready within 300ms"), "{error}");
     assert!(!dir.path().join("nodes").exists());
 }
 
@@ -179,17 +152,10 @@ async fn time_that_is_too_short_is_said_and_leaves_nothing() {
 async fn down_ends_every_server_and_keeps_the_logs() {
     let dir = scratch();
     let topology = Topology::of(TopologyKind::Masters);
-    let deployment = Process
-        .up(&topology, &UpOptions::new(dir.path()))
-        .await
-        .unwrap();
+    let deployment = Process.up(&topology, &UpOptions::new(dir.path())).await.unwrap();
     // A paused server does not hold up the end.
     deployment.pause("n3").unwrap();
-    let pids: Vec<u32> = deployment
-        .nodes()
-        .iter()
-        .map(|node| deployment.pid(&node.name).unwrap())
-        .collect();
+    let pids: Vec<u32> = deployment.nodes().iter().map(|node| deployment.pid(&node.name).unwrap()).collect();
     let started = Instant::now();
     deployment.down().await.unwrap();
     assert!(started.elapsed() < PATIENCE);
@@ -219,13 +185,7 @@ async fn two_deployments_at_once_share_nothing() {
 async fn a_directory_in_use_is_refused() {
     let lab = lab_of(TopologyKind::Single, Links::Direct).await;
     let topology = Topology::of(TopologyKind::Single);
-    let error = Process
-        .up(&topology, &UpOptions::new(lab.dir()))
-        .await
-        .unwrap_err();
-    assert!(
-        error.to_string().contains("give another directory"),
-        "{error}"
-    );
+    let error = Process.up(&topology, &UpOptions::new(lab.dir())).await.unwrap_err();
+    assert!(error.to_string().contains("give another directory"), "{error}");
     assert_eq!(lab.command("n1", &["PING"]).await.unwrap(), "PONG");
 }

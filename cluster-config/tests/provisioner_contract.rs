@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use cluster_config::{
-    ClusterError, Container, Data, Deployment, External, ExternalTarget, LinkFault, Links, Party,
-    Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions, running,
+    ClusterError, Container, Data, Deployment, External, ExternalTarget, LinkFault, Links, Party, Process,
+    Provisioner, Role, Server, Topology, TopologyKind, UpOptions, running,
 };
 use support::wire::Wire;
 use support::{PATIENCE, engine, eventually, masters, scratch};
@@ -41,15 +41,12 @@ async fn up(name: &str, topology: &Topology) -> (Deployment, TempDir) {
     (deployment, dir)
 }
 
-/// Every topology: ready, right roles, a URL of loopback addresses, writes accepted, listed, nothing beyond loopback, and gone in the end.
+/// Every topology: ready, right roles, a URL of loopback addresses, writes accepted, listed, nothing beyond
+/// loopback, and gone in the end.
 async fn comes_up_and_goes_down(name: &str, kind: TopologyKind) {
     let (lab, dir) = up(name, &topology(name, kind)).await;
     assert!(lab.url().contains("127.0.0."), "{}", lab.url());
-    assert!(
-        lab.server_version().starts_with(char::is_numeric),
-        "{}",
-        lab.server_version()
-    );
+    assert!(lab.server_version().starts_with(char::is_numeric), "{}", lab.server_version());
     let expected: &[&str] = match kind {
         TopologyKind::Cluster => &["n1", "n2", "n3"],
         TopologyKind::Masters => &["n1", "n2", "n3", "n4", "n5"],
@@ -101,10 +98,7 @@ async fn a_node_dies_sleeps_and_comes_back(name: &str) {
     assert_eq!(lab.process_state("n1"), Some('T'));
     assert!(!lab.probe("orders", Duration::from_millis(200)).await);
     lab.resume("n1").unwrap();
-    eventually("n1 answers", async || {
-        lab.command("n1", &["PING"]).await.is_ok()
-    })
-    .await;
+    eventually("n1 answers", async || lab.command("n1", &["PING"]).await.is_ok()).await;
     // A sleeping node can be killed, and does not hold up the end.
     lab.pause("n1").unwrap();
     lab.kill("n1").await.unwrap();
@@ -117,10 +111,7 @@ async fn a_start_that_fails_says_why(name: &str) {
     let mut topology = topology(name, TopologyKind::Masters);
     topology.config.insert("maxmemory".into(), "plenty".into());
     let dir = scratch();
-    let failed = provisioner(name)
-        .up(&topology, &UpOptions::new(dir.path()))
-        .await
-        .unwrap_err();
+    let failed = provisioner(name).up(&topology, &UpOptions::new(dir.path())).await.unwrap_err();
     assert!(failed.to_string().contains("maxmemory plenty"), "{failed}");
     assert!(failed.to_string().contains("remedy:"), "{failed}");
     assert!(!matches!(failed, ClusterError::Missing(_)));
@@ -133,10 +124,7 @@ async fn two_share_nothing(name: &str) {
     let ((one, one_dir), (other, other_dir)) = tokio::join!(up(name, &shape), up(name, &shape));
     assert_ne!(one.id(), other.id());
     assert_ne!(one_dir.path(), other_dir.path());
-    assert_ne!(
-        one.nodes()[0].address.port(),
-        other.nodes()[0].address.port()
-    );
+    assert_ne!(one.nodes()[0].address.port(), other.nodes()[0].address.port());
     one.command("n1", &["SET", "k", "v"]).await.unwrap();
     assert_eq!(other.command("n1", &["EXISTS", "k"]).await.unwrap(), "0");
     let id = one.id().to_owned();
@@ -209,10 +197,7 @@ async fn lacks(needs: Needs, test: &str) -> bool {
         Needs::Valkey => match Server::find("valkey") {
             Ok(_) => false,
             Err(error) => {
-                assert!(
-                    error.to_string().contains("LOCKLAB_VALKEY_SERVER"),
-                    "{error}"
-                );
+                assert!(error.to_string().contains("LOCKLAB_VALKEY_SERVER"), "{error}");
                 let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {error}");
                 true
             }
@@ -257,10 +242,7 @@ mod external {
         let urls = (theirs.url(), theirs.shown_url().to_owned());
         let external = External::find(target(&theirs), urls, false).await.unwrap();
         let dir = scratch();
-        let options = UpOptions {
-            links,
-            ..UpOptions::new(dir.path())
-        };
+        let options = UpOptions { links, ..UpOptions::new(dir.path()) };
         let asked = external.topology().clone();
         let external = external.for_run("mine:");
         let seen = external.up(&asked, &options).await.unwrap();
@@ -274,21 +256,14 @@ mod external {
             assert_eq!(seen.url(), theirs.url());
             assert_eq!(seen.server_version(), theirs.server_version());
             let shape = |lab: &Deployment| {
-                let mut nodes: Vec<_> = lab
-                    .nodes()
-                    .iter()
-                    .map(|node| (node.role, node.address))
-                    .collect();
+                let mut nodes: Vec<_> = lab.nodes().iter().map(|node| (node.role, node.address)).collect();
                 nodes.sort();
                 nodes
             };
             assert_eq!(shape(&seen), shape(&theirs), "{kind}");
             assert_eq!(masters(&seen).await.len(), masters(&theirs).await.len());
 
-            theirs
-                .command("n1", &["CONFIG", "RESETSTAT"])
-                .await
-                .unwrap();
+            theirs.command("n1", &["CONFIG", "RESETSTAT"]).await.unwrap();
             assert!(seen.probe("orders", PATIENCE).await, "{kind}");
             seen.down().await.unwrap();
             for node in theirs.nodes() {
@@ -298,14 +273,8 @@ mod external {
                     continue;
                 }
                 let keys = theirs.command(name, &["KEYS", "*"]).await.unwrap();
-                assert!(
-                    keys.lines().all(|key| key.starts_with("mine:")),
-                    "{kind}: {keys}"
-                );
-                let stats = theirs
-                    .command(name, &["INFO", "commandstats"])
-                    .await
-                    .unwrap();
+                assert!(keys.lines().all(|key| key.starts_with("mine:")), "{kind}: {keys}");
+                let stats = theirs.command(name, &["INFO", "commandstats"]).await.unwrap();
                 for unwanted in ["flush", "config|set", "shutdown", "debug"] {
                     assert!(!stats.contains(&format!("cmdstat_{unwanted}")), "{stats}");
                 }
@@ -317,22 +286,15 @@ mod external {
     #[tokio::test]
     async fn nobody_is_started_or_stopped_and_links_of_clients_can_be_cut() {
         let (theirs, seen, _dirs) = found(TopologyKind::Masters, Links::Proxied).await;
-        let refusals = [
-            seen.kill("n1").await,
-            seen.pause("n1"),
-            seen.resume("n1"),
-            seen.start("n1", Data::Keep).await,
-        ];
+        let refusals =
+            [seen.kill("n1").await, seen.pause("n1"), seen.resume("n1"), seen.start("n1", Data::Keep).await];
         for refusal in refusals {
             let message = refusal.unwrap_err().to_string();
             assert!(message.contains("somebody else's server"), "{message}");
         }
         assert_ne!(seen.url(), theirs.url());
-        let cut = seen.links().unwrap().apply(
-            &Party::Client(0),
-            &Party::Node("n2".to_owned()),
-            LinkFault::Cut,
-        );
+        let cut =
+            seen.links().unwrap().apply(&Party::Client(0), &Party::Node("n2".to_owned()), LinkFault::Cut);
         let mut client = Wire::to(seen.nodes()[1].announced).await;
         client.send("PING").await;
         assert!(client.is_silent().await);
@@ -351,10 +313,7 @@ mod external {
         theirs.kill("n3").await.unwrap();
         let dead = theirs.nodes()[2].address.to_string();
         let error = External::find(target, urls, false).await.unwrap_err();
-        assert!(
-            matches!(error, ClusterError::Missing(_)) && error.to_string().contains(&dead),
-            "{error}"
-        );
+        assert!(matches!(error, ClusterError::Missing(_)) && error.to_string().contains(&dead), "{error}");
         theirs.down().await.unwrap();
     }
 }

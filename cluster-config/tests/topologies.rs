@@ -20,10 +20,7 @@ async fn five_masters_know_nothing_of_each_other() {
     assert!(lab.url().starts_with("redlock://127.0.0.11:"));
     assert_eq!(masters(&lab).await, ["n1", "n2", "n3", "n4", "n5"]);
     for node in lab.nodes() {
-        let info = lab
-            .command(&node.name, &["INFO", "replication"])
-            .await
-            .unwrap();
+        let info = lab.command(&node.name, &["INFO", "replication"]).await.unwrap();
         assert!(info.contains("connected_slaves:0"), "{info}");
     }
     assert!(lab.probe("orders", PATIENCE).await);
@@ -62,7 +59,8 @@ async fn every_member_of_a_cluster_serves_all_slots_when_up_returns() {
     }
 }
 
-/// As many that each node's address, links and pace are those of a large cluster, and few enough for a machine that is busy.
+/// As many that each node's address, links and pace are those of a large cluster, and few enough for a
+/// machine that is busy.
 #[tokio::test]
 async fn a_cluster_of_thirty_two_nodes_behind_proxies_knows_itself_and_serves() {
     let mut topology = Topology::of(TopologyKind::Cluster);

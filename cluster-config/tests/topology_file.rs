@@ -58,19 +58,15 @@ config = { port = 7000, maxmemory = [1] }
 
 #[test]
 fn a_table_among_those_of_another_file_is_read_and_a_file_without_it_is_refused() {
-    let scenario = "name = \"x\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\n[expect]\ncontract = \"clean\"\n";
+    let scenario =
+        "name = \"x\"\n[topology]\nkind = \"single\"\n[load]\nclients = 2\n[expect]\ncontract = \"clean\"\n";
     assert_eq!(
         Topology::parse_among("x.toml", scenario, &["load", "expect"]).unwrap(),
         Topology::of(TopologyKind::Single)
     );
     assert!(Topology::parse("x.toml", scenario).is_err());
-    let said = Topology::parse("x.toml", "[toplogy]\nkind = \"single\"\n")
-        .unwrap_err()
-        .to_string();
-    assert!(
-        said.contains("did you mean `topology`?") && said.contains("is missing"),
-        "{said}"
-    );
+    let said = Topology::parse("x.toml", "[toplogy]\nkind = \"single\"\n").unwrap_err().to_string();
+    assert!(said.contains("did you mean `topology`?") && said.contains("is missing"), "{said}");
     assert!(Topology::parse("x.toml", "[topology\n").is_err());
 }
 
@@ -96,12 +92,7 @@ fn a_count_is_told_the_bounds_of_its_kind() {
         ("cluster", "shards", "101", "1 to 100"),
         ("cluster", "replicas", "-1", "0 to 5"),
         ("sentinel", "replicas", "5000000000", "0 to 5"),
-        (
-            "sentinel",
-            "min-replicas-to-write",
-            "-1",
-            "from 0 to the number of replicas",
-        ),
+        ("sentinel", "min-replicas-to-write", "-1", "from 0 to the number of replicas"),
     ] {
         let text = format!("[topology]\nkind = \"{kind}\"\n{key} = {found}\n");
         let said = Topology::parse("x.toml", &text).unwrap_err().to_string();

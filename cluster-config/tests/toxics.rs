@@ -45,18 +45,14 @@ async fn connected(proxy: SocketAddr) -> Wire {
 }
 
 async fn lift(api: &Api) {
-    assert_eq!(
-        api.ask("DELETE", "/proxies/p/toxics/t", "").await.status,
-        204
-    );
+    assert_eq!(api.ask("DELETE", "/proxies/p/toxics/t", "").await.status, 204);
 }
 
 #[tokio::test]
 async fn latency_delays_a_burst_once_and_flushes_when_it_is_lifted() {
     for (api, proxy) in proxied().await {
         let mut client = connected(proxy).await;
-        api.toxic("p", "latency", r#""attributes":{"latency":400}"#)
-            .await;
+        api.toxic("p", "latency", r#""attributes":{"latency":400}"#).await;
         let started = Instant::now();
         for _ in 0..10 {
             client.send("0123").await;
@@ -65,21 +61,10 @@ async fn latency_delays_a_burst_once_and_flushes_when_it_is_lifted() {
             client.expect("0123\r\n").await;
         }
         let took = started.elapsed();
-        assert!(
-            took >= Duration::from_millis(400),
-            "{}: {took:?}",
-            api.name()
-        );
-        assert!(
-            took < Duration::from_millis(4000),
-            "{}: {took:?}",
-            api.name()
-        );
+        assert!(took >= Duration::from_millis(400), "{}: {took:?}", api.name());
+        assert!(took < Duration::from_millis(4000), "{}: {took:?}", api.name());
         let slower = r#"{"attributes":{"latency":600000}}"#;
-        assert_eq!(
-            api.ask("POST", "/proxies/p/toxics/t", slower).await.status,
-            200
-        );
+        assert_eq!(api.ask("POST", "/proxies/p/toxics/t", slower).await.status, 200);
         client.send("late").await;
         assert!(client.is_silent().await, "{}", api.name());
         lift(&api).await;
@@ -91,28 +76,16 @@ async fn latency_delays_a_burst_once_and_flushes_when_it_is_lifted() {
 async fn bandwidth_is_thousands_of_bytes_per_second_and_trickles() {
     for (api, proxy) in proxied().await {
         let mut client = connected(proxy).await;
-        api.toxic(
-            "p",
-            "bandwidth",
-            r#""stream":"upstream","attributes":{"rate":5}"#,
-        )
-        .await;
+        api.toxic("p", "bandwidth", r#""stream":"upstream","attributes":{"rate":5}"#).await;
         let started = Instant::now();
         client.0.write_all(&[b'x'; 5000]).await.unwrap();
         let mut bytes = [0; 5000];
         client.0.read_exact(&mut bytes[..1]).await.unwrap();
         let first = started.elapsed();
-        timeout(PATIENCE, client.0.read_exact(&mut bytes[1..]))
-            .await
-            .unwrap()
-            .unwrap();
+        timeout(PATIENCE, client.0.read_exact(&mut bytes[1..])).await.unwrap().unwrap();
         let all = started.elapsed();
         assert!(all >= Duration::from_millis(800), "{}: {all:?}", api.name());
-        assert!(
-            first < all - Duration::from_millis(100),
-            "{}: {first:?} {all:?}",
-            api.name()
-        );
+        assert!(first < all - Duration::from_millis(100), "{}: {first:?} {all:?}", api.name());
     }
 }
 
@@ -121,18 +94,12 @@ async fn a_timeout_loses_bytes_and_closes_then_or_when_it_is_lifted() {
     for (api, proxy) in proxied().await {
         let mut client = connected(proxy).await;
         let started = Instant::now();
-        api.toxic("p", "timeout", r#""attributes":{"timeout":300}"#)
-            .await;
+        api.toxic("p", "timeout", r#""attributes":{"timeout":300}"#).await;
         assert!(client.has_ended().await, "{}", api.name());
-        assert!(
-            started.elapsed() >= Duration::from_millis(300),
-            "{}",
-            api.name()
-        );
+        assert!(started.elapsed() >= Duration::from_millis(300), "{}", api.name());
         lift(&api).await;
         let mut client = connected(proxy).await;
-        api.toxic("p", "timeout", r#""attributes":{"timeout":0}"#)
-            .await;
+        api.toxic("p", "timeout", r#""attributes":{"timeout":0}"#).await;
         client.send("lost").await;
         assert!(client.is_silent().await, "{}", api.name());
         lift(&api).await;
@@ -144,8 +111,7 @@ async fn a_timeout_loses_bytes_and_closes_then_or_when_it_is_lifted() {
 #[tokio::test]
 async fn limit_data_lets_its_bytes_pass_and_closes() {
     for (api, proxy) in proxied().await {
-        api.toxic("p", "limit_data", r#""attributes":{"bytes":10}"#)
-            .await;
+        api.toxic("p", "limit_data", r#""attributes":{"bytes":10}"#).await;
         let mut client = connected(proxy).await;
         client.send("again").await;
         client.expect("aga").await;
@@ -156,17 +122,12 @@ async fn limit_data_lets_its_bytes_pass_and_closes() {
 #[tokio::test]
 async fn a_slow_close_delays_the_end_alone() {
     for (api, proxy) in proxied().await {
-        api.toxic("p", "slow_close", r#""attributes":{"delay":400}"#)
-            .await;
+        api.toxic("p", "slow_close", r#""attributes":{"delay":400}"#).await;
         let mut client = connected(proxy).await;
         let started = Instant::now();
         client.0.shutdown().await.unwrap();
         assert!(client.has_ended().await);
-        assert!(
-            started.elapsed() >= Duration::from_millis(400),
-            "{}",
-            api.name()
-        );
+        assert!(started.elapsed() >= Duration::from_millis(400), "{}", api.name());
     }
 }
 
@@ -179,11 +140,7 @@ async fn slices_come_one_after_the_other() {
         let started = Instant::now();
         client.send("0123456789abcde").await;
         client.expect("0123456789abcde\r\n").await;
-        assert!(
-            started.elapsed() >= Duration::from_millis(60),
-            "{}",
-            api.name()
-        );
+        assert!(started.elapsed() >= Duration::from_millis(60), "{}", api.name());
     }
 }
 
@@ -191,8 +148,7 @@ async fn slices_come_one_after_the_other() {
 async fn reset_peer_resets_after_the_first_bytes_and_ours_old_connections_too() {
     for (api, proxy) in proxied().await {
         let mut old = connected(proxy).await;
-        api.toxic("p", "reset_peer", r#""attributes":{"timeout":100}"#)
-            .await;
+        api.toxic("p", "reset_peer", r#""attributes":{"timeout":100}"#).await;
         let mut new = Wire::to(proxy).await;
         new.send("hello").await;
         let read = timeout(PATIENCE, new.0.read_u8()).await.unwrap();
@@ -211,16 +167,12 @@ async fn reset_peer_resets_after_the_first_bytes_and_ours_old_connections_too() 
 #[tokio::test]
 async fn toxicity_is_drawn_per_connection_and_nobody_is_hit_at_zero() {
     for (api, proxy) in proxied().await {
-        api.toxic("p", "timeout", r#""toxicity":0,"attributes":{"timeout":1}"#)
-            .await;
+        api.toxic("p", "timeout", r#""toxicity":0,"attributes":{"timeout":1}"#).await;
         for _ in 0..5 {
             connected(proxy).await;
         }
         let half = r#"{"toxicity":0.5,"attributes":{"timeout":0}}"#;
-        assert_eq!(
-            api.ask("POST", "/proxies/p/toxics/t", half).await.status,
-            200
-        );
+        assert_eq!(api.ask("POST", "/proxies/p/toxics/t", half).await.status, 200);
         let mut clients = Vec::new();
         for _ in 0..40 {
             let mut client = Wire::to(proxy).await;

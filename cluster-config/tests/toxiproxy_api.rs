@@ -20,13 +20,11 @@ fn plain(answer: Answer) -> Answer {
         body.push_str(port);
         body.push_str(&part[digits..]);
     }
-    Answer {
-        body: body.replace("\"git\"", "\"2.12.0\""),
-        ..answer
-    }
+    Answer { body: body.replace("\"git\"", "\"2.12.0\""), ..answer }
 }
 
-/// What an answer says, however it is written: JSON as values, and of a refused body or address that it was refused, not in whose words.
+/// What an answer says, however it is written: JSON as values, and of a refused body or address that it was
+/// refused, not in whose words.
 fn meaning(answer: &Answer) -> (u16, &str, serde_json::Value) {
     let text = || serde_json::Value::from(answer.body.as_str());
     let mut said = serde_json::from_str(&answer.body).unwrap_or_else(|_| text());
@@ -47,25 +45,18 @@ fn numbers(value: serde_json::Value) -> serde_json::Value {
     match value {
         Value::Number(number) => number.as_f64().into(),
         Value::Array(list) => list.into_iter().map(numbers).collect(),
-        Value::Object(members) => members
-            .into_iter()
-            .map(|(name, value)| (name, numbers(value)))
-            .collect(),
+        Value::Object(members) => members.into_iter().map(|(name, value)| (name, numbers(value))).collect(),
         value => value,
     }
 }
 
 async fn converse(api: &Api) -> Vec<(String, Answer)> {
     let mut said = Vec::new();
-    let lines = CONVERSATION
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines = CONVERSATION.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     for line in lines {
         let mut words = line.splitn(3, ' ');
         let (method, path) = (words.next().unwrap(), words.next().unwrap());
-        let answer = api
-            .ask(method, path, words.next().unwrap_or_default())
-            .await;
+        let answer = api.ask(method, path, words.next().unwrap_or_default()).await;
         said.push((line.to_owned(), plain(answer)));
     }
     said
@@ -96,36 +87,21 @@ async fn every_request_is_answered_as_the_real_one_answers_it() {
 async fn browsers_are_refused_and_taken_ports_are_told() {
     for api in Api::both().await {
         let browser = ask(api.address(), "GET", "/proxies", "Mozilla/5.0", b"").await;
-        assert_eq!(
-            (browser.status, browser.body.as_str()),
-            (403, "User agent not allowed\n")
-        );
+        assert_eq!((browser.status, browser.body.as_str()), (403, "User agent not allowed\n"));
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let body = format!(r#"{{"name":"a","listen":"{address}","upstream":"127.0.0.1:1"}}"#);
         let answer = api.ask("POST", "/proxies", &body).await;
         assert_eq!(answer.status, 500, "{}", api.name());
-        for part in [
-            &format!("listen tcp {address}: bind: "),
-            "ddress already in use",
-        ] {
-            assert!(
-                answer.body.contains(part),
-                "{}: {}",
-                api.name(),
-                answer.body
-            );
+        for part in [&format!("listen tcp {address}: bind: "), "ddress already in use"] {
+            assert!(answer.body.contains(part), "{}: {}", api.name(), answer.body);
         }
         // Somewhere else at first, then where it cannot: that is remembered, and it is off.
         api.proxy("b", "127.0.0.1:1".parse().unwrap()).await;
         let body = format!(r#"{{"listen":"{address}"}}"#);
         assert_eq!(api.ask("POST", "/proxies/b", &body).await.status, 500);
         let now = api.ask("GET", "/proxies/b", "").await.body;
-        assert!(
-            now.contains(&format!("\"listen\":\"{address}\"")),
-            "{}: {now}",
-            api.name()
-        );
+        assert!(now.contains(&format!("\"listen\":\"{address}\"")), "{}: {now}", api.name());
         assert!(now.contains("\"enabled\":false"), "{}: {now}", api.name());
         assert_eq!(api.ask("POST", "/reset", "").await.status, 500);
     }
@@ -140,17 +116,8 @@ async fn nothing_listens_beyond_loopback() {
         assert_eq!(answer.status, 500, "{answer:?}");
         assert!(answer.body.contains("only loopback"), "{answer:?}");
     }
-    let answer = api
-        .ask(
-            "POST",
-            "/proxies",
-            r#"{"name":"a","upstream":"127.0.0.1:1"}"#,
-        )
-        .await;
-    assert!(
-        answer.body.contains("\"listen\":\"127.0.0.1:"),
-        "{answer:?}"
-    );
+    let answer = api.ask("POST", "/proxies", r#"{"name":"a","upstream":"127.0.0.1:1"}"#).await;
+    assert!(answer.body.contains("\"listen\":\"127.0.0.1:"), "{answer:?}");
     let refused = cluster_config::Toxiproxy::listen("0.0.0.0:0".parse().unwrap()).await;
     assert!(refused.unwrap_err().to_string().contains("loopback"));
 }
@@ -181,13 +148,10 @@ fn body() -> impl Strategy<Value = String> {
     ];
     word.prop_recursive(4, 24, 4, move |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4)
-                .prop_map(|all| format!("[{}]", all.join(","))),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|all| format!("[{}]", all.join(","))),
             prop::collection::vec((key.clone(), inner), 0..5).prop_map(|all| {
-                let members: Vec<String> = all
-                    .iter()
-                    .map(|(key, value)| format!("\"{key}\":{value}"))
-                    .collect();
+                let members: Vec<String> =
+                    all.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
                 format!("{{{}}}", members.join(","))
             }),
         ]

@@ -1,4 +1,5 @@
-//! The crate toxiproxy_rust drives our server of Toxiproxy's API, and the real one, through every call that it has.
+//! The crate toxiproxy_rust drives our server of Toxiproxy's API, and the real one, through every call that
+//! it has.
 
 mod support;
 
@@ -15,37 +16,26 @@ const CRATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients/toxiproxy-rust
 /// The driver, built once into the target directory; or why this machine cannot.
 fn build() -> Result<String, String> {
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let headers = Command::new("pkg-config")
-        .args(["--exists", "openssl"])
-        .status();
+    let headers = Command::new("pkg-config").args(["--exists", "openssl"]).status();
     if !headers.is_ok_and(|status| status.success()) {
         return Err(
-            "toxiproxy_rust needs OpenSSL's headers: apt-get install libssl-dev pkg-config"
-                .to_owned(),
+            "toxiproxy_rust needs OpenSSL's headers: apt-get install libssl-dev pkg-config".to_owned()
         );
     }
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("toxiproxy-rust");
     let cargo = |verb: &str| {
         let mut command = Command::new(env!("CARGO"));
-        command
-            .args([verb, "--locked", "--quiet"])
-            .current_dir(CRATE);
+        command.args([verb, "--locked", "--quiet"]).current_dir(CRATE);
         command.env("CARGO_TARGET_DIR", &target);
         command.output().map_err(|error| error.to_string())
     };
     let fetched = cargo("fetch")?;
     if !fetched.status.success() {
-        return Err(format!(
-            "the registry of crates cannot be reached: {}",
-            said(&fetched)
-        ));
+        return Err(format!("the registry of crates cannot be reached: {}", said(&fetched)));
     }
     let built = cargo("build")?;
     assert!(built.status.success(), "{}", said(&built));
-    Ok(target
-        .join("debug/drive-by-toxiproxy-rust")
-        .to_string_lossy()
-        .into_owned())
+    Ok(target.join("debug/drive-by-toxiproxy-rust").to_string_lossy().into_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]

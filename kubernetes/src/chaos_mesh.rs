@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 use crate::objects::RUN;
 use crate::servers::{CONTAINER, DATA_DIR};
 
-/// Chaos Mesh heals by itself so long after a fault should have ended, should the part that made the object be gone.
+/// Chaos Mesh heals by itself so long after a fault should have ended, should the part that made the object
+/// be gone.
 const HEALS_ITSELF_AFTER: Duration = Duration::from_secs(60);
 
 /// Who carries a fault out.
@@ -38,12 +39,7 @@ pub enum Carrier {
 pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String> {
     let name = fault.fault.as_str();
     let kind = find(name).ok_or_else(|| format!("`{name}` is no fault of this build"))?;
-    let no = |why: &str| {
-        Err(format!(
-            "`{name}` on `{}` cannot be said in Chaos Mesh: {why}",
-            fault.on
-        ))
-    };
+    let no = |why: &str| Err(format!("`{name}` on `{}` cannot be said in Chaos Mesh: {why}", fault.on));
     if matches!(fault.when, chaos::scenario::FaultTrigger::OnMessage(_)) {
         return no("`when` watches messages, which pass no proxy here");
     }
@@ -51,14 +47,10 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
         let clients = parties.iter().filter(|who| who.is_client()).count();
         return match name {
             _ if kind.by_command => Ok(Carrier::Harness),
-            "clock" | "disk" if clients > 0 => {
-                no("it would hit the part's own pod, and the record with it")
-            }
+            "clock" | "disk" if clients > 0 => no("it would hit the part's own pod, and the record with it"),
             _ if clients == parties.len() => Ok(Carrier::Harness),
             _ if clients > 0 => no("a list has either clients or servers"),
-            "restart"
-                if settings::time(&fault.with, "after").is_some_and(|after| !after.is_zero()) =>
-            {
+            "restart" if settings::time(&fault.with, "after").is_some_and(|after| !after.is_zero()) => {
                 no("a pod comes back when Kubernetes starts it, not `after` a time")
             }
             "kill" | "restart" | "disk" | "stress" => Ok(Carrier::ChaosMesh),
@@ -74,11 +66,7 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
     if !announce && of_clients(&fault.on) {
         return Ok(Carrier::Harness);
     }
-    if fault
-        .on
-        .everybody()
-        .any(|who| who.is_client() && *who != FaultParty::Clients)
-    {
+    if fault.on.everybody().any(|who| who.is_client() && *who != FaultParty::Clients) {
         return no("all clients of a part are in one pod; say `clients`");
     }
     match name {
@@ -87,9 +75,9 @@ pub fn carrier(fault: &FaultSpec, shape: TopologyKind) -> Result<Carrier, String
             no("NetworkChaos loses packets one by one, not in bursts")
         }
         "loss" => Ok(Carrier::ChaosMesh),
-        "corrupt" => no(
-            "NetworkChaos corrupts packets, which TCP finds and sends again; no byte arrives wrong",
-        ),
+        "corrupt" => {
+            no("NetworkChaos corrupts packets, which TCP finds and sends again; no byte arrives wrong")
+        }
         _ => no("NetworkChaos has packets, not connections and messages"),
     }
 }
@@ -125,15 +113,15 @@ pub struct FaultInjection<'a> {
     pub lasts: Option<Duration>,
 }
 
-/// The objects of one injection, in a namespace, the first of that name. `run` is the run that they belong to.
+/// The objects of one injection, in a namespace, the first of that name. `run` is the run that they belong
+/// to.
 pub fn objects(
     harm: &FaultInjection<'_>,
     namespace: &str,
     run: &str,
     name: &str,
 ) -> Result<Vec<(ApiResource, DynamicObject)>, String> {
-    let of_pods =
-        |names: &[String]| json!({"selector": {"pods": {namespace: names}}, "mode": "all"});
+    let of_pods = |names: &[String]| json!({"selector": {"pods": {namespace: names}}, "mode": "all"});
     let specs = match &harm.on {
         FaultTarget::Pods(names) => {
             let (kind, spec) = on_pods(harm)?;
@@ -171,10 +159,7 @@ fn on_pods(harm: &FaultInjection<'_>) -> Result<(&'static str, Value), String> {
     Ok(match harm.fault {
         "kill" => ("PodChaos", json!({"action": "pod-failure"})),
         "restart" if lost => ("PodChaos", json!({"action": "pod-kill"})),
-        "restart" => (
-            "PodChaos",
-            json!({"action": "container-kill", "containerNames": [CONTAINER]}),
-        ),
+        "restart" => ("PodChaos", json!({"action": "container-kill", "containerNames": [CONTAINER]})),
         "clock" => {
             let jump_ns = settings::shift_ns(harm.with, "jump").unwrap_or_default();
             let spec = json!({
@@ -239,14 +224,7 @@ fn joined(mut spec: Value, more: Value) -> Value {
 
 /// The kinds that faults are said in.
 pub fn kinds() -> [ApiResource; 5] {
-    [
-        "PodChaos",
-        "NetworkChaos",
-        "TimeChaos",
-        "IOChaos",
-        "StressChaos",
-    ]
-    .map(resource)
+    ["PodChaos", "NetworkChaos", "TimeChaos", "IOChaos", "StressChaos"].map(resource)
 }
 
 fn resource(kind: &str) -> ApiResource {
@@ -301,10 +279,8 @@ mod tests {
             let [kind, says, fault] = cells[..] else {
                 panic!("three cells: {row}");
             };
-            let text =
-                format!("name = \"x\"\nfaults = [{{ {fault} }}]\ntopology.kind = \"{kind}\"\n");
-            let scenario =
-                Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+            let text = format!("name = \"x\"\nfaults = [{{ {fault} }}]\ntopology.kind = \"{kind}\"\n");
+            let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
             let found = match carrier(&scenario.faults[0], scenario.topology.kind) {
                 Ok(Carrier::ChaosMesh) => "Chaos Mesh".to_owned(),
                 Ok(Carrier::Harness) => "the harness".to_owned(),
@@ -317,12 +293,7 @@ mod tests {
     #[test]
     fn senders_with_the_same_receivers_share_an_object() {
         let link = |from: &str, to: &str| (from.to_owned(), to.to_owned());
-        let links = [
-            link("a", "b"),
-            link("a", "c"),
-            link("b", "a"),
-            link("c", "a"),
-        ];
+        let links = [link("a", "b"), link("a", "c"), link("b", "a"), link("c", "a")];
         let with = Settings::new();
         let harm = FaultInjection {
             fault: "partition",
@@ -331,17 +302,11 @@ mod tests {
             lasts: Some(Duration::from_secs(2)),
         };
         let made = objects(&harm, "lab", "run", "run-1").expect("a fault on links");
-        let specs: Vec<_> = made
-            .iter()
-            .map(|(_, object)| object.data["spec"].clone())
-            .collect();
+        let specs: Vec<_> = made.iter().map(|(_, object)| object.data["spec"].clone()).collect();
         assert_eq!(specs.len(), 2, "{specs:?}");
         assert_eq!(specs[0]["selector"]["pods"]["lab"], json!(["b", "c"]));
         assert_eq!(specs[0]["target"]["selector"]["pods"]["lab"], json!(["a"]));
-        assert_eq!(
-            (&specs[0]["action"], &specs[0]["direction"]),
-            (&"partition".into(), &"to".into())
-        );
+        assert_eq!((&specs[0]["action"], &specs[0]["direction"]), (&"partition".into(), &"to".into()));
         assert_eq!(specs[0]["duration"], "62000ms");
     }
 }

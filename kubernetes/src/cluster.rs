@@ -1,4 +1,5 @@
-//! Talks to the API of a cluster, within one namespace: applies objects, follows a run's jobs, deletes what is labelled as the run's.
+//! Talks to the API of a cluster, within one namespace: applies objects, follows a run's jobs, deletes what
+//! is labelled as the run's.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -38,13 +39,8 @@ pub enum ClusterError {
 impl ClusterError {
     fn of(what: &str, error: &kube::Error) -> Self {
         match error {
-            kube::Error::Api(status)
-                if status.code == 404 && status.message.contains("namespaces") =>
-            {
-                Self::Missing(format!(
-                    "{}; kubectl create namespace makes one",
-                    status.message
-                ))
+            kube::Error::Api(status) if status.code == 404 && status.message.contains("namespaces") => {
+                Self::Missing(format!("{}; kubectl create namespace makes one", status.message))
             }
             kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists" => {
                 Self::Refused(format!(
@@ -86,10 +82,7 @@ impl Cluster {
 
     /// A namespace of a cluster, by a client that is connected already.
     pub fn of(client: Client, namespace: &str) -> Self {
-        Self {
-            client,
-            namespace: namespace.to_owned(),
-        }
+        Self { client, namespace: namespace.to_owned() }
     }
 
     pub(crate) fn api<K>(&self) -> Api<K>
@@ -109,10 +102,7 @@ impl Cluster {
     /// Whether Chaos Mesh's kinds are known here.
     pub async fn has_chaos_mesh(&self) -> Result<(), ClusterError> {
         for resource in chaos_mesh::kinds() {
-            let found = self
-                .dynamic(&resource)
-                .list(&ListParams::default().limit(1))
-                .await;
+            let found = self.dynamic(&resource).list(&ListParams::default().limit(1)).await;
             match found {
                 Ok(_) => {}
                 Err(kube::Error::Api(status)) if status.code == 404 => {
@@ -132,10 +122,7 @@ impl Cluster {
     /// # Errors
     /// The first that is refused, and why; none is replaced.
     pub async fn apply(&self, objects: &[Object], dry: bool) -> Result<(), ClusterError> {
-        let how = PostParams {
-            dry_run: dry,
-            ..PostParams::default()
-        };
+        let how = PostParams { dry_run: dry, ..PostParams::default() };
         for object in objects {
             let what = format!("{} {}", object.resource.kind, object.name());
             let value = serde_json::from_value(object.value.clone())
@@ -147,20 +134,17 @@ impl Cluster {
     }
 
     fn of_run(run: &str, component: Option<&str>) -> ListParams {
-        let component = component.map_or(String::new(), |component| {
-            format!(",{COMPONENT}={component}")
-        });
+        let component = component.map_or(String::new(), |component| format!(",{COMPONENT}={component}"));
         ListParams::default().labels(&format!("{RUN}={run}{component}"))
     }
 
     async fn pods(&self, run: &str, component: Option<&str>) -> Result<Vec<Pod>, ClusterError> {
         let pods = self.api::<Pod>().list(&Self::of_run(run, component)).await;
-        Ok(pods
-            .map_err(|error| ClusterError::of("pods", &error))?
-            .items)
+        Ok(pods.map_err(|error| ClusterError::of("pods", &error))?.items)
     }
 
-    /// Follows a run's parts to their end, and then its merge; tells how many parts have ended, and what a user should know of pods, once each.
+    /// Follows a run's parts to their end, and then its merge; tells how many parts have ended, and what a
+    /// user should know of pods, once each.
     pub async fn carry_out(
         &self,
         run: &str,
@@ -181,13 +165,7 @@ impl Cluster {
             } else {
                 let status = self.job(run, "parts").await?;
                 let indexes = [&status.completed_indexes, &status.failed_indexes];
-                ended(
-                    indexes
-                        .into_iter()
-                        .flatten()
-                        .map(|text| indexes_in(text))
-                        .sum(),
-                );
+                ended(indexes.into_iter().flatten().map(|text| indexes_in(text)).sum());
                 if is_over(&status) {
                     self.resume_merge(run).await?;
                     merging = true;
@@ -200,20 +178,14 @@ impl Cluster {
     async fn job(&self, run: &str, what: &str) -> Result<JobStatus, ClusterError> {
         let name = format!("{run}-{what}");
         let job = self.api::<Job>().get_status(&name).await;
-        Ok(job
-            .map_err(|error| ClusterError::of(&name, &error))?
-            .status
-            .unwrap_or_default())
+        Ok(job.map_err(|error| ClusterError::of(&name, &error))?.status.unwrap_or_default())
     }
 
     /// Resumes the suspended merge job.
     async fn resume_merge(&self, run: &str) -> Result<(), ClusterError> {
         let name = format!("{run}-merge");
         let go = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
-        let done = self
-            .api::<Job>()
-            .patch(&name, &PatchParams::default(), &go)
-            .await;
+        let done = self.api::<Job>().patch(&name, &PatchParams::default(), &go).await;
         done.map_err(|error| ClusterError::of(&name, &error))?;
         Ok(())
     }
@@ -230,14 +202,9 @@ impl Cluster {
         };
         let ended = pods.iter().filter_map(ended);
         let Some((_, name, exit_code)) = ended.max() else {
-            return Err(ClusterError::Missing(
-                "the pod that merged is gone, and its log with it".to_owned(),
-            ));
+            return Err(ClusterError::Missing("the pod that merged is gone, and its log with it".to_owned()));
         };
-        let how = LogParams {
-            container: Some("merge".to_owned()),
-            ..LogParams::default()
-        };
+        let how = LogParams { container: Some("merge".to_owned()), ..LogParams::default() };
         let log = self.api::<Pod>().logs(&name, &how).await;
         let log = log.map_err(|error| ClusterError::of(&format!("the log of {name}"), &error))?;
         Ok(Some(PodOutcome { exit_code, log }))
@@ -297,7 +264,8 @@ impl Cluster {
         }
     }
 
-    /// Deletes objects of Chaos Mesh, and waits until it has recovered what they did: its finalizer holds them until then.
+    /// Deletes objects of Chaos Mesh, and waits until it has recovered what they did: its finalizer holds
+    /// them until then.
     async fn healed(&self, resource: &ApiResource, of_run: &ListParams) -> Option<String> {
         let api = self.dynamic(resource);
         let found = match api.list(of_run).await {
@@ -306,9 +274,7 @@ impl Cluster {
             Err(kube::Error::Api(status)) if status.code == 404 => return None,
             found => found.map(|found| found.items.len()),
         };
-        let deleted = api
-            .delete_collection(&DeleteParams::default(), of_run)
-            .await;
+        let deleted = api.delete_collection(&DeleteParams::default(), of_run).await;
         if let (Err(error), _) | (_, Err(error)) = (found.map(drop), deleted.map(drop)) {
             return Some(ClusterError::of(&resource.kind, &error).to_string());
         }
@@ -319,9 +285,9 @@ impl Cluster {
         }
         let kind = &resource.kind;
         Some(match left().await {
-            Ok(left) => format!(
-                "{left} {kind} hang in recovery after {GONE_WITHIN:?}: what they did may go on"
-            ),
+            Ok(left) => {
+                format!("{left} {kind} hang in recovery after {GONE_WITHIN:?}: what they did may go on")
+            }
             Err(error) => ClusterError::of(kind, &error).to_string(),
         })
     }
@@ -354,19 +320,15 @@ fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 fn exit_code(pod: &Pod) -> Option<i32> {
-    containers(pod)
-        .find_map(|container| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code))
+    containers(pod).find_map(|container| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code))
 }
 
 /// A pod's trouble in words for the user; `None`: the pod is on its way.
 fn state(pod: &Pod) -> Option<String> {
     let name = pod.metadata.name.as_deref()?;
     let component = pod.metadata.labels.as_ref()?.get(COMPONENT)?;
-    let index = pod
-        .metadata
-        .annotations
-        .iter()
-        .find_map(|all| all.get("batch.kubernetes.io/job-completion-index"));
+    let index =
+        pod.metadata.annotations.iter().find_map(|all| all.get("batch.kubernetes.io/job-completion-index"));
     let who = match index {
         Some(index) => format!("part {index} ({name})"),
         None => format!("{component} {name}"),
@@ -377,12 +339,9 @@ fn state(pod: &Pod) -> Option<String> {
         return Some(format!("{who} ended with {code}"));
     }
     let status = pod.status.as_ref()?;
-    let why =
-        |container: &ContainerStatus| container.state.as_ref()?.waiting.as_ref()?.reason.clone();
+    let why = |container: &ContainerStatus| container.state.as_ref()?.waiting.as_ref()?.reason.clone();
     let mut waiting = containers(pod).filter_map(why);
-    if let Some(why) =
-        waiting.find(|why| !matches!(&**why, "ContainerCreating" | "PodInitializing"))
-    {
+    if let Some(why) = waiting.find(|why| !matches!(&**why, "ContainerCreating" | "PodInitializing")) {
         return Some(format!("{who} does not start: {why}"));
     }
     let unplaced = status

@@ -1,4 +1,5 @@
-//! Chaos Mesh as the engine of a part's faults: makes an object, waits for AllInjected, deletes it, and waits until it is gone.
+//! Chaos Mesh as the engine of a part's faults: makes an object, waits for AllInjected, deletes it, and waits
+//! until it is gone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chaos::faults::engine::Engine;
-use chaos::faults::{
-    FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target,
-};
+use chaos::faults::{FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target};
 use chaos::polling::{is_so, until};
 use chaos::scenario::FaultSpec;
 use cluster_config::{Party, TopologyKind};
@@ -56,11 +55,7 @@ impl ChaosMesh {
     }
 
     /// The pods behind the parties: servers by their addresses, clients in this pod.
-    async fn harmed(
-        &self,
-        world: &FaultWorld,
-        injection: &Injection,
-    ) -> Result<FaultTarget, FaultError> {
+    async fn harmed(&self, world: &FaultWorld, injection: &Injection) -> Result<FaultTarget, FaultError> {
         let pods = self.cluster.api::<Pod>().list(&ListParams::default()).await;
         let namespace = &self.namespace;
         let pods = pods.map_err(|error| FaultError(format!("the pods of {namespace}: {error}")))?;
@@ -90,11 +85,7 @@ impl ChaosMesh {
             }
         }
         links.dedup();
-        Ok(if links.is_empty() {
-            FaultTarget::Pods(nodes)
-        } else {
-            FaultTarget::Links(links)
-        })
+        Ok(if links.is_empty() { FaultTarget::Pods(nodes) } else { FaultTarget::Links(links) })
     }
 }
 
@@ -104,24 +95,12 @@ impl Engine for ChaosMesh {
         carrier(fault, self.shape) == Ok(Carrier::ChaosMesh)
     }
 
-    async fn inject(
-        &self,
-        fault: &str,
-        world: &Arc<FaultWorld>,
-        injection: &Injection,
-    ) -> Injected {
+    async fn inject(&self, fault: &str, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
         let on = self.harmed(world, injection).await?;
-        let harm = FaultInjection {
-            fault,
-            with: &injection.with,
-            on,
-            lasts: injection.lasts,
-        };
+        let harm = FaultInjection { fault, with: &injection.with, on, lasts: injection.lasts };
         let name = format!("{}-{}", self.pod, self.made.fetch_add(1, Ordering::Relaxed));
         let mut made = CreatedObjects::default();
-        for (resource, object) in
-            objects(&harm, &self.namespace, &self.run, &name).map_err(FaultError)?
-        {
+        for (resource, object) in objects(&harm, &self.namespace, &self.run, &name).map_err(FaultError)? {
             let api = self.cluster.dynamic(&resource);
             // Kept first: a call that is cut off may have made it.
             made.objects.push(One {
@@ -166,11 +145,7 @@ impl CreatedObjects {
                 }
             };
             let left = INJECTED_WITHIN.saturating_sub(since.elapsed());
-            let late = || {
-                Err(format!(
-                    "{one} was not AllInjected within {INJECTED_WITHIN:?}"
-                ))
-            };
+            let late = || Err(format!("{one} was not AllInjected within {INJECTED_WITHIN:?}"));
             let seen = until(left, POLL_INTERVAL, look).await;
             seen.unwrap_or_else(late).map_err(FaultError)?;
         }
@@ -195,10 +170,7 @@ fn injected(object: &Value) -> bool {
 #[async_trait]
 impl FaultGuard for CreatedObjects {
     fn proof(&self) -> Proof {
-        Proof {
-            bit: true,
-            words: self.word(),
-        }
+        Proof { bit: true, words: self.word() }
     }
 
     /// An object is gone when its finalizer is, and that is when Chaos Mesh has recovered what it did.
@@ -213,30 +185,20 @@ impl FaultGuard for CreatedObjects {
             let gone = || async { matches!(one.api.get_opt(&one.name).await, Ok(None)) };
             let left = RECOVERED_WITHIN.saturating_sub(since.elapsed());
             if !is_so(left, POLL_INTERVAL, gone).await {
-                hangs.push(format!(
-                    "the recovery of {one} hangs after {RECOVERED_WITHIN:?}"
-                ));
+                hangs.push(format!("the recovery of {one} hangs after {RECOVERED_WITHIN:?}"));
             }
         }
         self.objects.clear();
         // Of one that hangs nobody knows how long the harm lasted.
         let bit = hangs.is_empty();
-        HealReport {
-            proof: Proof { bit, words },
-            failed: (!bit).then(|| hangs.join("; ")),
-        }
+        HealReport { proof: Proof { bit, words }, failed: (!bit).then(|| hangs.join("; ")) }
     }
 }
 
 impl Drop for CreatedObjects {
     fn drop(&mut self) {
         for one in std::mem::take(&mut self.objects) {
-            tokio::spawn(async move {
-                one.api
-                    .delete(&one.name, &DeleteParams::default())
-                    .await
-                    .map(drop)
-            });
+            tokio::spawn(async move { one.api.delete(&one.name, &DeleteParams::default()).await.map(drop) });
         }
     }
 }

@@ -7,9 +7,9 @@ use k8s_openapi::api::batch::v1::{
     PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvFromSource,
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodSpec,
-    Secret, SecretEnvSource, ServiceAccount, Volume, VolumeResourceRequirements,
+    ConfigMap, ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvFromSource, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodSpec, Secret, SecretEnvSource,
+    ServiceAccount, Volume, VolumeResourceRequirements,
 };
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -77,11 +77,7 @@ pub fn objects(spec: &Spec) -> Vec<Object> {
     }
     if spec.needs_chaos_mesh() {
         let (account, role, binding) = account(spec);
-        all.extend([
-            Object::of(&account),
-            Object::of(&role),
-            Object::of(&binding),
-        ]);
+        all.extend([Object::of(&account), Object::of(&role), Object::of(&binding)]);
     }
     match &spec.servers {
         Servers::Pod => {}
@@ -138,11 +134,7 @@ fn config(spec: &Spec) -> ConfigMap {
     }
     ConfigMap {
         metadata: meta(spec, "config"),
-        data: Some(
-            data.into_iter()
-                .map(|(key, text)| (key.to_owned(), text))
-                .collect(),
-        ),
+        data: Some(data.into_iter().map(|(key, text)| (key.to_owned(), text)).collect()),
         ..ConfigMap::default()
     }
 }
@@ -155,10 +147,7 @@ fn claim(spec: &Spec, class: Option<&str>) -> PersistentVolumeClaim {
             access_modes: Some(vec!["ReadWriteMany".to_owned()]),
             storage_class_name: class.map(str::to_owned),
             resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([(
-                    "storage".to_owned(),
-                    Quantity(CLAIM_SIZE.to_owned()),
-                )])),
+                requests: Some(BTreeMap::from([("storage".to_owned(), Quantity(CLAIM_SIZE.to_owned()))])),
                 ..VolumeResourceRequirements::default()
             }),
             ..PersistentVolumeClaimSpec::default()
@@ -199,10 +188,7 @@ fn account(spec: &Spec) -> (ServiceAccount, Role, RoleBinding) {
             ..Subject::default()
         }]),
     };
-    let account = ServiceAccount {
-        metadata,
-        ..ServiceAccount::default()
-    };
+    let account = ServiceAccount { metadata, ..ServiceAccount::default() };
     (account, role, binding)
 }
 
@@ -265,10 +251,7 @@ fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
                 command: Some(words(["sh", "/locklab/store.sh"].into_iter().chain(arg))),
                 env: Some(vec![env("BUCKET", &format!(":s3:{path}/{}", spec.name))]),
                 env_from: Some(vec![EnvFromSource {
-                    secret_ref: Some(SecretEnvSource {
-                        name: secret.clone(),
-                        ..SecretEnvSource::default()
-                    }),
+                    secret_ref: Some(SecretEnvSource { name: secret.clone(), ..SecretEnvSource::default() }),
                     ..EnvFromSource::default()
                 }]),
                 ..worker(spec, "part")
@@ -277,15 +260,9 @@ fn pod(spec: &Spec, component: &str, container: Container) -> PodSpec {
                 "merge" => "fetch",
                 _ => "check",
             };
-            let beside = Container {
-                restart_policy: Some("Always".to_owned()),
-                ..store("store", None)
-            };
+            let beside = Container { restart_policy: Some("Always".to_owned()), ..store("store", None) };
             pod.init_containers = Some(vec![store(first, Some(first)), beside]);
-            Volume {
-                empty_dir: Some(EmptyDirVolumeSource::default()),
-                ..volume("results")
-            }
+            Volume { empty_dir: Some(EmptyDirVolumeSource::default()), ..volume("results") }
         }
     };
     pod.volumes = Some(vec![config_volume(spec), results]);
@@ -301,10 +278,8 @@ fn parts(spec: &Spec) -> Job {
     if let Some(subject) = &spec.subject {
         flag("--subject", subject);
     }
-    let mut variables = vec![
-        env("LOCKLAB_PARTS", &spec.parts.to_string()),
-        env_of_field("POD_NAME", "metadata.name"),
-    ];
+    let mut variables =
+        vec![env("LOCKLAB_PARTS", &spec.parts.to_string()), env_of_field("POD_NAME", "metadata.name")];
     if spec.servers != Servers::Pod {
         // `--allow` without servers of somebody's is wrong usage.
         if !spec.allow.is_empty() {
@@ -366,9 +341,7 @@ fn merge(spec: &Spec) -> Job {
         spec: Some(JobSpec {
             suspend: Some(true),
             backoff_limit: Some(TRIES_MORE),
-            pod_failure_policy: Some(PodFailurePolicy {
-                rules: vec![on_exit_codes("FailJob", "merge")],
-            }),
+            pod_failure_policy: Some(PodFailurePolicy { rules: vec![on_exit_codes("FailJob", "merge")] }),
             template: template(labels(spec, Some("merge")), pod),
             ..JobSpec::default()
         }),

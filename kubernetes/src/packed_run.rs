@@ -1,6 +1,7 @@
 //! Packs a run into lines of a pod's log, and back: every API hands out logs, few hand out volumes.
 //!
-//! A log is kept to some ten megabytes, so the largest histories may have to stay in the volume; the last line says which.
+//! A log is kept to some ten megabytes, so the largest histories may have to stay in the volume; the last
+//! line says which.
 
 use std::fs;
 use std::io;
@@ -31,19 +32,12 @@ pub fn pack(dir: &Path, mut say: impl FnMut(&str)) -> io::Result<()> {
     let mut files = Vec::new();
     below(dir, dir, &mut files)?;
     let first = |path: &str| {
-        [RUN_FILE, SUMMARY_FILE, REPORT_FILE]
-            .iter()
-            .position(|name| *name == path)
-            .unwrap_or(usize::MAX)
+        [RUN_FILE, SUMMARY_FILE, REPORT_FILE].iter().position(|name| *name == path).unwrap_or(usize::MAX)
     };
     files.sort_by_key(|(path, bytes)| (first(path), *bytes));
     let (mut used, mut packed, mut left) = (0, 0, Vec::new());
-    let mut line = |line: &Line| {
-        say(&format!(
-            "{MARK}{}",
-            serde_json::to_string(line).expect("a line is plain JSON")
-        ))
-    };
+    let mut line =
+        |line: &Line| say(&format!("{MARK}{}", serde_json::to_string(line).expect("a line is plain JSON")));
     for (path, _) in files {
         let bytes = fs::read(dir.join(&path))?;
         let text = STANDARD.encode(compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest));
@@ -55,10 +49,7 @@ pub fn pack(dir: &Path, mut say: impl FnMut(&str)) -> io::Result<()> {
         packed += 1;
         line(&Line::File(path, text));
     }
-    line(&Line::End {
-        files: packed,
-        left,
-    });
+    line(&Line::End { files: packed, left });
     Ok(())
 }
 
@@ -104,9 +95,7 @@ pub fn unpack(log: &str, dir: &Path) -> Result<Vec<String>, String> {
 
 /// A path that a pod gives, if it stays in the directory.
 fn inside(dir: &Path, path: &str) -> Result<PathBuf, String> {
-    let stays = Path::new(path)
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)));
+    let stays = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
     match stays && !path.is_empty() {
         true => Ok(dir.join(path)),
         false => Err(format!("`{path}` leads out of the run")),
@@ -135,15 +124,9 @@ mod tests {
         fs::write(from.path().join("00/history.jsonl"), "line\n".repeat(1000)).unwrap();
         let log = packed(from.path());
         assert_eq!(unpack(&log, to.path()), Ok(Vec::new()));
-        assert_eq!(
-            fs::read_to_string(to.path().join("00/history.jsonl")).unwrap(),
-            "line\n".repeat(1000)
-        );
+        assert_eq!(fs::read_to_string(to.path().join("00/history.jsonl")).unwrap(), "line\n".repeat(1000));
         let lines: Vec<&str> = log.lines().collect();
-        assert!(
-            unpack(&lines[..2].join("\n"), to.path())
-                .is_err_and(|why| why.contains("after 1 files"))
-        );
+        assert!(unpack(&lines[..2].join("\n"), to.path()).is_err_and(|why| why.contains("after 1 files")));
         let without_one = [lines[1], lines[3]].join("\n");
         assert!(unpack(&without_one, to.path()).is_err_and(|why| why.contains("1 of 2 files")));
     }
@@ -167,9 +150,6 @@ mod tests {
         .take(LOG_BYTES_MAX)
         .collect();
         fs::write(from.path().join("history.jsonl.zst"), noise).unwrap();
-        assert_eq!(
-            unpack(&packed(from.path()), to.path()),
-            Ok(vec!["history.jsonl.zst".to_owned()])
-        );
+        assert_eq!(unpack(&packed(from.path()), to.path()), Ok(vec!["history.jsonl.zst".to_owned()]));
     }
 }

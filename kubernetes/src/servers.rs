@@ -1,4 +1,5 @@
-//! The servers of all parts: one StatefulSet, of which part K has the pods from K times the nodes of its topology on.
+//! The servers of all parts: one StatefulSet, of which part K has the pods from K times the nodes of its
+//! topology on.
 
 use cluster_config::layout::{MASTER_NAME, config_lines, sentinel_config_lines};
 use cluster_config::{Role, Topology, TopologyKind};
@@ -11,9 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::objects::{config_volume, labels, meta, name, signed};
-use crate::pods::{
-    apart, confined, env, env_of_field, mount, resources, restricted, template, volume,
-};
+use crate::pods::{apart, confined, env, env_of_field, mount, resources, restricted, template, volume};
 use crate::spec::Spec;
 
 const PORT: i32 = 6379;
@@ -69,10 +68,7 @@ pub(crate) fn stateful_set(spec: &Spec) -> StatefulSet {
         resources: Some(resources("500m", "256Mi")),
         volume_mounts: Some(vec![mount("config", "/locklab"), mount("data", DATA_DIR)]),
         readiness_probe: Some(Probe {
-            tcp_socket: Some(TCPSocketAction {
-                port: IntOrString::Int(PORT),
-                ..TCPSocketAction::default()
-            }),
+            tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(PORT), ..TCPSocketAction::default() }),
             period_seconds: Some(1),
             ..Probe::default()
         }),
@@ -94,10 +90,7 @@ pub(crate) fn stateful_set(spec: &Spec) -> StatefulSet {
             // They wait for each other by themselves.
             pod_management_policy: Some("Parallel".to_owned()),
             replicas: Some(signed(spec.parts * nodes(topology))),
-            selector: LabelSelector {
-                match_labels: Some(mine.clone()),
-                ..LabelSelector::default()
-            },
+            selector: LabelSelector { match_labels: Some(mine.clone()), ..LabelSelector::default() },
             template: template(mine, pod),
             ..StatefulSetSpec::default()
         }),
@@ -124,11 +117,7 @@ pub(crate) fn variables_of_a_part(spec: &Spec) -> Vec<EnvVar> {
     let topology = &spec.scenario.topology;
     let (data, masters) = (topology.data_nodes(), topology.count(Role::Master));
     let (before, listed, after) = match topology.kind {
-        TopologyKind::Sentinel => (
-            "redis-sentinel://",
-            data..nodes(topology),
-            format!("/{MASTER_NAME}"),
-        ),
+        TopologyKind::Sentinel => ("redis-sentinel://", data..nodes(topology), format!("/{MASTER_NAME}")),
         TopologyKind::Cluster => ("redis-cluster://", 0..data, String::new()),
         TopologyKind::Masters => ("redlock://", 0..masters, String::new()),
         _ => ("redis://", 0..1, "/0".to_owned()),
@@ -161,16 +150,11 @@ repl-ping-replica-period 1
 
 /// The program of a topology's server without `-server`, and the image that has it.
 fn server_of(topology: &Topology) -> (&'static str, String) {
-    let (name, version) = topology
-        .server
-        .split_once(['-', '@'])
-        .unwrap_or((&topology.server, "8"));
+    let (name, version) = topology.server.split_once(['-', '@']).unwrap_or((&topology.server, "8"));
     match name {
         "valkey" => ("valkey", format!("valkey/valkey:{version}")),
         // A bare version is one of Redis.
-        name if name.starts_with(|first: char| first.is_ascii_digit()) => {
-            ("redis", format!("redis:{name}"))
-        }
+        name if name.starts_with(|first: char| first.is_ascii_digit()) => ("redis", format!("redis:{name}")),
         _ => ("redis", format!("redis:{version}")),
     }
 }

@@ -56,7 +56,8 @@ pub enum Servers {
 /// Where the parts leave their runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Storage {
-    /// A claim of the run's own, to be mounted by many pods at once, of this class; `None`: of the cluster's default.
+    /// A claim of the run's own, to be mounted by many pods at once, of this class; `None`: of the cluster's
+    /// default.
     Volume(Option<String>),
     /// A claim that exists, and stays.
     Claim(String),
@@ -71,8 +72,7 @@ pub enum Storage {
 
 /// A name for objects, of which the names of pods are made: 1 to 45 lower-case letters, digits and hyphens.
 pub fn dns_label(text: &str) -> Result<String, String> {
-    let allowed =
-        |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
+    let allowed = |letter: u8| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == b'-';
     // A pod's name is a host's, of at most 63 letters.
     match (1..=45).contains(&text.len())
         && text.bytes().all(allowed)
@@ -139,9 +139,7 @@ fn unserved(topology: &Topology) -> Option<String> {
         TopologyKind::Cluster if topology.shards < 3 => {
             "redis-cli joins clusters of three shards and more".to_owned()
         }
-        _ if topology.tls || topology.acl => {
-            "servers with TLS or passwords are not rendered".to_owned()
-        }
+        _ if topology.tls || topology.acl => "servers with TLS or passwords are not rendered".to_owned(),
         _ if topology.server.contains('/') => {
             format!("`{}` is a path on your machine", topology.server)
         }

@@ -1,7 +1,7 @@
 //! Two rates: acquire-release cycles by this library, and the same two scripts sent bare.
 //!
-//! `cargo run --release --example cycle_rate -- redis://127.0.0.1:6379 [tasks]`. The two are measured in turns, since
-//! a machine's pace drifts; each task has a lock of its own.
+//! `cargo run --release --example cycle_rate -- redis://127.0.0.1:6379 [tasks]`. The two are measured in
+//! turns, since a machine's pace drifts; each task has a lock of its own.
 
 use std::{
     error::Error,
@@ -45,9 +45,7 @@ async fn main() -> Result<(), Failure> {
     // An example's output is what it is for.
     #[allow(clippy::print_stdout)]
     {
-        println!(
-            "{tasks} tasks: library {ours:.0} cycles/s, bare {theirs:.0} cycles/s, ratio {ratio:.3}"
-        );
+        println!("{tasks} tasks: library {ours:.0} cycles/s, bare {theirs:.0} cycles/s, ratio {ratio:.3}");
     }
     Ok(())
 }
@@ -67,14 +65,10 @@ where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
     C: Fn(usize) -> F,
 {
-    let count = Arc::new(Count {
-        done: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
+    let count = Arc::new(Count { done: AtomicU64::new(0), stop: AtomicBool::new(false) });
     let began = Instant::now();
-    let running: Vec<_> = (0..tasks)
-        .map(|task| tokio::spawn(COUNT.scope(Arc::clone(&count), cycle(task))))
-        .collect();
+    let running: Vec<_> =
+        (0..tasks).map(|task| tokio::spawn(COUNT.scope(Arc::clone(&count), cycle(task)))).collect();
     tokio::time::sleep(ROUND).await;
     count.stop.store(true, Ordering::Relaxed);
     for task in running {
@@ -108,11 +102,7 @@ async fn bare_scripts(mut connection: MultiplexedConnection, name: String) -> Re
     let channel = format!("redisson_lock__channel:{{{name}}}");
     loop {
         let mut call = acquire.key(&name);
-        let taken: Option<i64> = call
-            .arg(30_000)
-            .arg(&owner)
-            .invoke_async(&mut connection)
-            .await?;
+        let taken: Option<i64> = call.arg(30_000).arg(&owner).invoke_async(&mut connection).await?;
         if taken.is_some() {
             return Err("another holds the lock".into());
         }

@@ -1,4 +1,5 @@
-//! A service that gives back what its tasks hold when it is told to end: each task learns at its next step that it holds nothing any more.
+//! A service that gives back what its tasks hold when it is told to end: each task learns at its next step
+//! that it holds nothing any more.
 //!
 //! `cargo run -p lock-core --example graceful_shutdown -- redis://127.0.0.1:6379`, then Ctrl-C
 
@@ -8,10 +9,7 @@ use lock_core::{Client, Kind, LockError};
 use tokio::task::JoinSet;
 
 /// Works on several names at once until `told` completes; how many steps were made.
-pub(crate) async fn serve(
-    client: &Client,
-    told: impl Future<Output = ()>,
-) -> Result<u32, LockError> {
+pub(crate) async fn serve(client: &Client, told: impl Future<Output = ()>) -> Result<u32, LockError> {
     let mut tasks = JoinSet::new();
     for name in ["invoices", "reminders"] {
         let guard = client.lock(Kind::Plain, name)?.acquire().await?;
@@ -32,15 +30,9 @@ pub(crate) async fn serve(
 }
 
 #[tokio::main]
-#[allow(
-    dead_code,
-    clippy::print_stdout,
-    reason = "the test has a main of its own"
-)]
+#[allow(dead_code, clippy::print_stdout, reason = "the test has a main of its own")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::args()
-        .nth(1)
-        .ok_or("usage: graceful_shutdown URL")?;
+    let url = std::env::args().nth(1).ok_or("usage: graceful_shutdown URL")?;
     let client = lock_core::connect(&url).await?;
     let told = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
     println!("{} steps", serve(&client, told).await?);

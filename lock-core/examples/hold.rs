@@ -23,10 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         _ => Kind::Reentrant,
     };
     let wait = Wait::AtMost(Duration::from_secs(60));
-    let guard = client
-        .lock(kind, &name)?
-        .acquire_with(Acquire::default().wait(wait))
-        .await?;
+    let guard = client.lock(kind, &name)?.acquire_with(Acquire::default().wait(wait)).await?;
     println!("{name} is held by {}", guard.owner());
     tokio::select! {
         reason = guard.lost() => println!("{name} is lost: {reason}"),

@@ -1,4 +1,5 @@
-//! A job that runs on one of many machines: the leader runs it, and another takes over when the leader resigns, dies, or loses its server.
+//! A job that runs on one of many machines: the leader runs it, and another takes over when the leader
+//! resigns, dies, or loses its server.
 //!
 //! `cargo run -p lock-core --example one_of_many -- redis://127.0.0.1:6379`, on as many machines as you like
 
@@ -29,11 +30,7 @@ pub(crate) async fn lead<J: Future<Output = bool>>(
 }
 
 #[tokio::main]
-#[allow(
-    dead_code,
-    clippy::print_stdout,
-    reason = "the test has a main of its own"
-)]
+#[allow(dead_code, clippy::print_stdout, reason = "the test has a main of its own")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).ok_or("usage: one_of_many URL")?;
     let client = lock_core::connect(&url).await?;

@@ -1,6 +1,7 @@
 //! An axum handler that works on one order at a time, whichever of many servers gets the request.
 //!
-//! `cargo run -p lock-core --example order_handler -- redis://127.0.0.1:6379`, then `curl -X POST http://127.0.0.1:3000/orders/7`
+//! `cargo run -p lock-core --example order_handler -- redis://127.0.0.1:6379`, then
+//! `curl -X POST http://127.0.0.1:3000/orders/7`
 
 use std::{error::Error, time::Duration};
 
@@ -11,9 +12,7 @@ use lock_core::{Client, ErrorKind, Kind, LockError};
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn app(client: Client) -> Router {
-    Router::new()
-        .route("/orders/{id}", post(ship))
-        .with_state(client)
+    Router::new().route("/orders/{id}", post(ship)).with_state(client)
 }
 
 async fn ship(State(client): State<Client>, Path(id): Path<u64>) -> (StatusCode, String) {
@@ -29,7 +28,8 @@ async fn ship(State(client): State<Client>, Path(id): Path<u64>) -> (StatusCode,
 async fn ship_alone(client: &Client, id: u64) -> Result<String, LockError> {
     let lock = client.lock(Kind::Plain, &format!("order:{id}"))?;
     let guard = lock.acquire_timeout(PATIENCE).await?;
-    // Ends where the lock is lost. A client that hangs up drops this future, and the guard gives the lock back.
+    // Ends where the lock is lost. A client that hangs up drops this future, and the guard gives the lock
+    // back.
     let work = async { format!("order {id} is shipped") };
     guard.hold_while(work).await
 }

@@ -1,4 +1,5 @@
-//! A pool of workers on many machines, of whom no more than so many call a slow service at once; the permits of a machine that dies come back.
+//! A pool of workers on many machines, of whom no more than so many call a slow service at once; the permits
+//! of a machine that dies come back.
 //!
 //! `cargo run -p lock-core --example worker_pool -- redis://127.0.0.1:6379`
 
@@ -26,11 +27,7 @@ pub(crate) async fn work<C: Future<Output = ()>>(
 }
 
 #[tokio::main]
-#[allow(
-    dead_code,
-    clippy::print_stdout,
-    reason = "the test has a main of its own"
-)]
+#[allow(dead_code, clippy::print_stdout, reason = "the test has a main of its own")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).ok_or("usage: worker_pool URL")?;
     let client = lock_core::connect(&url).await?;

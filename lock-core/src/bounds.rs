@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A look that begins within the caller's bound has this long for its answer, even if that is a little beyond it:
-/// cut off sooner it would turn a plain "busy" into "unknown".
+/// A look that begins within the caller's bound has this long for its answer, even if that is a little beyond
+/// it: cut off sooner it would turn a plain "busy" into "unknown".
 pub(crate) const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// A lease that nobody lives to see the end of: that of what has none, and the longest that can be asked for.

@@ -1,8 +1,9 @@
-//! Says what time it is, for everything that this crate times. No other file asks a clock, but for the connections of `topology/shared_connection`,
-//! whose patience with a server is a timer's.
+//! Says what time it is, for everything that this crate times. No other file asks a clock, but for the
+//! connections of `topology/shared_connection`, whose patience with a server is a timer's.
 //!
-//! [`Instant`] goes on while the machine is suspended, as the leases at the servers do. Timers stand still with the machine, so
-//! what waits here for a moment looks at the clock each second at least, and learns of a resume by then.
+//! [`Instant`] goes on while the machine is suspended, as the leases at the servers do. Timers stand still
+//! with the machine, so what waits here for a moment looks at the clock each second at least, and learns of a
+//! resume by then.
 
 use std::future::Future;
 use std::ops::{Add, Sub};
@@ -43,8 +44,9 @@ impl Instant {
         self.0.checked_sub(duration).map(Instant)
     }
 
-    /// The same moment on the clock of callers and timers: as far from now as this is. What is still to come moves closer there by
-    /// the time for which the machine is suspended meanwhile; until then the answer is always the same.
+    /// The same moment on the clock of callers and timers: as far from now as this is. What is still to come
+    /// moves closer there by the time for which the machine is suspended meanwhile; until then the answer is
+    /// always the same.
     pub(crate) fn std(self) -> std::time::Instant {
         let origin = origin();
         let there = origin.there;
@@ -94,10 +96,7 @@ pub(crate) async fn sleep_until(at: Instant) {
 }
 
 /// The future's output, or an error if the moment comes first; as late as [`sleep_until`].
-pub(crate) async fn timeout_at<T>(
-    at: Instant,
-    future: impl Future<Output = T>,
-) -> Result<T, Elapsed> {
+pub(crate) async fn timeout_at<T>(at: Instant, future: impl Future<Output = T>) -> Result<T, Elapsed> {
     let mut future = pin!(future);
     loop {
         let left = at - Instant::now();
@@ -115,8 +114,8 @@ struct Origin {
 }
 
 impl Origin {
-    /// The tightest of several readings: another process may take the core between the two. `here` is read second, which makes
-    /// what was converted earlier: a validity ends too early rather than too late.
+    /// The tightest of several readings: another process may take the core between the two. `here` is read
+    /// second, which makes what was converted earlier: a validity ends too early rather than too late.
     fn read() -> Self {
         let readings = (0..16).map(|_| {
             let there = std::time::Instant::now();
@@ -133,8 +132,9 @@ fn origin() -> &'static Origin {
     ORIGIN.get_or_init(Origin::read)
 }
 
-/// For how long the machine was suspended since the first conversion. What differs by less than a millisecond is the time between two
-/// readings and no suspension, so that the same moment is converted to the same instant each time.
+/// For how long the machine was suspended since the first conversion. What differs by less than a millisecond
+/// is the time between two readings and no suspension, so that the same moment is converted to the same
+/// instant each time.
 fn suspended() -> Duration {
     static KNOWN_NS: AtomicU64 = AtomicU64::new(0);
     const ROUNDING_NS: u64 = 1_000_000;

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 /// How many replicas must acknowledge an acquire before it counts as acquired.
 ///
-/// Renewals and extends of such a hold count as successful under the same condition. A release needs
-/// no replica. Acknowledged means received by the replica, and synced to its disk only with `WaitAof`; and a failover
-/// may still promote a replica that had not acknowledged, unless all had to.
+/// Renewals and extends of such a hold count as successful under the same condition. A release needs no
+/// replica. Acknowledged means received by the replica, and synced to its disk only with `WaitAof`; and a
+/// failover may still promote a replica that had not acknowledged, unless all had to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
@@ -16,13 +16,14 @@ pub enum Durability {
     None,
     /// At least this many replicas, 1 or more.
     Wait(u32),
-    /// Every replica: as many as [`ClientOptions::replicas`](crate::ClientOptions::replicas) says, which it needs. Nobody else
-    /// knows: a master that is cut off lists none of those that are promoted without it.
+    /// Every replica: as many as [`ClientOptions::replicas`](crate::ClientOptions::replicas) says, which it
+    /// needs. Nobody else knows: a master that is cut off lists none of those that are promoted without it.
     WaitAll,
-    /// As many replicas as make, with the master, more than half of the servers that have the data; of as many as `replicas` says, as with `WaitAll`.
+    /// As many replicas as make, with the master, more than half of the servers that have the data; of as
+    /// many as `replicas` says, as with `WaitAll`.
     WaitMajority,
-    /// The disk of the master and the disks of this many replicas, by WAITAOF: servers of 7.2 or newer with an
-    /// append-only file. Others refuse such an acquire before anything is taken.
+    /// The disk of the master and the disks of this many replicas, by WAITAOF: servers of 7.2 or newer with
+    /// an append-only file. Others refuse such an acquire before anything is taken.
     WaitAof(u32),
 }
 
@@ -55,7 +56,8 @@ impl Durability {
         matches!(self, Durability::WaitAll | Durability::WaitMajority)
     }
 
-    /// How many must acknowledge: of `WaitAof` one more than replicas, the master's disk. More than there can be of one whose number is not known.
+    /// How many must acknowledge: of `WaitAof` one more than replicas, the master's disk. More than there can
+    /// be of one whose number is not known.
     pub(crate) fn acknowledgements(self) -> u32 {
         match self {
             Durability::None => 0,
@@ -103,9 +105,7 @@ impl FromStr for Durability {
             ("wait:all", _) => Ok(Durability::WaitAll),
             ("wait:majority", _) => Ok(Durability::WaitMajority),
             (_, Some(count)) if count > 0 => Ok(Durability::Wait(count)),
-            _ => Err(UnknownDurability {
-                text: text.to_owned(),
-            }),
+            _ => Err(UnknownDurability { text: text.to_owned() }),
         }
     }
 }
@@ -134,15 +134,7 @@ mod tests {
         ] {
             assert_eq!(durability.to_string().parse(), Ok(durability));
         }
-        for wrong in [
-            "",
-            "wait",
-            "wait:0",
-            "wait:many",
-            "all",
-            "waitaof:",
-            "waitaof",
-        ] {
+        for wrong in ["", "wait", "wait:0", "wait:many", "all", "waitaof:", "waitaof"] {
             assert!(wrong.parse::<Durability>().is_err(), "{wrong}");
         }
     }

@@ -19,8 +19,8 @@ named! {
         Failed = "failed",
         /// The answer was lost: it may or may not have been done.
         Unknown = "unknown",
-        /// Fewer replicas acknowledged than asked for. What was taken has been given back, and that was acknowledged: the lock is
-        /// certainly not held.
+        /// Fewer replicas acknowledged than asked for. What was taken has been given back, and that was
+        /// acknowledged: the lock is certainly not held.
         NotDurable = "not-durable",
         /// A name, option or URL that cannot work.
         Invalid = "invalid",
@@ -29,8 +29,9 @@ named! {
 
 /// An error of a lock operation: the lock, the node, the attempt, and whether it is definite.
 ///
-/// Its text reads like `could not extend the lease on orders at 127.0.0.1:7002: no answer within 50 ms
-/// (attempt 2)`. Passwords never appear in it. The text may change with any version; [`code`](LockError::code) does not.
+/// Its text reads like
+/// `could not extend the lease on orders at 127.0.0.1:7002: no answer within 50 ms (attempt 2)`. Passwords
+/// never appear in it. The text may change with any version; [`code`](LockError::code) does not.
 #[derive(Debug, Clone)]
 pub struct LockError {
     kind: ErrorKind,
@@ -43,12 +44,7 @@ pub struct LockError {
 }
 
 impl LockError {
-    pub(crate) fn local(
-        kind: ErrorKind,
-        action: &'static str,
-        lock: &str,
-        why: impl Into<String>,
-    ) -> Self {
+    pub(crate) fn local(kind: ErrorKind, action: &'static str, lock: &str, why: impl Into<String>) -> Self {
         LockError {
             kind,
             action,
@@ -66,12 +62,7 @@ impl LockError {
     }
 
     /// An error from a node, or from the way to it.
-    pub(crate) fn at_node(
-        kind: ErrorKind,
-        action: &'static str,
-        lock: &str,
-        error: NodeError,
-    ) -> Self {
+    pub(crate) fn at_node(kind: ErrorKind, action: &'static str, lock: &str, error: NodeError) -> Self {
         let kind = match error.message.contains(machine::ELSEWHERE) && error.definite {
             true => ErrorKind::Invalid,
             false => kind,
@@ -131,13 +122,14 @@ impl LockError {
         }
     }
 
-    /// The name of the [class](LockError::kind), for logs, metrics and other languages: `busy`, `not-held`, `failed`, `unknown`,
-    /// `not-durable` or `invalid`. New versions may add others, and never change these.
+    /// The name of the [class](LockError::kind), for logs, metrics and other languages: `busy`, `not-held`,
+    /// `failed`, `unknown`, `not-durable` or `invalid`. New versions may add others, and never change these.
     pub fn code(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// The first word of the server's refusal, where a server refused: `NOREPLICAS`, `OOM`, `NOAUTH`, `READONLY` …
+    /// The first word of the server's refusal, where a server refused: `NOREPLICAS`, `OOM`, `NOAUTH`,
+    /// `READONLY` …
     pub fn server_code(&self) -> Option<&str> {
         self.server_code.as_deref()
     }

@@ -1,9 +1,9 @@
-//! What a client has of its machine besides the clock: connections and tasks. They are the runtime's own, unless the thread simulates a
-//! machine. Not for users.
+//! What a client has of its machine besides the clock: connections and tasks. They are the runtime's own,
+//! unless the thread simulates a machine. Not for users.
 //!
-//! A simulation [enters](enter) a [`Machine`] of its own on its thread. From then on everything that is dialled or spawned there is
-//! the simulation's; everywhere else a call costs one look at a flag. Time and randomness are not here: a
-//! simulation answers the calls of the system that give them.
+//! A simulation [enters](enter) a [`Machine`] of its own on its thread. From then on everything that is
+//! dialled or spawned there is the simulation's; everywhere else a call costs one look at a flag. Time and
+//! randomness are not here: a simulation answers the calls of the system that give them.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -32,11 +32,7 @@ pub trait Machine: Send + Sync {
 /// A connection. Several tasks may write to it, one reads. To drop it closes it.
 pub trait Stream: fmt::Debug + Send + Sync {
     /// Reads what is there; nothing at the end of the stream.
-    fn poll_read(
-        &self,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>>;
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
     /// Takes all bytes: what lies between the two ends has room for everything.
     fn write(&self, bytes: &[u8]) -> io::Result<()>;
 }
@@ -102,14 +98,11 @@ pub async fn lookup(name: &str) -> Option<String> {
 /// Why a server was not dialled, behind its address.
 pub const ELSEWHERE: &str = "is not on this machine, and the target does not name it";
 
-/// The addresses of a host that nobody named: an error that says [`ELSEWHERE`] unless all of them are on this machine. They are what
-/// is to be dialled, since a name may mean something else a moment later.
+/// The addresses of a host that nobody named: an error that says [`ELSEWHERE`] unless all of them are on this
+/// machine. They are what is to be dialled, since a name may mean something else a moment later.
 pub async fn addresses_here(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let all: Vec<_> = tokio::net::lookup_host((host, port)).await?.collect();
-    match all
-        .iter()
-        .all(|address| address.ip().to_canonical().is_loopback())
-    {
+    match all.iter().all(|address| address.ip().to_canonical().is_loopback()) {
         true => Ok(all),
         false => Err(io::Error::other(format!("{host} {ELSEWHERE}"))),
     }
@@ -136,12 +129,13 @@ fn spawn_on<T: Send + 'static>(
     }
 }
 
-/// The runtime on which a client was made. It carries the client's connections, subscriptions and renewals, whichever runtime asks for
-/// them, and the caller's stands in for it once it has ended.
+/// The runtime on which a client was made. It carries the client's connections, subscriptions and renewals,
+/// whichever runtime asks for them, and the caller's stands in for it once it has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientRuntime {
     handle: Handle,
-    /// Its sender is owned by a task of the runtime, which lasts as long as the runtime or the last clone of this.
+    /// Its sender is owned by a task of the runtime, which lasts as long as the runtime or the last clone of
+    /// this.
     running: watch::Receiver<()>,
 }
 
@@ -196,8 +190,9 @@ pub(crate) fn is_simulated() -> bool {
     here().is_some()
 }
 
-/// Moves what was woken or spawned last from the worker's LIFO slot to its queue. Idle workers of a multi-threaded runtime take work from
-/// the queue and not from the slot, so that a task that goes on computing would keep it. The slot is left to a task that does nothing.
+/// Moves what was woken or spawned last from the worker's LIFO slot to its queue. Idle workers of a
+/// multi-threaded runtime take work from the queue and not from the slot, so that a task that goes on
+/// computing would keep it. The slot is left to a task that does nothing.
 pub(crate) fn empty_lifo_slot() {
     if is_simulated() {
         return;
@@ -214,11 +209,7 @@ pub fn in_process<T>(
     process: Arc<dyn Process>,
     work: impl Future<Output = T> + Send + 'static,
 ) -> impl Future<Output = T> + Send {
-    InProcess {
-        process,
-        task: None,
-        work: Some(Box::pin(work)),
-    }
+    InProcess { process, task: None, work: Some(Box::pin(work)) }
 }
 
 struct InProcess<F> {
@@ -282,11 +273,7 @@ impl AsyncRead for Simulated {
 }
 
 impl AsyncWrite for Simulated {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(self.try_write(bytes))
     }
 

@@ -15,15 +15,11 @@ pub(crate) struct Names {
 
 impl Names {
     fn of(name: &str, channel: String) -> Self {
-        Names {
-            key: name.to_owned(),
-            channel,
-            others: Vec::new(),
-        }
+        Names { key: name.to_owned(), channel, others: Vec::new() }
     }
 
-    /// Several locks as one: the first name stands for all. The names must lie in one slot, and none may come twice; else it
-    /// says why not.
+    /// Several locks as one: the first name stands for all. The names must lie in one slot, and none may come
+    /// twice; else it says why not.
     pub(crate) fn together(mut each: Vec<Names>) -> Result<Self, String> {
         each.sort_by(|one, other| one.key.cmp(&other.key));
         for two in each.windows(2) {
@@ -76,7 +72,8 @@ impl Names {
         Names::of(name, channel)
     }
 
-    /// Whether its scripts can tell a lock's channel from its key by themselves: where the name has no braces.
+    /// Whether its scripts can tell a lock's channel from its key by themselves: where the name has no
+    /// braces.
     pub(crate) fn tells_by_rule(&self) -> bool {
         self.channel.starts_with("redisson_lock__channel:{") && !self.key.contains('{')
     }
@@ -84,11 +81,7 @@ impl Names {
     /// A companion key by its suffix: `{name}:suffix`.
     pub(crate) fn suffixed(&self, suffix: &str) -> String {
         let name = &self.key;
-        if name.contains('{') {
-            format!("{name}:{suffix}")
-        } else {
-            format!("{{{name}}}:{suffix}")
-        }
+        if name.contains('{') { format!("{name}:{suffix}") } else { format!("{{{name}}}:{suffix}") }
     }
 
     /// A companion key with an id: `prefix:{name}:<32 hex digits>`.
@@ -100,13 +93,8 @@ impl Names {
     pub(crate) fn split_slots(&self) -> Option<String> {
         let lock = slot(self.key.as_bytes());
         // Where the channel has a rule of its own, the other companions have not.
-        let others = [
-            self.channel.clone(),
-            companion("redisson_acquire_latch", &self.key),
-        ];
-        let apart = others
-            .into_iter()
-            .find(|other| slot(other.as_bytes()) != lock)?;
+        let others = [self.channel.clone(), companion("redisson_acquire_latch", &self.key)];
+        let apart = others.into_iter().find(|other| slot(other.as_bytes()) != lock)?;
         Some(format!(
             "its braces put {apart} in slot {} and the lock itself in slot {lock}; \
              a cluster needs both in one slot, so use a name without braces",
@@ -124,11 +112,7 @@ pub(crate) fn retagged(name: &str) -> String {
 
 /// `prefix:{name}`, or `prefix:name` where the name has an opening brace: the rule of the Redisson family.
 pub(crate) fn companion(prefix: &str, name: &str) -> String {
-    if name.contains('{') {
-        format!("{prefix}:{name}")
-    } else {
-        format!("{prefix}:{{{name}}}")
-    }
+    if name.contains('{') { format!("{prefix}:{name}") } else { format!("{prefix}:{{{name}}}") }
 }
 
 #[cfg(test)]

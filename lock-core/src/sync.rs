@@ -1,6 +1,6 @@
-//! Locks that go on after a panic, since nothing between lock and unlock leaves what they guard half changed; and the other primitives
-//! of the parts that are tried under a model checker, where the same files are compiled with the checker's own instead
-//! (`tests/lock_models.rs`).
+//! Locks that go on after a panic, since nothing between lock and unlock leaves what they guard half changed;
+//! and the other primitives of the parts that are tried under a model checker, where the same files are
+//! compiled with the checker's own instead (`tests/lock_models.rs`).
 
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 

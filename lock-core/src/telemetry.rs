@@ -1,5 +1,5 @@
-//! What the features `tracing` and `metrics` tell of acquires and holds; without them nothing here is more than a call that is compiled away. The
-//! README has the table.
+//! What the features `tracing` and `metrics` tell of acquires and holds; without them nothing here is more
+//! than a call that is compiled away. The README has the table.
 
 use std::{fmt::Display, time::Duration};
 
@@ -9,10 +9,7 @@ use crate::error::LockError;
 
 /// Which lock it is.
 #[derive(Clone, Copy)]
-#[cfg_attr(
-    not(feature = "tracing"),
-    allow(dead_code, reason = "figures have the kind alone")
-)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "figures have the kind alone"))]
 pub(crate) struct LockLabels<'a> {
     pub(crate) kind: &'static str,
     pub(crate) name: &'a str,
@@ -39,9 +36,7 @@ pub(crate) async fn observed<T>(
         (span.clone(), tracing::Instrument::instrument(asked, span))
     };
     let ended = asked.await;
-    let outcome = ended
-        .as_ref()
-        .map_or_else(|error| error.code(), |_| "granted");
+    let outcome = ended.as_ref().map_or_else(|error| error.code(), |_| "granted");
     #[cfg(feature = "metrics")]
     {
         let labels = [("lock.kind", lock.kind), ("outcome", outcome)];
@@ -124,12 +119,7 @@ impl HoldTelemetry {
     }
 
     /// It is held no more: released, or lost for a reason.
-    pub(crate) fn ended(
-        &mut self,
-        lock: LockLabels<'_>,
-        since: Instant,
-        lost: Option<&dyn Display>,
-    ) {
+    pub(crate) fn ended(&mut self, lock: LockLabels<'_>, since: Instant, lost: Option<&dyn Display>) {
         #[cfg(feature = "tracing")]
         if let Some(span) = self.span.take() {
             let held_s = since.elapsed().as_secs_f64();
@@ -142,8 +132,7 @@ impl HoldTelemetry {
         {
             let labels = [("lock.kind", lock.kind)];
             metrics::gauge!("lock.held", &labels).decrement(1.0);
-            metrics::histogram!("lock.hold.duration", &labels)
-                .record(since.elapsed().as_secs_f64());
+            metrics::histogram!("lock.hold.duration", &labels).record(since.elapsed().as_secs_f64());
             if lost.is_some() {
                 metrics::counter!("lock.losses", &labels).increment(1);
             }
@@ -152,15 +141,8 @@ impl HoldTelemetry {
 }
 
 /// Something that the library needs of a server is missing there, and it goes on without it.
-#[cfg_attr(
-    not(feature = "tracing"),
-    expect(unused_variables, reason = "nobody is told")
-)]
+#[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
 pub(crate) fn degraded(server: &str, found: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(
-        server.address = server,
-        found,
-        "a server lacks what locks need"
-    );
+    tracing::warn!(server.address = server, found, "a server lacks what locks need");
 }

@@ -16,10 +16,8 @@ const LEASE: Duration = Duration::from_millis(600);
 const NAMES: [&str; 3] = ["{o}:a", "{o}:b", "{o}:c"];
 
 async fn client(url: &str) -> Client {
-    let options = ClientOptions::default()
-        .response_timeout(300 * MS)
-        .watchdog_lease(LEASE)
-        .poll_bound(10 * PATIENCE);
+    let options =
+        ClientOptions::default().response_timeout(300 * MS).watchdog_lease(LEASE).poll_bound(10 * PATIENCE);
     let target = url.parse().expect("a good URL");
     Client::connect(&target, options).await.expect("it answers")
 }
@@ -29,9 +27,7 @@ fn all(client: &Client) -> Lock {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(Duration::from_secs(60)))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(Duration::from_secs(60)))
 }
 
 fn once() -> Acquire {
@@ -90,22 +86,19 @@ async fn one_that_is_anothers_keeps_all_out_until_it_is_free() {
             async move { lock.acquire_with(minute()).await }
         });
         let channel = format!("redisson_lock__channel:{name}");
-        server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| {
-            answer == format!("{channel}\n1")
-        });
+        server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| answer == format!("{channel}\n1"));
         // Whichever of them it is, its release wakes: no poll comes in time.
         held.release().await.expect("held");
         let guard = tokio::time::timeout(PATIENCE, waiting).await;
         let guard = guard.expect("woken").expect("no panic").expect("free");
         assert_eq!(there(&server), "3");
         guard.release().await.expect("held");
-        server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| {
-            answer == format!("{channel}\n0")
-        });
+        server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| answer == format!("{channel}\n0"));
     }
 }
 
-/// Sets that overlap exclude each other, and in whatever order the names are given no two wait for each other.
+/// Sets that overlap exclude each other, and in whatever order the names are given no two wait for each
+/// other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overlapping_sets_exclude_each_other() {
     let server = Server::start(&[]);
@@ -137,10 +130,7 @@ async fn overlapping_sets_exclude_each_other() {
 async fn the_whole_is_renewed_and_lost_with_one() {
     let server = Server::start(&[]);
     let client = client(&server.url()).await;
-    let guard = all(&client)
-        .acquire_with(Acquire::default())
-        .await
-        .expect("free");
+    let guard = all(&client).acquire_with(Acquire::default()).await.expect("free");
     let until = Instant::now() + LEASE * 2;
     while Instant::now() < until {
         assert!(!guard.is_lost());
@@ -191,9 +181,7 @@ async fn lost_answers_do_nothing_twice() {
         assert_eq!(guard.release().await.expect("held"), Released::Freed);
     }
     assert_eq!(relay.lost(), 12);
-    server.wait_for(&["EXISTS", NAMES[0], NAMES[1], NAMES[2]], |answer| {
-        answer == "0"
-    });
+    server.wait_for(&["EXISTS", NAMES[0], NAMES[1], NAMES[2]], |answer| answer == "0");
     only_latches_and_tokens_stay(&server);
 }
 

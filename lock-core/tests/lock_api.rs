@@ -18,7 +18,8 @@ async fn client_with(server: &Server, options: ClientOptions) -> Client {
     Client::connect(&target, options).await.expect("it answers")
 }
 
-/// A question changes nothing, so nothing about it is unknown when its answer is lost; of what changes something it is.
+/// A question changes nothing, so nothing about it is unknown when its answer is lost; of what changes
+/// something it is.
 #[tokio::test]
 async fn a_look_that_gets_no_answer_has_failed_and_a_change_is_unknown() {
     let server = Server::start(&[]);
@@ -57,10 +58,7 @@ async fn an_errors_code_names_its_class_and_the_servers_code_its_refusal() {
     let client = client(&server).await;
     let lock = client.lock(Kind::Plain, "lock").expect("a good name");
     let code = |error: LockError| (error.code(), error.server_code().map(str::to_owned));
-    assert_eq!(
-        code(client.lock(Kind::Plain, "").expect_err("no name")),
-        ("invalid", None)
-    );
+    assert_eq!(code(client.lock(Kind::Plain, "").expect_err("no name")), ("invalid", None));
     let held = lock.acquire().await.expect("free");
     let error = lock.acquire_timeout(MS).await.expect_err("held");
     assert_eq!(code(error), ("busy", None));
@@ -80,17 +78,7 @@ async fn an_errors_code_names_its_class_and_the_servers_code_its_refusal() {
         ErrorKind::NotDurable,
         ErrorKind::Invalid,
     ];
-    assert_eq!(
-        all.map(ErrorKind::name),
-        [
-            "busy",
-            "not-held",
-            "failed",
-            "unknown",
-            "not-durable",
-            "invalid"
-        ]
-    );
+    assert_eq!(all.map(ErrorKind::name), ["busy", "not-held", "failed", "unknown", "not-durable", "invalid"]);
     let clone = client.clone();
     clone.close().await;
     let error = lock.acquire().await.expect_err("closed");
@@ -104,13 +92,7 @@ async fn permits_that_are_not_held_cannot_be_overlooked() {
     assert!(permits.try_set_permits(4).await.expect("answered"));
     let one = permits.acquire().await.expect("free").leave();
     let two = permits.acquire_many(2).await.expect("free").leave();
-    assert!(
-        permits
-            .try_acquire_many(2)
-            .await
-            .expect("answered")
-            .is_none()
-    );
+    assert!(permits.try_acquire_many(2).await.expect("answered").is_none());
     let error = permits.acquire_many_timeout(2, MS).await;
     assert_eq!(error.expect_err("taken").kind(), ErrorKind::Busy);
     permits.release(&two).await.expect("held");
@@ -119,11 +101,7 @@ async fn permits_that_are_not_held_cannot_be_overlooked() {
     assert_eq!(error.kind(), ErrorKind::NotHeld);
     let named = |id| error.to_string().contains(&format!("{id}"));
     assert!(named(two[0]) && named(two[1]) && !named(one[0]), "{error}");
-    assert_eq!(
-        permits.available().await.expect("answered"),
-        4,
-        "the known one is back"
-    );
+    assert_eq!(permits.available().await.expect("answered"), 4, "the known one is back");
     let last = permits.try_acquire().await.expect("answered");
     last.expect("free").release().await.expect("held");
     assert_eq!(permits.release_held(&one).await.expect("answered"), one);
@@ -167,10 +145,7 @@ async fn a_token_is_cancelled_by_a_loss_and_not_by_a_release() {
     let guard = lock.acquire().await.expect("free");
     let lost = guard.cancellation_token();
     lock.force_release().await.expect("answered");
-    guard
-        .extend(Duration::from_secs(60))
-        .await
-        .expect_err("gone");
+    guard.extend(Duration::from_secs(60)).await.expect_err("gone");
     lost.cancelled().await;
     assert!(!released.is_cancelled());
     client.close().await;

@@ -11,8 +11,8 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, LostReason, Owner,
-    Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Kind, Lease, Lock, LostReason, Owner, Released,
+    Wait,
 };
 use support::{PATIENCE, Server};
 
@@ -51,10 +51,7 @@ async fn a_hundred_waiters_are_all_served_one_at_a_time() {
         for _ in 0..50 {
             let (lock, inside) = (lock.clone(), Arc::clone(&inside));
             tasks.push(tokio::spawn(async move {
-                let guard = lock
-                    .acquire_with(Acquire::default())
-                    .await
-                    .expect("its turn comes");
+                let guard = lock.acquire_with(Acquire::default()).await.expect("its turn comes");
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "client {number}");
                 tokio::task::yield_now().await;
                 inside.fetch_sub(1, Ordering::SeqCst);
@@ -63,10 +60,7 @@ async fn a_hundred_waiters_are_all_served_one_at_a_time() {
         }
     }
     for task in tasks {
-        tokio::time::timeout(PATIENCE, task)
-            .await
-            .expect("served")
-            .expect("no panic");
+        tokio::time::timeout(PATIENCE, task).await.expect("served").expect("no panic");
     }
     assert_eq!(server.ok(&["DBSIZE"]), "0");
 }
@@ -96,17 +90,11 @@ async fn an_equal_owner_enters_again_and_releases_as_often() {
     let lock = lock(&server).await;
     let mine = fixed(60_000 * MS).owner(Owner::numbered(7));
     let outer = lock.acquire_with(mine.clone()).await.expect("free");
-    let inner = lock
-        .acquire_with(mine.lease(Lease::Fixed(1000 * MS)))
-        .await
-        .expect("mine already");
+    let inner = lock.acquire_with(mine.lease(Lease::Fixed(1000 * MS))).await.expect("mine already");
     assert_eq!(server.ok(&["HVALS", "n"]), "2");
     let left: u64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
     assert!(left > 30_000, "re-entry shortened the lease to {left} ms");
-    let busy = lock
-        .acquire_with(fixed(1000 * MS))
-        .await
-        .expect_err("a fresh owner is another");
+    let busy = lock.acquire_with(fixed(1000 * MS)).await.expect_err("a fresh owner is another");
     assert_eq!(busy.kind(), ErrorKind::Busy);
     assert_eq!(inner.release().await.expect("held"), Released::StillHeld);
     assert_eq!(outer.release().await.expect("held"), Released::Freed);
@@ -167,10 +155,7 @@ async fn renewals_of_one_hold_end_with_it_and_leave_the_others_alone() {
     events.next().await.expect("a renewal");
     let before = client.stats().commands;
     for _ in 0..5 {
-        assert!(matches!(
-            events.next().await,
-            Some(GuardEvent::Extended { .. })
-        ));
+        assert!(matches!(events.next().await, Some(GuardEvent::Extended { .. })));
     }
     // One command for each renewal, and perhaps a health check: nothing is left of the two hundred.
     let sent = client.stats().commands - before;
@@ -187,28 +172,12 @@ async fn a_holder_is_told_when_its_lock_is_gone() {
     server.ok(&["DEL", "n"]);
     assert_eq!(guard.lost().await, LostReason::Missing);
     assert!(guard.is_lost());
-    assert!(matches!(
-        events.next().await,
-        Some(GuardEvent::Lost {
-            reason: LostReason::Missing,
-            ..
-        })
-    ));
-    assert!(
-        events.next().await.is_none(),
-        "the signal comes once and last"
-    );
-    assert_eq!(
-        server.ok(&["EXISTS", "n"]),
-        "0",
-        "a renewal made the lock anew"
-    );
+    assert!(matches!(events.next().await, Some(GuardEvent::Lost { reason: LostReason::Missing, .. })));
+    assert!(events.next().await.is_none(), "the signal comes once and last");
+    assert_eq!(server.ok(&["EXISTS", "n"]), "0", "a renewal made the lock anew");
     let extended = guard.extend(1000 * MS).await.expect_err("it is lost");
     assert_eq!(extended.kind(), ErrorKind::NotHeld);
-    assert_eq!(
-        guard.release().await.expect_err("it is lost").kind(),
-        ErrorKind::NotHeld
-    );
+    assert_eq!(guard.release().await.expect_err("it is lost").kind(), ErrorKind::NotHeld);
 }
 
 #[tokio::test]
@@ -222,11 +191,7 @@ async fn a_fixed_lease_is_lost_before_another_can_enter() {
         async move { (lock.acquire_with(Acquire::default()).await, Instant::now()) }
     });
     let mut events = guard.events();
-    let Some(GuardEvent::Lost {
-        reason: LostReason::Expired,
-        at,
-    }) = events.next().await
-    else {
+    let Some(GuardEvent::Lost { reason: LostReason::Expired, at }) = events.next().await else {
         panic!("an expired lease is lost");
     };
     let (next, entered_at) = next.await.expect("no panic");
@@ -288,34 +253,17 @@ async fn a_forced_release_lets_the_next_one_in() {
     assert!(lock.is_locked().await.expect("answered"));
     assert!(lock.force_release().await.expect("answered"));
     assert!(!lock.is_locked().await.expect("answered"));
-    lock.acquire_with(once())
-        .await
-        .expect("free again")
-        .release()
-        .await
-        .expect("held");
-    assert_eq!(
-        guard.release().await.expect_err("taken away").kind(),
-        ErrorKind::NotHeld
-    );
+    lock.acquire_with(once()).await.expect("free again").release().await.expect("held");
+    assert_eq!(guard.release().await.expect_err("taken away").kind(), ErrorKind::NotHeld);
 }
 
 #[tokio::test]
 async fn what_cannot_work_is_refused_with_the_reason() {
     let server = Server::start(&[]);
     let client = client(&server, ClientOptions::default()).await;
-    assert_eq!(
-        client
-            .lock(Kind::Reentrant, "")
-            .expect_err("no name")
-            .kind(),
-        ErrorKind::Invalid
-    );
+    assert_eq!(client.lock(Kind::Reentrant, "").expect_err("no name").kind(), ErrorKind::Invalid);
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let error = lock
-        .acquire_with(fixed(Duration::ZERO))
-        .await
-        .expect_err("no lease");
+    let error = lock.acquire_with(fixed(Duration::ZERO)).await.expect_err("no lease");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     // Drift takes it all, so it could only be granted too late, again and again.
     let all_drift = fixed(Duration::from_millis(2));
@@ -331,10 +279,5 @@ async fn what_cannot_work_is_refused_with_the_reason() {
     let error = lock.acquire_with(once()).await.expect_err("another type");
     assert_eq!(error.kind(), ErrorKind::Failed);
     assert!(error.to_string().contains("WRONGTYPE"), "{error}");
-    assert!(
-        error
-            .to_string()
-            .starts_with("could not acquire n at 127.0.0.1:"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("could not acquire n at 127.0.0.1:"), "{error}");
 }

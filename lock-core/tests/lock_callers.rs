@@ -1,5 +1,5 @@
-//! What callers may do to a client without harm to others: leave a future unpolled, compute without a pause, end with `main`, come from an
-//! executor that is not Tokio.
+//! What callers may do to a client without harm to others: leave a future unpolled, compute without a pause,
+//! end with `main`, come from an executor that is not Tokio.
 
 mod support;
 
@@ -47,11 +47,7 @@ async fn a_waiter_that_is_not_polled_keeps_nobody_out() {
             continue;
         }
         let lock = client.lock(kind, kind.name()).expect("a good name");
-        let rival = if kind == Kind::Read {
-            Kind::Write
-        } else {
-            kind
-        };
+        let rival = if kind == Kind::Read { Kind::Write } else { kind };
         let rival = client.lock(rival, kind.name()).expect("a good name");
         let holder = rival.acquire().await.expect("free");
         let mut waits = pin!(lock.acquire());
@@ -101,10 +97,7 @@ async fn who_gives_up_behind_a_waiter_that_is_not_polled_has_looked_or_says_so()
     left_alone(waits.as_mut()).await;
     let error = lock.acquire_timeout(100 * MS).await.expect_err("held");
     assert_eq!(error.kind(), ErrorKind::Busy);
-    assert!(
-        error.to_string().contains("behind other waiters"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("behind other waiters"), "{error}");
     holder.release().await.expect("held");
     drop(waits.await.expect("free"));
 
@@ -149,13 +142,7 @@ async fn main_of(server: &Server, ends: Ends) -> Result<(), Box<dyn std::error::
                 let lock = client.lock(Kind::Reentrant, &format!("n{number}"))?;
                 guards.push(lock.acquire().await?);
             }
-            for kind in [
-                Kind::Plain,
-                Kind::Fenced,
-                Kind::Fair,
-                Kind::Queued,
-                Kind::Write,
-            ] {
+            for kind in [Kind::Plain, Kind::Fenced, Kind::Fair, Kind::Queued, Kind::Write] {
                 guards.push(client.lock(kind, kind.name())?.acquire().await?);
             }
         }
@@ -174,20 +161,11 @@ async fn main_of(server: &Server, ends: Ends) -> Result<(), Box<dyn std::error::
 
 #[test]
 fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back() {
-    for ends in [
-        Ends::Dropped,
-        Ends::WithItsScope,
-        Ends::WithAnError,
-        Ends::Several,
-        Ends::Permits,
-    ] {
+    for ends in [Ends::Dropped, Ends::WithItsScope, Ends::WithAnError, Ends::Several, Ends::Permits] {
         for workers in [0, 2] {
             let server = Server::start(&[]);
             let runtime = match workers {
-                0 => Builder::new_current_thread()
-                    .enable_all()
-                    .build()
-                    .expect("a runtime"),
+                0 => Builder::new_current_thread().enable_all().build().expect("a runtime"),
                 workers => runtime(workers),
             };
             let _ = runtime.block_on(main_of(&server, ends));
@@ -195,9 +173,7 @@ fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back() {
             server.wait_for(&["KEYS", "*"], |keys| {
                 let mut keys = keys.lines();
                 keys.all(|key| {
-                    ["slots", "seats"].contains(&key)
-                        || key.contains("latch")
-                        || key.contains("token")
+                    ["slots", "seats"].contains(&key) || key.contains("latch") || key.contains("token")
                 })
             });
             if matches!(ends, Ends::Permits) {
@@ -224,12 +200,7 @@ async fn a_client_that_closes_can_give_all_back_and_its_guards_learn() {
     left.leave();
     client.close_and_release().await;
     for guard in &guards {
-        assert_eq!(
-            server.ok(&["EXISTS", guard.name()]),
-            "0",
-            "{}",
-            guard.name()
-        );
+        assert_eq!(server.ok(&["EXISTS", guard.name()]), "0", "{}", guard.name());
         assert_eq!(guard.lost().await, LostReason::Closed);
         assert_eq!(guard.check().expect_err("lost").kind(), ErrorKind::NotHeld);
     }
@@ -239,7 +210,8 @@ async fn a_client_that_closes_can_give_all_back_and_its_guards_learn() {
     assert_eq!(server.ok(&["GET", "slots"]), "2");
 }
 
-/// Whether timers of the same runtime were punctual meanwhile; where they were not, it is the machine that stood still.
+/// Whether timers of the same runtime were punctual meanwhile; where they were not, it is the machine that
+/// stood still.
 async fn punctual<T>(work: impl Future<Output = T>) -> Option<T> {
     let pulse = tokio::spawn(async {
         let mut worst = Duration::ZERO;
@@ -332,13 +304,9 @@ fn a_bound_is_kept_while_another_task_computes_that_has_asked() {
             runtime(4).block_on(async {
                 let client = client(&server, ClientOptions::default()).await;
                 let name = |name: &str| format!("{name}{round}");
-                let lock = client
-                    .lock(Kind::Reentrant, &name("n"))
-                    .expect("a good name");
+                let lock = client.lock(Kind::Reentrant, &name("n")).expect("a good name");
                 drop(lock.acquire().await.expect("free"));
-                let other = client
-                    .lock(Kind::Reentrant, &name("m"))
-                    .expect("a good name");
+                let other = client.lock(Kind::Reentrant, &name("m")).expect("a good name");
                 punctual(async {
                     let blocker = tokio::spawn(async move {
                         let computes = async { thread::sleep(1500 * MS) };
@@ -422,23 +390,17 @@ async fn a_client_is_there_before_its_servers() {
         let mut waits = pin!(lock.acquire_timeout(PATIENCE));
         left_alone(waits.as_mut()).await;
         holder.release().await.expect("held");
-        waits
-            .await
-            .expect("handed over")
-            .release()
-            .await
-            .expect("held");
+        waits.await.expect("handed over").release().await.expect("held");
     }
 }
 
-/// It is given the lock while nobody polls it: by the time that somebody does, it has been told to ask, and its wait is over.
+/// It is given the lock while nobody polls it: by the time that somebody does, it has been told to ask, and
+/// its wait is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_was_told_to_ask_asks_once_more_at_its_end() {
     let server = Server::start(&[]);
-    let [held, waiting] = [
-        client(&server, ClientOptions::default()).await,
-        client(&server, ClientOptions::default()).await,
-    ];
+    let [held, waiting] =
+        [client(&server, ClientOptions::default()).await, client(&server, ClientOptions::default()).await];
     let [held, waiting] = [&held, &waiting].map(|of| of.lock(Kind::Fair, "n").expect("a name"));
     let holder = held.acquire().await.expect("free");
     let mut waits = pin!(waiting.acquire_timeout(Duration::from_secs(1)));
@@ -446,12 +408,7 @@ async fn a_waiter_that_was_told_to_ask_asks_once_more_at_its_end() {
     holder.release().await.expect("held");
     // The message is read by the client's own tasks, and the waiter by nobody until its bound is over.
     thread::sleep(Duration::from_millis(1_200));
-    waits
-        .await
-        .expect("it was told that the lock is free")
-        .release()
-        .await
-        .expect("held");
+    waits.await.expect("it was told that the lock is free").release().await.expect("held");
 }
 
 #[tokio::test]
@@ -508,9 +465,7 @@ async fn outside_of_tokio_an_acquire_is_refused_and_harms_nobody() {
     let client = client(&server, options).await;
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let elsewhere = |lock: lock_core::Lock| {
-        thread::spawn(move || block_on(lock.acquire()).map(drop))
-            .join()
-            .expect("no panic")
+        thread::spawn(move || block_on(lock.acquire()).map(drop)).join().expect("no panic")
     };
     let refused = |asked: Result<(), LockError>| {
         let error = asked.expect_err("no runtime");

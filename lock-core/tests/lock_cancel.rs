@@ -6,9 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, Owner, Wait,
-};
+use lock_core::{Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, Owner, Wait};
 use lock_support::{Relay, all_is_over, polled, rival};
 use support::{PATIENCE, Server};
 
@@ -21,9 +19,7 @@ async fn client(url: &str, options: ClientOptions) -> Client {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(60_000 * MS))
 }
 
 /// What a caller may be in the middle of.
@@ -43,8 +39,8 @@ async fn cycle(lock: &Lock, how: Acquire) {
     guard.release().await.expect("held");
 }
 
-/// Drops the act after one poll, after two, and so on until it gets to its end; after each the lock is free. Answers how
-/// many polls it had at most.
+/// Drops the act after one poll, after two, and so on until it gets to its end; after each the lock is free.
+/// Answers how many polls it had at most.
 async fn dropped_everywhere(
     ours: &Client,
     others: &Client,
@@ -88,8 +84,8 @@ async fn dropped_everywhere(
     unreachable!("numbers do not end")
 }
 
-/// Every await point of acquire, extend and release of every kind is a place where the caller may go away. The link
-/// takes its time, so that it goes while its request is under way.
+/// Every await point of acquire, extend and release of every kind is a place where the caller may go away.
+/// The link takes its time, so that it goes while its request is under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_dropped_after_any_number_of_polls_leaves_nothing() {
     let server = Server::start(&[]);
@@ -119,23 +115,17 @@ async fn a_future_dropped_after_any_number_of_polls_leaves_nothing() {
         kind.await.expect("no panic");
     }
     all_is_over(&server, LEASE).await;
-    assert_eq!(
-        relay.connections(),
-        connections,
-        "more connections than before"
-    );
+    assert_eq!(relay.connections(), connections, "more connections than before");
 }
 
-/// A durable acquire may wait on its connection behind others' WAIT, while the release that is to undo it goes over another and finds
-/// nothing yet.
+/// A durable acquire may wait on its connection behind others' WAIT, while the release that is to undo it
+/// goes over another and finds nothing yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_durable_acquire_that_was_dropped_in_the_queue_of_its_connection_leaves_nothing() {
     const AHEAD: usize = 8;
     // Without a replica each WAIT lasts for its whole time.
     let server = Server::start(&[]);
-    let options = ClientOptions::default()
-        .durability(Durability::Wait(1))
-        .durability_timeout(100 * MS);
+    let options = ClientOptions::default().durability(Durability::Wait(1)).durability_timeout(100 * MS);
     let client = client(&server.url(), options).await;
     let once = minute().wait(Wait::Try);
     let blocked = |kind, name: String| {
@@ -160,9 +150,7 @@ async fn a_durable_acquire_that_was_dropped_in_the_queue_of_its_connection_leave
             calls.map_or(0, |calls| calls.parse::<usize>().expect("a number"))
         };
         let before = taken();
-        let ahead: Vec<_> = (0..AHEAD)
-            .map(|number| blocked(kind, format!("ahead:{number}")))
-            .collect();
+        let ahead: Vec<_> = (0..AHEAD).map(|number| blocked(kind, format!("ahead:{number}"))).collect();
         let until = Instant::now() + PATIENCE;
         while taken() == before {
             assert!(Instant::now() < until, "{kind}: nobody is ahead");
@@ -191,16 +179,11 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
     let server = Server::start(&[]);
     let lease = 300 * MS;
     let options = ClientOptions::default().watchdog_lease(lease);
-    let clients = [
-        client(&server.url(), options.clone()).await,
-        client(&server.url(), options).await,
-    ];
+    let clients = [client(&server.url(), options.clone()).await, client(&server.url(), options).await];
     let mut tasks = Vec::new();
     for &kind in Kind::ALL {
         for task in 0..4 {
-            let lock = clients[task % 2]
-                .lock(kind, kind.name())
-                .expect("a good name");
+            let lock = clients[task % 2].lock(kind, kind.name()).expect("a good name");
             tasks.push(tokio::spawn(async move {
                 for round in 0..25 {
                     let moment = Duration::from_micros(rand::random_range(0..8_000));
@@ -225,17 +208,15 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
         task.await.expect("no panic");
     }
     for kind in Kind::ALL {
-        let lock = clients[0]
-            .lock(rival(*kind), kind.name())
-            .expect("a good name");
+        let lock = clients[0].lock(rival(*kind), kind.name()).expect("a good name");
         let guard = lock.acquire_with(minute()).await.expect("free in the end");
         guard.release().await.expect("held");
     }
     all_is_over(&server, lease).await;
 }
 
-/// An owner that dropped its guard may ask again under the same name at once: the release that is still on its way is waited
-/// for, also by an acquire that waits for nobody else.
+/// An owner that dropped its guard may ask again under the same name at once: the release that is still on
+/// its way is waited for, also by an acquire that waits for nobody else.
 #[tokio::test]
 async fn a_named_owner_may_ask_again_right_after_its_guard_was_dropped() {
     let server = Server::start(&[]);

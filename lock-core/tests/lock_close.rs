@@ -1,4 +1,5 @@
-//! Tests what the end of a client leaves: waiters are notified, their places in lines are given back, and nothing of the client stays.
+//! Tests what the end of a client leaves: waiters are notified, their places in lines are given back, and
+//! nothing of the client stays.
 
 mod lock_support;
 mod support;
@@ -11,8 +12,8 @@ use std::{
 
 use futures_util::future::join_all;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, LostReason, MultiLock,
-    Released, Wait, diagnostics::Tracer,
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, LostReason, MultiLock, Released, Wait,
+    diagnostics::Tracer,
 };
 use lock_support::{Relay, rival};
 use support::{PATIENCE, Server};
@@ -30,9 +31,7 @@ async fn client(server: &Server, options: ClientOptions) -> Client {
 
 /// No bound of a client comes before the test is over.
 fn slow() -> ClientOptions {
-    ClientOptions::default()
-        .poll_bound(HOUR)
-        .response_timeout(LONGEST_ANSWER)
+    ClientOptions::default().poll_bound(HOUR).response_timeout(LONGEST_ANSWER)
 }
 
 fn hour() -> Acquire {
@@ -73,45 +72,29 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
         // One at the head of its client, one behind it.
         for _ in 0..2 {
             let lock = lock.clone();
-            waiters.push(waits(name.clone(), async move {
-                lock.acquire_with(hour()).await.err()
-            }));
+            waiters.push(waits(name.clone(), async move { lock.acquire_with(hour()).await.err() }));
         }
     }
     let free = ours.lock(Kind::Reentrant, "free").expect("a good name");
-    let taken = ours
-        .lock(Kind::Reentrant, "reentrant")
-        .expect("a good name");
+    let taken = ours.lock(Kind::Reentrant, "reentrant").expect("a good name");
     let several = MultiLock::new([free, taken]).expect("two names");
-    waiters.push(waits("several", async move {
-        several.acquire_with(hour()).await.err()
-    }));
+    waiters.push(waits("several", async move { several.acquire_with(hour()).await.err() }));
     let together = ours.all_of(&["{reentrant}", "{reentrant}2"]);
     let together = together.expect("one slot");
     let first = others.all_of(&["{reentrant}"]).expect("a name");
     held.push(first.acquire_with(hour()).await.expect("free"));
-    waiters.push(waits("together", async move {
-        together.acquire_with(hour()).await.err()
-    }));
+    waiters.push(waits("together", async move { together.acquire_with(hour()).await.err() }));
     let semaphore = ours.semaphore("counted").expect("a good name");
-    waiters.push(waits("semaphore", async move {
-        semaphore.take_with(1, Wait::Forever).await.err()
-    }));
+    waiters.push(waits("semaphore", async move { semaphore.take_with(1, Wait::Forever).await.err() }));
     let permits = ours.permits("permits").expect("a good name");
-    waiters.push(waits("permits", async move {
-        permits.acquire_with(hour()).await.err()
-    }));
+    waiters.push(waits("permits", async move { permits.acquire_with(hour()).await.err() }));
     let latch = ours.latch("latch").expect("a good name");
     latch.try_set_count(1).await.expect("open");
     for _ in 0..2 {
         let latch = latch.clone();
-        waiters.push(waits("latch", async move {
-            latch.wait_with(Wait::Forever).await.err()
-        }));
+        waiters.push(waits("latch", async move { latch.wait_with(Wait::Forever).await.err() }));
     }
-    server.wait_for(&["LLEN", "redisson_lock_queue:{fair}"], |places| {
-        places == "2"
-    });
+    server.wait_for(&["LLEN", "redisson_lock_queue:{fair}"], |places| places == "2");
     server.wait_for(&["HLEN", "locklab_queue:{queued}"], |places| places == "1");
     quiet(&ours).await;
     for (what, waiter) in &waiters {
@@ -154,7 +137,8 @@ async fn every_wait_ends_with_its_client_and_gives_its_place_back() {
     }
 }
 
-/// No lease ends what a semaphore has given: an acquire that is under way is waited for, and what it comes to is given back.
+/// No lease ends what a semaphore has given: an acquire that is under way is waited for, and what it comes to
+/// is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_closes_takes_no_permits_along() {
     let server = Server::start(&[]);
@@ -274,11 +258,7 @@ fn a_client_that_outlives_its_runtime_refuses_and_its_renewed_holds_are_lost() {
             let error = lock.acquire().await.expect_err("no runtime");
             assert_eq!(error.kind(), ErrorKind::Failed, "{kind}: {error}");
             assert!(error.to_string().contains("runtime"), "{kind}: {error}");
-            assert_eq!(
-                server.ok(&["EXISTS", "free"]),
-                "0",
-                "{kind}: nothing is sent"
-            );
+            assert_eq!(server.ok(&["EXISTS", "free"]), "0", "{kind}: nothing is sent");
         }
         assert!(!fixed.is_lost(), "nobody has to renew it");
         assert_eq!(fixed.release().await.expect("held"), Released::Freed);

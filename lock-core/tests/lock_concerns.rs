@@ -23,26 +23,17 @@ async fn a_server_that_forgets_and_evicts_is_said_to_be_dangerous_at_connect() {
     let server = Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"]);
     let bad = client(&server.url(), Durability::None).await;
     let concerns = &bad.concerns();
-    assert_eq!(
-        kinds(concerns),
-        [ConcernKind::Eviction, ConcernKind::Forgets],
-        "{concerns:?}"
-    );
+    assert_eq!(kinds(concerns), [ConcernKind::Eviction, ConcernKind::Forgets], "{concerns:?}");
     for concern in concerns {
         assert_eq!(concern.severity, Severity::Danger);
         assert_eq!(concern.node, format!("127.0.0.1:{}", server.port));
     }
     let text = concerns[0].to_string();
-    assert!(
-        text.contains("volatile-ttl") && text.contains("CONFIG SET"),
-        "{text}"
-    );
+    assert!(text.contains("volatile-ttl") && text.contains("CONFIG SET"), "{text}");
 
-    for (setting, value) in [
-        ("maxmemory-policy", "noeviction"),
-        ("appendonly", "yes"),
-        ("appendfsync", "always"),
-    ] {
+    for (setting, value) in
+        [("maxmemory-policy", "noeviction"), ("appendonly", "yes"), ("appendfsync", "always")]
+    {
         server.ok(&["CONFIG", "SET", setting, value]);
     }
     let good = client(&server.url(), Durability::None).await;
@@ -63,26 +54,17 @@ async fn replicas_matter_where_durability_does_not_see_to_them() {
     let master = Server::start(&file);
     let port = master.port.to_string();
     let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
-    replica.wait_for(&["INFO", "replication"], |info| {
-        info.contains("master_link_status:up")
-    });
+    replica.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
     let careless = client(&master.url(), Durability::None).await;
-    assert_eq!(
-        kinds(&careless.concerns()),
-        [ConcernKind::UnguardedFailover]
-    );
+    assert_eq!(kinds(&careless.concerns()), [ConcernKind::UnguardedFailover]);
     let told = client(&format!("{}?replicas=1", master.url()), Durability::WaitAll).await;
     assert_eq!(told.concerns(), []);
     let second = Server::start(&["--replicaof", "127.0.0.1", &port]);
-    second.wait_for(&["INFO", "replication"], |info| {
-        info.contains("master_link_status:up")
-    });
+    second.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
     let outgrown = client(&format!("{}?replicas=1", master.url()), Durability::WaitAll).await;
     assert_eq!(kinds(&outgrown.concerns()), [ConcernKind::Acknowledgements]);
     drop(second);
-    master.wait_for(&["INFO", "replication"], |info| {
-        info.contains("connected_slaves:1")
-    });
+    master.wait_for(&["INFO", "replication"], |info| info.contains("connected_slaves:1"));
     master.ok(&["CONFIG", "SET", "min-replicas-to-write", "2"]);
     let refused = client(&master.url(), Durability::None).await;
     assert_eq!(kinds(&refused.concerns()), [ConcernKind::TooFewReplicas]);
@@ -94,9 +76,7 @@ async fn replicas_matter_where_durability_does_not_see_to_them() {
 #[tokio::test]
 async fn a_refused_question_is_unknown_and_no_error() {
     let server = Server::start(&[]);
-    server.ok(&[
-        "ACL", "SETUSER", "app", "on", ">s3cret", "~*", "&*", "+@all", "-config", "-info",
-    ]);
+    server.ok(&["ACL", "SETUSER", "app", "on", ">s3cret", "~*", "&*", "+@all", "-config", "-info"]);
     let url = format!("redis://app:s3cret@127.0.0.1:{}", server.port);
     let client = client(&url, Durability::None).await;
     assert_eq!(kinds(&client.concerns()), [ConcernKind::Unread]);
@@ -117,9 +97,7 @@ async fn a_user_who_may_not_renew_is_named() {
     let server = Server::start(&[]);
     for refused in ["pexpire", "hexists", "del"] {
         let (name, rule) = (format!("no-{refused}"), format!("-{refused}"));
-        let words = [
-            "ACL", "SETUSER", &name, "on", ">s3cret", "~*", "&*", "+@all", &rule,
-        ];
+        let words = ["ACL", "SETUSER", &name, "on", ">s3cret", "~*", "&*", "+@all", &rule];
         server.ok(&words);
         let url = format!("redis://{name}:s3cret@127.0.0.1:{}", server.port);
         let concerns = client(&url, Durability::None).await.concerns();
@@ -140,11 +118,7 @@ async fn a_survey_names_every_master_also_the_silent() {
         let silent = report.node.ends_with(&cluster.nodes[1].port.to_string());
         assert_eq!(report.silence.is_some(), silent, "{report:?}");
         let concerns = report.concerns(Durability::None);
-        let expected = if silent {
-            ConcernKind::Silent
-        } else {
-            ConcernKind::FullCoverage
-        };
+        let expected = if silent { ConcernKind::Silent } else { ConcernKind::FullCoverage };
         assert!(kinds(&concerns).contains(&expected), "{concerns:?}");
     }
 }

@@ -24,24 +24,19 @@ async fn client(url: &str, options: ClientOptions) -> Client {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(MINUTE))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(MINUTE))
 }
 
 fn reenters(kind: Kind) -> bool {
     !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
-/// The bound is the caller's, whatever keeps silent: with a reply timeout of 7.5 s nothing else can explain 100 ms.
+/// The bound is the caller's, whatever keeps silent: with a reply timeout of 7.5 s nothing else can explain
+/// 100 ms.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_callers_bound_is_kept_whatever_is_silent() {
     let deployed = Deployed::single().await;
-    let options = || {
-        ClientOptions::default()
-            .response_timeout(7_500 * MS)
-            .connect_timeout(10_000 * MS)
-    };
+    let options = || ClientOptions::default().response_timeout(7_500 * MS).connect_timeout(10_000 * MS);
     let (server, relay) = (&deployed.servers[0], &deployed.relays[0]);
     for &kind in Kind::ALL {
         let client = deployed.client(options()).await;
@@ -52,10 +47,7 @@ async fn the_callers_bound_is_kept_whatever_is_silent() {
             let how = minute().wait(Wait::AtMost(100 * MS));
             let error = lock.acquire_with(how).await.expect_err(what);
             let waited = began.elapsed();
-            assert!(
-                waited >= 95 * MS,
-                "{kind}, {what}: gave up after {waited:?}"
-            );
+            assert!(waited >= 95 * MS, "{kind}, {what}: gave up after {waited:?}");
             assert!(waited < 1500 * MS, "{kind}, {what}: waited {waited:?}");
             error
         };
@@ -132,8 +124,8 @@ async fn an_acquire_that_arrives_after_its_undo_is_undone_too() {
     }
 }
 
-/// A release that the network keeps for long is no release of what the same owner has been given since, whether the hold was extended
-/// before or not. Of a plain lock each hold has a value of its own.
+/// A release that the network keeps for long is no release of what the same owner has been given since,
+/// whether the hold was extended before or not. Of a plain lock each hold has a value of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_arrives_after_its_lease_leaves_the_owners_next_hold_alone() {
     let mut kinds = Vec::new();
@@ -150,11 +142,7 @@ async fn a_release_that_arrives_after_its_lease_leaves_the_owners_next_hold_alon
     }
 }
 
-async fn a_late_release_leaves_the_next_hold_alone(
-    deployed: &Deployed,
-    kind: Kind,
-    extended: bool,
-) {
+async fn a_late_release_leaves_the_next_hold_alone(deployed: &Deployed, kind: Kind, extended: bool) {
     let (server, relay) = (&deployed.servers[0], &deployed.relays[0]);
     let options = ClientOptions::default().response_timeout(150 * MS);
     let client = deployed.client(options).await;
@@ -166,7 +154,8 @@ async fn a_late_release_leaves_the_next_hold_alone(
     if extended {
         guard.extend(1_000 * MS).await.expect("held");
     }
-    // What is asked now is kept; what is asked again goes over new connections, perhaps only in the background.
+    // What is asked now is kept; what is asked again goes over new connections, perhaps only in the
+    // background.
     relay.stall();
     let _ = guard.release().await;
     server.wait_for(&["EXISTS", &name], |answer| answer == "0");
@@ -213,32 +202,24 @@ async fn entering_again_and_extending_never_shorten() {
     }
 }
 
-/// The renewal of the outer hold is its own: neither the end of an inner one nor that of a stranger's touches it.
+/// The renewal of the outer hold is its own: neither the end of an inner one nor that of a stranger's touches
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_hold_loses_its_renewal_because_another_ended() {
     let server = Server::start(&[]);
     let lease = 600 * MS;
-    let client = client(
-        &server.url(),
-        ClientOptions::default().watchdog_lease(lease),
-    )
-    .await;
+    let client = client(&server.url(), ClientOptions::default().watchdog_lease(lease)).await;
     let mut outers = Vec::new();
     for &kind in Kind::ALL {
         let lock = client.lock(kind, kind.name()).expect("a good name");
-        let mine = Acquire::default()
-            .wait(Wait::AtMost(PATIENCE))
-            .owner(Owner::numbered(1));
+        let mine = Acquire::default().wait(Wait::AtMost(PATIENCE)).owner(Owner::numbered(1));
         outers.push(lock.acquire_with(mine.clone()).await.expect("free"));
         if reenters(kind) {
             let inner = lock.acquire_with(mine).await.expect("mine");
             inner.release().await.expect("held");
         }
         let other = client.lock(kind, &format!("{kind}:other"));
-        let other = other
-            .expect("a good name")
-            .acquire_with(Acquire::default())
-            .await;
+        let other = other.expect("a good name").acquire_with(Acquire::default()).await;
         other.expect("free").release().await.expect("held");
     }
     let acquired_at = Instant::now();
@@ -262,9 +243,7 @@ async fn a_holder_that_cannot_renew_is_told_before_another_enters() {
     let other = client(&server.url(), ClientOptions::default()).await;
     for &kind in Kind::ALL {
         let relay = Relay::start(server.address()).await;
-        let options = ClientOptions::default()
-            .watchdog_lease(500 * MS)
-            .response_timeout(100 * MS);
+        let options = ClientOptions::default().watchdog_lease(500 * MS).response_timeout(100 * MS);
         let holder = client(&relay.url(), options).await;
         let lock = holder.lock(kind, kind.name()).expect("a good name");
         let guard = lock.acquire_with(Acquire::default()).await.expect("free");

@@ -7,8 +7,7 @@ mod support;
 use std::{collections::BTreeMap, time::Duration};
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Lease, PermitGuard, PermitId, Permits, Semaphore,
-    Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Lease, PermitGuard, PermitId, Permits, Semaphore, Wait,
 };
 use lock_support::{Loss, Relay};
 use proptest::{
@@ -52,11 +51,7 @@ impl World {
             let target = url.parse().expect("a good URL");
             Client::connect(&target, options).await.expect("it answers")
         };
-        World {
-            clients: [client(relay.url()).await, client(server.url()).await],
-            server,
-            relay,
-        }
+        World { clients: [client(relay.url()).await, client(server.url()).await], server, relay }
     }
 
     /// The next answer to the first client is lost, if so wished.
@@ -76,8 +71,8 @@ fn agrees(right: bool, what: impl FnOnce() -> String) -> Result<(), TestCaseErro
     }
 }
 
-/// Something that is done to permits. Leases are 150, 250 or 350 s and time passes by 200 s, so that the time a test takes
-/// changes nothing.
+/// Something that is done to permits. Leases are 150, 250 or 350 s and time passes by 200 s, so that the time
+/// a test takes changes nothing.
 #[derive(Debug, Clone)]
 enum Step {
     Take {
@@ -183,22 +178,11 @@ struct Held {
 }
 
 /// Does the steps to a server and to the model, and compares what both say after each.
-async fn permits_agree(
-    world: &World,
-    name: &str,
-    steps: &[Step],
-    twin: Twin,
-) -> Result<(), TestCaseError> {
-    let permits: Vec<Permits> = (world.clients.iter())
-        .map(|client| client.permits(name).expect("a good name"))
-        .collect();
+async fn permits_agree(world: &World, name: &str, steps: &[Step], twin: Twin) -> Result<(), TestCaseError> {
+    let permits: Vec<Permits> =
+        (world.clients.iter()).map(|client| client.permits(name).expect("a good name")).collect();
     permits[0].try_set_permits(5).await.expect("answered");
-    let mut model = Model {
-        twin,
-        free: 5,
-        total: 5,
-        held: BTreeMap::new(),
-    };
+    let mut model = Model { twin, free: 5, total: 5, held: BTreeMap::new() };
     let mut guards: Vec<Held> = Vec::new();
     for step in steps {
         permits_step(world, &permits, &mut model, &mut guards, name, step).await?;
@@ -224,9 +208,7 @@ async fn permits_agree(
     for held in guards {
         held.guard.leave();
     }
-    world
-        .server
-        .ok(&["DEL", name, &format!("{{{name}}}:timeout")]);
+    world.server.ok(&["DEL", name, &format!("{{{name}}}:timeout")]);
     Ok(())
 }
 
@@ -240,40 +222,21 @@ async fn permits_step(
 ) -> Result<(), TestCaseError> {
     let how = |lease_s| Acquire::default().lease(Lease::Fixed(Duration::from_secs(lease_s)));
     match *step {
-        Step::Take {
-            who,
-            count,
-            lease_s,
-            lost,
-        } => {
+        Step::Take { who, count, lease_s, lost } => {
             let granted = model.free >= i64::from(count);
             // A try whose answer is lost is unknown: only what can be granted is asked for with patience.
             let lost = granted && world.lose(who, lost);
-            let wait = if lost {
-                Wait::AtMost(PATIENCE)
-            } else {
-                Wait::Try
-            };
-            let asked = permits[who]
-                .acquire_many_with(count, how(lease_s).wait(wait))
-                .await;
-            agrees(asked.is_ok() == granted, || {
-                format!("{step:?}: {asked:?}; {model:?}")
-            })?;
+            let wait = if lost { Wait::AtMost(PATIENCE) } else { Wait::Try };
+            let asked = permits[who].acquire_many_with(count, how(lease_s).wait(wait)).await;
+            agrees(asked.is_ok() == granted, || format!("{step:?}: {asked:?}; {model:?}"))?;
             let Ok(guard) = asked else {
                 return Ok(());
             };
             let twice = lost && model.twin == Twin::TakesTwice;
             model.free -= i64::from(count) * if twice { 2 } else { 1 };
             let lease_s = i64::try_from(lease_s).expect("short");
-            model
-                .held
-                .extend(guard.ids().iter().map(|id| (*id, lease_s)));
-            guards.push(Held {
-                who,
-                guard,
-                is_lost: false,
-            });
+            model.held.extend(guard.ids().iter().map(|id| (*id, lease_s)));
+            guards.push(Held { who, guard, is_lost: false });
         }
         Step::Give { guard, lost } => {
             if guard >= guards.len() {
@@ -288,10 +251,9 @@ async fn permits_step(
                 true => Ok(()),
                 false => Err(ErrorKind::NotHeld),
             };
-            // Time was moved on behind the guard's back: after a lost answer it may take its permits for given by the first.
-            agrees(given == expected || lost && given.is_ok(), || {
-                format!("{step:?}: {given:?}; {model:?}")
-            })?;
+            // Time was moved on behind the guard's back: after a lost answer it may take its permits for
+            // given by the first.
+            agrees(given == expected || lost && given.is_ok(), || format!("{step:?}: {given:?}; {model:?}"))?;
         }
         Step::GiveById { who, guard, lost } => {
             let Some(held) = guards.get(guard) else {
@@ -302,9 +264,7 @@ async fn permits_step(
             let lost = world.lose(who, lost);
             let unknown = permits[who].release_held(&ids).await.expect("answered");
             let expected = model.give(&ids, lost);
-            agrees(unknown == expected, || {
-                format!("{step:?}: {unknown:?}; {model:?}")
-            })?;
+            agrees(unknown == expected, || format!("{step:?}: {unknown:?}; {model:?}"))?;
         }
         Step::Extend { guard, lease_s } => {
             let Some(held) = guards.get_mut(guard) else {
@@ -324,24 +284,15 @@ async fn permits_step(
                 }
             }
             held.is_lost |= !all;
-            agrees(extended.is_ok() == all, || {
-                format!("{step:?}: {extended:?}; {model:?}")
-            })?;
+            agrees(extended.is_ok() == all, || format!("{step:?}: {extended:?}; {model:?}"))?;
         }
-        Step::Lease {
-            who,
-            guard,
-            lease_s,
-        } => {
+        Step::Lease { who, guard, lease_s } => {
             let Some(held) = guards.get(guard) else {
                 return Ok(());
             };
             let id = held.guard.id();
             let lease = Duration::from_secs(lease_s);
-            let done = permits[who]
-                .update_lease(id, lease)
-                .await
-                .expect("answered");
+            let done = permits[who].update_lease(id, lease).await.expect("answered");
             let left = model.held.get_mut(&id);
             let expected = left.is_some();
             if let Some(left) = left {
@@ -354,12 +305,7 @@ async fn permits_step(
             permits[who].set_permits(count).await.expect("answered");
             let held = i64::try_from(model.held.len()).expect("few");
             model.total = count.into();
-            model.free = model.total
-                - if model.twin == Twin::SetsFree {
-                    0
-                } else {
-                    held
-                };
+            model.free = model.total - if model.twin == Twin::SetsFree { 0 } else { held };
         }
         Step::Add { who, count, lost } => {
             world.lose(who, lost);
@@ -408,9 +354,8 @@ async fn semaphores_agree(
     steps: &[(usize, bool, Count)],
     twin: Twin,
 ) -> Result<(), TestCaseError> {
-    let semaphores: Vec<Semaphore> = (world.clients.iter())
-        .map(|client| client.semaphore(name).expect("a good name"))
-        .collect();
+    let semaphores: Vec<Semaphore> =
+        (world.clients.iter()).map(|client| client.semaphore(name).expect("a good name")).collect();
     let mut model: Option<i64> = None;
     for (who, lost, step) in steps {
         let semaphore = &semaphores[*who];
@@ -418,27 +363,16 @@ async fn semaphores_agree(
         match *step {
             Count::Begin { count } => {
                 world.lose(*who, *lost);
-                let begun = semaphore
-                    .try_set_permits(count, None)
-                    .await
-                    .expect("answered");
-                agrees(begun == model.is_none(), || {
-                    format!("{step:?}: {begun}; {model:?}")
-                })?;
+                let begun = semaphore.try_set_permits(count, None).await.expect("answered");
+                agrees(begun == model.is_none(), || format!("{step:?}: {begun}; {model:?}"))?;
                 model = model.or(Some(count.into()));
             }
             Count::Take { count } => {
                 let granted = free >= i64::from(count);
                 let lost = granted && world.lose(*who, *lost);
-                let wait = if lost {
-                    Wait::AtMost(PATIENCE)
-                } else {
-                    Wait::Try
-                };
+                let wait = if lost { Wait::AtMost(PATIENCE) } else { Wait::Try };
                 let asked = semaphore.take_with(count, wait).await;
-                agrees(asked.is_ok() == granted, || {
-                    format!("{step:?}: {asked:?}; {model:?}")
-                })?;
+                agrees(asked.is_ok() == granted, || format!("{step:?}: {asked:?}; {model:?}"))?;
                 if granted {
                     let twice = lost && twin == Twin::TakesTwice;
                     model = Some(free - i64::from(count) * if twice { 2 } else { 1 });
@@ -453,25 +387,19 @@ async fn semaphores_agree(
             Count::Add { count } => {
                 world.lose(*who, *lost);
                 let now = semaphore.add_permits(count).await.expect("answered");
-                agrees(now == free + i64::from(count), || {
-                    format!("{step:?}: {now}; {model:?}")
-                })?;
+                agrees(now == free + i64::from(count), || format!("{step:?}: {now}; {model:?}"))?;
                 model = Some(now);
             }
             Count::Drain => {
                 world.lose(*who, *lost);
                 let drained = semaphore.drain().await.expect("answered");
                 let expected = u64::try_from(free).unwrap_or(0);
-                agrees(drained == expected, || {
-                    format!("{step:?}: {drained}; {model:?}")
-                })?;
+                agrees(drained == expected, || format!("{step:?}: {drained}; {model:?}"))?;
                 model = model.map(|free| free.min(0));
             }
             Count::Delete => {
                 let deleted = semaphore.delete().await.expect("answered");
-                agrees(deleted == model.is_some(), || {
-                    format!("{step:?}: {deleted}; {model:?}")
-                })?;
+                agrees(deleted == model.is_some(), || format!("{step:?}: {deleted}; {model:?}"))?;
                 model = None;
             }
         }
@@ -480,9 +408,7 @@ async fn semaphores_agree(
             format!("{available} are free after {step:?}; {model:?}")
         })?;
         let there = world.server.ok(&["EXISTS", name]) == "1";
-        agrees(there == model.is_some(), || {
-            format!("there: {there} after {step:?}; {model:?}")
-        })?;
+        agrees(there == model.is_some(), || format!("there: {there} after {step:?}; {model:?}"))?;
     }
     world.server.ok(&["DEL", name]);
     Ok(())
@@ -514,10 +440,7 @@ fn convicts<S: Strategy>(
         match (twin, run) {
             (Twin::None, Err(TestError::Fail(why, steps))) => panic!("{why}\n{steps:#?}"),
             (Twin::None, run) => run.expect("steps"),
-            (_, run) => assert!(
-                run.is_err(),
-                "{twin:?} is not convicted: the comparison proves nothing"
-            ),
+            (_, run) => assert!(run.is_err(), "{twin:?} is not convicted: the comparison proves nothing"),
         }
     }
 }

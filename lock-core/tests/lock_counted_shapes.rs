@@ -7,8 +7,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, GuardEvent, Latch, Lease, LockError,
-    Permits, Semaphore, Wait,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, GuardEvent, Latch, Lease, LockError, Permits,
+    Semaphore, Wait,
 };
 use lock_support::{Loss, shapes::Deployed};
 use support::{PATIENCE, sentinel::Group};
@@ -17,9 +17,7 @@ const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn options() -> ClientOptions {
-    ClientOptions::default()
-        .response_timeout(500 * MS)
-        .poll_bound(MINUTE)
+    ClientOptions::default().response_timeout(500 * MS).poll_bound(MINUTE)
 }
 
 fn long() -> Wait {
@@ -72,10 +70,8 @@ impl Three {
 
 /// Waiters of two clients are let in by a release of one of them; nothing is counted twice.
 async fn waiters_are_let_in(shape: &Deployed) {
-    let (ours, theirs) = (
-        Three::of(&shape.client(options()).await),
-        Three::of(&shape.client(options()).await),
-    );
+    let (ours, theirs) =
+        (Three::of(&shape.client(options()).await), Three::of(&shape.client(options()).await));
     ours.begin().await.expect("answered");
     let opens = async {
         tokio::time::sleep(100 * MS).await;
@@ -108,11 +104,7 @@ async fn lost_answers_do_nothing_twice(shape: &Deployed) {
     let begun = three.semaphore.try_set_permits(3, None).await;
     assert!(begun.expect("asked again"));
     lose("s");
-    three
-        .semaphore
-        .take_with(2, long())
-        .await
-        .expect("asked again");
+    three.semaphore.take_with(2, long()).await.expect("asked again");
     lose("s");
     three.semaphore.release(1).await.expect("asked again");
     let available = three.semaphore.available().await;
@@ -141,11 +133,7 @@ async fn lost_answers_do_nothing_twice(shape: &Deployed) {
 /// Whatever is silent, the caller has an answer in time, and it is not called a no.
 async fn bounds_are_kept(shape: &Deployed) {
     let three = Three::of(&shape.client(options()).await);
-    three
-        .semaphore
-        .try_set_permits(1, None)
-        .await
-        .expect("answered");
+    three.semaphore.try_set_permits(1, None).await.expect("answered");
     three.permits.try_set_permits(1).await.expect("answered");
     three.latch.try_set_count(1).await.expect("answered");
     for relay in &shape.relays {
@@ -168,10 +156,7 @@ async fn bounds_are_kept(shape: &Deployed) {
     // What may have been taken comes back.
     let until = Instant::now() + PATIENCE;
     loop {
-        let free = (
-            three.semaphore.available().await,
-            three.permits.available().await,
-        );
+        let free = (three.semaphore.available().await, three.permits.available().await);
         if matches!(free, (Ok(1), Ok(1))) {
             break;
         }
@@ -205,11 +190,8 @@ async fn on_a_cluster() {
 async fn independent_masters_have_none() {
     let shape = Deployed::masters(3).await;
     let client = shape.client(options()).await;
-    let errors = [
-        client.semaphore("s").map(|_| ()),
-        client.permits("p").map(|_| ()),
-        client.latch("l").map(|_| ()),
-    ];
+    let errors =
+        [client.semaphore("s").map(|_| ()), client.permits("p").map(|_| ()), client.latch("l").map(|_| ())];
     for error in errors {
         let error = error.expect_err("several server sets");
         assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -228,28 +210,15 @@ async fn a_failover_moves_holders_and_waiters() {
     three.begin().await.expect("answered");
     let held = client.permits("held").expect("a good name");
     held.try_set_permits(2).await.expect("answered");
-    let guard = held
-        .acquire_many_with(2, Acquire::default())
-        .await
-        .expect("free");
+    let guard = held.acquire_many_with(2, Acquire::default()).await.expect("free");
     let mut events = guard.events();
-    let (semaphore, permits, latch) = (
-        three.semaphore.clone(),
-        three.permits.clone(),
-        three.latch.clone(),
-    );
+    let (semaphore, permits, latch) = (three.semaphore.clone(), three.permits.clone(), three.latch.clone());
     let semaphore = tokio::spawn(async move { semaphore.take_with(1, Wait::Forever).await });
     let how = minute().wait(Wait::Forever);
     let permit = tokio::spawn(async move { permits.acquire_with(how).await });
     let latch = tokio::spawn(async move { latch.wait_with(Wait::Forever).await });
-    for channel in [
-        "redisson_sc:{s}",
-        "redisson_sc:{p}",
-        "redisson_countdownlatch__channel__{l}",
-    ] {
-        group.data[0].wait_for(&["PUBSUB", "NUMSUB", channel], |answer| {
-            answer.ends_with('1')
-        });
+    for channel in ["redisson_sc:{s}", "redisson_sc:{p}", "redisson_countdownlatch__channel__{l}"] {
+        group.data[0].wait_for(&["PUBSUB", "NUMSUB", channel], |answer| answer.ends_with('1'));
     }
     // The look that follows the subscription is to find nothing.
     tokio::time::sleep(100 * MS).await;
@@ -282,25 +251,15 @@ async fn a_failover_moves_holders_and_waiters() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_that_too_few_replicas_have_are_none() {
     let shape = Deployed::single().await;
-    let options = options()
-        .durability(Durability::Wait(1))
-        .durability_timeout(100 * MS);
+    let options = options().durability(Durability::Wait(1)).durability_timeout(100 * MS);
     let client = shape.client(options).await;
     let three = Three::of(&client);
-    three
-        .semaphore
-        .try_set_permits(2, None)
-        .await
-        .expect("answered");
+    three.semaphore.try_set_permits(2, None).await.expect("answered");
     three.permits.try_set_permits(2).await.expect("answered");
     let error = three.semaphore.take_with(1, long()).await;
     let error = error.expect_err("no replica");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
-    let error = three
-        .permits
-        .acquire_with(minute())
-        .await
-        .expect_err("no replica");
+    let error = three.permits.acquire_with(minute()).await.expect_err("no replica");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert_eq!(three.semaphore.available().await.expect("answered"), 2);
     assert_eq!(three.permits.available().await.expect("answered"), 2);

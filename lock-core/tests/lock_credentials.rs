@@ -1,5 +1,5 @@
-//! Credentials that change while a client lives: a provider is asked when a connection is made and before what it told ends, and harms no lock
-//! when it is slow, fails or is silent.
+//! Credentials that change while a client lives: a provider is asked when a connection is made and before
+//! what it told ends, and harms no lock when it is slow, fails or is silent.
 
 mod support;
 
@@ -27,17 +27,7 @@ fn guarded() -> (Server, lock_core::Target) {
 
 fn rotate(server: &Server, password: &str) {
     let password = format!(">{password}");
-    server.ok(&[
-        "ACL",
-        "SETUSER",
-        "app",
-        "on",
-        "resetpass",
-        &password,
-        "~*",
-        "&*",
-        "+@all",
-    ]);
+    server.ok(&["ACL", "SETUSER", "app", "on", "resetpass", &password, "~*", "&*", "+@all"]);
 }
 
 fn login(password: &str) -> Credentials {
@@ -61,18 +51,13 @@ async fn open_connections_authenticate_anew_and_new_ones_with_what_holds_now() {
     let before = connections();
     server.wait_for(&["INFO", "commandstats"], |stats| {
         let (_, auth) = stats.split_once("cmdstat_auth:calls=").unwrap_or_default();
-        auth.split(',')
-            .next()
-            .is_some_and(|calls| calls.parse::<u32>().is_ok_and(|calls| calls > 4))
+        auth.split(',').next().is_some_and(|calls| calls.parse::<u32>().is_ok_and(|calls| calls > 4))
     });
     assert_eq!(connections(), before, "no connection was made anew");
     rotate(&server, "two");
     *password.lock().expect("no panic") = "two";
     server.ok(&["CLIENT", "KILL", "USER", "app"]);
-    guard
-        .release()
-        .await
-        .expect("it is held on new connections");
+    guard.release().await.expect("it is held on new connections");
     client.close().await;
 }
 
@@ -93,12 +78,7 @@ async fn a_provider_that_fails_once_or_is_slow_is_waited_for() {
     let options = ClientOptions::default().credentials(provider);
     let client = Client::connect(&target, options).await.expect("admitted");
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
-    lock.acquire()
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("held");
+    lock.acquire().await.expect("free").release().await.expect("held");
     client.close().await;
 }
 
@@ -107,10 +87,7 @@ async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
     let (_server, target) = guarded();
     let options = ClientOptions::default().connect_timeout(300 * MS);
     let panics = CredentialsProvider::new(|| async { panic!("as it is meant to") });
-    for (provider, says) in [
-        (CredentialsProvider::new(pending), "did not answer"),
-        (panics, "panicked"),
-    ] {
+    for (provider, says) in [(CredentialsProvider::new(pending), "did not answer"), (panics, "panicked")] {
         let refused = Client::connect(&target, options.clone().credentials(provider)).await;
         let refused = refused.expect_err("nobody says who it is");
         assert_eq!(refused.kind(), ErrorKind::Failed);
@@ -138,9 +115,7 @@ async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
             tokio::time::sleep(10 * MS).await;
         }
     };
-    tokio::time::timeout(PATIENCE, silent_twice)
-        .await
-        .expect("it is asked again");
+    tokio::time::timeout(PATIENCE, silent_twice).await.expect("it is asked again");
     tokio::time::sleep(600 * MS).await;
     assert!(!guard.is_lost(), "it is renewed all the same");
     guard.release().await.expect("held");
@@ -159,9 +134,7 @@ async fn a_provider_of_redis_rs_is_asked_at_each_connect() {
     struct Theirs(Arc<Mutex<&'static str>>);
 
     impl StreamingCredentialsProvider for Theirs {
-        fn subscribe(
-            &self,
-        ) -> Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send + 'static>> {
+        fn subscribe(&self) -> Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send + 'static>> {
             let of_now = BasicAuth::new("app".into(), (*self.0.lock().expect("no panic")).into());
             stream::iter([Ok(of_now)]).chain(stream::pending()).boxed()
         }

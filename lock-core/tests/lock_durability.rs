@@ -4,9 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, LostReason, Wait,
-};
+use lock_core::{Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, LostReason, Wait};
 use support::{Server, sentinel::Group};
 
 const MS: Duration = Duration::from_millis(1);
@@ -15,9 +13,7 @@ const MS: Duration = Duration::from_millis(1);
 fn pair() -> (Server, Server) {
     let master = Server::start(&[]);
     let replica = Server::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-    replica.wait_for(&["INFO", "replication"], |info| {
-        info.contains("master_link_status:up")
-    });
+    replica.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
     master.acknowledged();
     (master, replica)
 }
@@ -29,9 +25,7 @@ async fn lock(master: &Server, durability: Durability) -> Lock {
 /// Of a client that is told of one replica.
 async fn lock_at(url: &str, durability: Durability) -> Lock {
     let options = ClientOptions::default().durability(durability).replicas(1);
-    let options = options
-        .durability_timeout(400 * MS)
-        .watchdog_lease(900 * MS);
+    let options = options.durability_timeout(400 * MS).watchdog_lease(900 * MS);
     let target = url.parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
     client.lock(Kind::Reentrant, "n").expect("a good name")
@@ -65,25 +59,17 @@ async fn lacks_one_replica(locks: &[Lock], master: &Server) {
 
 /// Waits until a master has forgotten its replica, which is after its `repl-timeout`.
 fn forgotten_by(master: &Server) {
-    master.wait_for(&["INFO", "replication"], |info| {
-        info.contains("connected_slaves:0")
-    });
+    master.wait_for(&["INFO", "replication"], |info| info.contains("connected_slaves:0"));
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::Try)
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::Try).lease(Lease::Fixed(60_000 * MS))
 }
 
 #[tokio::test]
 async fn a_durable_grant_is_on_the_replica() {
     let (master, replica) = pair();
-    for durability in [
-        Durability::Wait(1),
-        Durability::WaitAll,
-        Durability::WaitMajority,
-    ] {
+    for durability in [Durability::Wait(1), Durability::WaitAll, Durability::WaitMajority] {
         let lock = lock(&master, durability).await;
         let guard = lock.acquire_with(minute()).await.expect("acknowledged");
         assert_eq!(replica.ok(&["HGET", "n", guard.owner()]), "1");
@@ -92,13 +78,12 @@ async fn a_durable_grant_is_on_the_replica() {
     }
 }
 
-/// Each WAIT keeps its connection from others. Those who come before there is a connection do not all take the first one either.
+/// Each WAIT keeps its connection from others. Those who come before there is a connection do not all take
+/// the first one either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_who_wait_for_replicas_from_the_start_do_so_side_by_side() {
     let alone = Server::start(&[]);
-    let options = ClientOptions::default()
-        .durability(Durability::Wait(1))
-        .durability_timeout(2_000 * MS);
+    let options = ClientOptions::default().durability(Durability::Wait(1)).durability_timeout(2_000 * MS);
     let target = alone.url().parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
     let asked: Vec<_> = (0..4)
@@ -108,9 +93,7 @@ async fn those_who_wait_for_replicas_from_the_start_do_so_side_by_side() {
             tokio::spawn(async move { lock.acquire_with(minute()).await })
         })
         .collect();
-    alone.wait_for(&["INFO", "clients"], |info| {
-        info.contains("blocked_clients:4")
-    });
+    alone.wait_for(&["INFO", "clients"], |info| info.contains("blocked_clients:4"));
     for asked in asked {
         let error = asked.await.expect("no panic").expect_err("no replica");
         assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
@@ -121,17 +104,12 @@ async fn those_who_wait_for_replicas_from_the_start_do_so_side_by_side() {
 async fn a_grant_that_too_few_have_is_given_back() {
     let (master, _replica) = pair();
     let lock = lock(&master, Durability::Wait(2)).await;
-    let error = lock
-        .acquire_with(minute())
-        .await
-        .expect_err("one replica of two");
+    let error = lock.acquire_with(minute()).await.expect_err("one replica of two");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");
     // A client that asks for less gets it.
-    let guard = lock
-        .acquire_with(minute().durability(Durability::Wait(1)))
-        .await;
+    let guard = lock.acquire_with(minute().durability(Durability::Wait(1))).await;
     guard.expect("acknowledged").release().await.expect("held");
 }
 
@@ -140,24 +118,18 @@ async fn a_grant_that_too_few_have_is_given_back() {
 async fn a_durable_hold_without_its_replica_is_lost_in_time() {
     let (master, mut replica) = pair();
     let lock = lock(&master, Durability::Wait(1)).await;
-    let fixed = lock
-        .acquire_with(Acquire::default().wait(Wait::Try))
-        .await
-        .expect("acknowledged");
+    let fixed = lock.acquire_with(Acquire::default().wait(Wait::Try)).await.expect("acknowledged");
     replica.kill();
     let error = fixed.extend(60_000 * MS).await.expect_err("no replica");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert_eq!(fixed.lost().await, LostReason::NotRenewed);
 }
 
-/// A waiter that a release gives a queued lock asks for the replicas itself, perhaps in the same millisecond, and that question has to
-/// write: with nothing to wait for WAIT answers at once, whatever the replicas have.
+/// A waiter that a release gives a queued lock asks for the replicas itself, perhaps in the same millisecond,
+/// and that question has to write: with nothing to wait for WAIT answers at once, whatever the replicas have.
 #[test]
 fn an_heirs_question_writes_also_in_the_millisecond_of_its_grant() {
-    let take = concat!(
-        include_str!("../scripts/queue.lua"),
-        include_str!("../scripts/acquire_queued.lua")
-    );
+    let take = concat!(include_str!("../scripts/queue.lua"), include_str!("../scripts/acquire_queued.lua"));
     // Within a script the server's clock stands still.
     let twice = format!(
         "local function take()\n{take}\nend\n\
@@ -188,16 +160,9 @@ fn an_heirs_question_writes_also_in_the_millisecond_of_its_grant() {
 async fn a_paused_replica_makes_a_grant_none() {
     let (master, replica) = pair();
     let frozen = replica.freeze();
-    for durability in [
-        Durability::Wait(1),
-        Durability::WaitAll,
-        Durability::WaitMajority,
-    ] {
+    for durability in [Durability::Wait(1), Durability::WaitAll, Durability::WaitMajority] {
         let lock = lock(&master, durability).await;
-        let error = lock
-            .acquire_with(minute())
-            .await
-            .expect_err("no acknowledgement");
+        let error = lock.acquire_with(minute()).await.expect_err("no acknowledgement");
         assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
         assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
         assert_eq!(master.ok(&["DBSIZE"]), "0", "something is left");
@@ -220,7 +185,8 @@ async fn a_replica_that_its_master_has_forgotten_is_asked_for_still() {
     lacks_one_replica(&locks, &master).await;
 }
 
-/// Without the number of replicas nobody knows what all of them are: it is refused with the remedy, and nothing is sent.
+/// Without the number of replicas nobody knows what all of them are: it is refused with the remedy, and
+/// nothing is sent.
 #[tokio::test]
 async fn all_replicas_are_a_number_that_is_given() {
     let server = Server::start(&[]);
@@ -276,27 +242,20 @@ async fn a_promoted_replica_asks_for_the_master_it_replaces() {
     let before = granted_once(&group.url()).await;
     let frozen = master.freeze();
     promoted.wait_for(&["ROLE"], |role| role.starts_with("master"));
-    group.sentinels[0].wait_for(&["SENTINEL", "REPLICAS", "m"], |replicas| {
-        replicas.contains("s_down")
-    });
+    group.sentinels[0].wait_for(&["SENTINEL", "REPLICAS", "m"], |replicas| replicas.contains("s_down"));
     let mut locks = before;
     for durability in UNNUMBERED {
         locks.push(lock_at(&group.url(), durability).await);
     }
     for lock in &locks {
         let patient = minute().wait(Wait::AtMost(support::PATIENCE));
-        let error = lock
-            .acquire_with(patient)
-            .await
-            .expect_err("nobody acknowledges");
+        let error = lock.acquire_with(patient).await.expect_err("nobody acknowledges");
         assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
         assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     }
     // It comes back as a replica, counts once, and is enough.
     drop(frozen);
-    master.wait_for(&["INFO", "replication"], |info| {
-        info.contains("master_link_status:up")
-    });
+    master.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
     for lock in &locks {
         let until = std::time::Instant::now() + support::PATIENCE;
         loop {
@@ -316,30 +275,21 @@ async fn a_promoted_replica_asks_for_the_master_it_replaces() {
 async fn a_majority_of_three_is_the_master_and_one_replica() {
     let (master, _replica) = pair();
     let second = Server::start(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
-    second.wait_for(&["INFO", "replication"], |info| {
-        info.contains("master_link_status:up")
-    });
+    second.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
     let _frozen = second.freeze();
-    let options = ClientOptions::default()
-        .replicas(2)
-        .durability(Durability::WaitMajority);
+    let options = ClientOptions::default().replicas(2).durability(Durability::WaitMajority);
     let options = options.durability_timeout(400 * MS);
     let target = master.url().parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
     let majority = client.lock(Kind::Reentrant, "n").expect("a good name");
     let guard = majority.acquire_with(minute()).await.expect("two of three");
     guard.release().await.expect("held");
-    let error = majority
-        .acquire_with(minute().durability(Durability::WaitAll))
-        .await;
-    assert_eq!(
-        error.expect_err("one is silent").kind(),
-        ErrorKind::NotDurable
-    );
+    let error = majority.acquire_with(minute().durability(Durability::WaitAll)).await;
+    assert_eq!(error.expect_err("one is silent").kind(), ErrorKind::NotDurable);
 }
 
-/// Refused with the server's reason before anything is taken: a server before 7.2 does not know the command, a newer
-/// one without an append-only file has nothing to wait for.
+/// Refused with the server's reason before anything is taken: a server before 7.2 does not know the command,
+/// a newer one without an append-only file has nothing to wait for.
 #[tokio::test]
 async fn a_server_that_cannot_wait_for_its_disk_takes_no_such_lock() {
     let (master, _replica) = pair();
@@ -362,15 +312,9 @@ async fn a_grant_waits_for_the_disks_where_the_server_can() {
     let master = Server::start_program(&program, &file);
     let replica = Server::start_program(
         &program,
-        &[
-            &file[..],
-            &["--replicaof", "127.0.0.1", &master.port.to_string()],
-        ]
-        .concat(),
+        &[&file[..], &["--replicaof", "127.0.0.1", &master.port.to_string()]].concat(),
     );
-    replica.wait_for(&["INFO", "replication"], |info| {
-        info.contains("master_link_status:up")
-    });
+    replica.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
     // A file is rewritten first, and until then counts for nothing.
     master.ok(&["SET", "first", "write"]);
     for server in [&master, &replica] {
@@ -389,15 +333,10 @@ async fn a_grant_waits_for_the_disks_where_the_server_can() {
         guard.release().await.expect("held");
     }
     let impatient = ClientOptions::default().durability_timeout(300 * MS);
-    let client = Client::connect(&target, impatient)
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, impatient).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let how = minute().durability(Durability::WaitAof(2));
-    let error = lock
-        .acquire_with(how)
-        .await
-        .expect_err("one replica of two");
+    let error = lock.acquire_with(how).await.expect_err("one replica of two");
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
     assert!(error.to_string().contains("of 3 disks"), "{error}");
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");

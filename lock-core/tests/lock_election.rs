@@ -1,5 +1,5 @@
-//! The promises of an election: one leader of a term, terms that rise, the next leader after a resignation, a loss or a crash, and observers who
-//! see each.
+//! The promises of an election: one leader of a term, terms that rise, the next leader after a resignation, a
+//! loss or a crash, and observers who see each.
 
 mod support;
 
@@ -16,9 +16,7 @@ use support::{PATIENCE, Server};
 const MS: Duration = Duration::from_millis(1);
 
 async fn client(url: &str) -> Client {
-    let options = ClientOptions::default()
-        .watchdog_lease(600 * MS)
-        .poll_bound(100 * MS);
+    let options = ClientOptions::default().watchdog_lease(600 * MS).poll_bound(100 * MS);
     let target = url.parse().expect("a good URL");
     Client::connect(&target, options).await.expect("it answers")
 }
@@ -34,10 +32,7 @@ async fn one_leads_at_a_time_and_observers_see_each() {
     let busy = theirs.campaign_with(Acquire::default().wait(Wait::AtMost(200 * MS)));
     assert_eq!(busy.await.unwrap_err().kind(), ErrorKind::Busy);
     let leader = seen.next().await.expect("open").expect("answered");
-    assert_eq!(
-        (leader.client(), leader.term),
-        (one.id(), leadership.term())
-    );
+    assert_eq!((leader.client(), leader.term), (one.id(), leadership.term()));
     // The next is seen too, once, and with a greater term.
     let next = tokio::spawn({
         let theirs = theirs.clone();
@@ -49,17 +44,12 @@ async fn one_leads_at_a_time_and_observers_see_each() {
     let leadership = next.await.expect("no panic");
     assert!(leadership.term() > term);
     let leader = seen.next().await.expect("open").expect("answered");
-    assert_eq!(
-        (leader.client(), leader.term),
-        (other.id(), leadership.term())
-    );
+    assert_eq!((leader.client(), leader.term), (other.id(), leadership.term()));
     tokio::time::sleep(300 * MS).await;
     assert!(seen.next().now_or_never().is_none());
     // Terms rise also where the server forgets everything.
     server.ok(&["FLUSHALL"]);
-    tokio::time::timeout(PATIENCE, leadership.lost())
-        .await
-        .expect("a leader whose key is gone is told");
+    tokio::time::timeout(PATIENCE, leadership.lost()).await.expect("a leader whose key is gone is told");
     let after = ours.campaign().await.expect("nobody leads");
     assert!(after.term() > leadership.term());
     other.close().await;
@@ -113,9 +103,6 @@ async fn a_leader_that_is_killed_is_followed_within_its_lease() {
     let leadership = next.await.expect("no panic");
     assert!(leadership.term() > killed.term);
     let leader = seen.next().await.expect("open").expect("answered");
-    assert_eq!(
-        (leader.client(), leader.term),
-        (client.id(), leadership.term())
-    );
+    assert_eq!((leader.client(), leader.term), (client.id(), leadership.term()));
     client.close_and_release().await;
 }

@@ -50,16 +50,9 @@ async fn an_order_is_shipped_by_one_request_at_a_time() {
         answer
     };
     let answer = post().await;
-    assert!(
-        answer.contains("200 OK") && answer.ends_with("order 7 is shipped"),
-        "{answer}"
-    );
+    assert!(answer.contains("200 OK") && answer.ends_with("order 7 is shipped"), "{answer}");
     let order = client.lock(Kind::Plain, "order:7").expect("a good name");
-    let guard = order
-        .try_acquire()
-        .await
-        .expect("answered")
-        .expect("given back");
+    let guard = order.try_acquire().await.expect("answered").expect("given back");
     let answer = post().await;
     assert!(answer.contains("409 Conflict"), "{answer}");
     guard.release().await.expect("held");
@@ -76,14 +69,10 @@ async fn a_job_runs_on_one_of_many_machines() {
         terms.lock().expect("no panic").push(term);
         async { true }
     };
-    let (first, second) =
-        tokio::join!(one_of_many::lead(&one, job), one_of_many::lead(&other, job));
+    let (first, second) = tokio::join!(one_of_many::lead(&one, job), one_of_many::lead(&other, job));
     first.and(second).expect("both led");
     let terms = terms.into_inner().expect("no panic");
-    assert!(
-        matches!(terms[..], [first, second] if first < second),
-        "{terms:?}"
-    );
+    assert!(matches!(terms[..], [first, second] if first < second), "{terms:?}");
     one.close().await;
     other.close().await;
 }
@@ -99,10 +88,8 @@ async fn no_more_workers_than_permits_call_at_once() {
         now.fetch_sub(1, Ordering::SeqCst);
         calls.fetch_add(1, Ordering::SeqCst);
     };
-    let (first, second) = tokio::join!(
-        worker_pool::work(&one, 3, 0..12, call),
-        worker_pool::work(&other, 3, 0..12, call)
-    );
+    let (first, second) =
+        tokio::join!(worker_pool::work(&one, 3, 0..12, call), worker_pool::work(&other, 3, 0..12, call));
     first.and(second).expect("all were called");
     let seen = (calls.into_inner(), most.into_inner());
     assert!(seen.0 == 24 && seen.1 <= 3, "{seen:?}");
@@ -123,11 +110,7 @@ async fn a_holder_that_was_overtaken_writes_nothing() {
     let other = lock.acquire().await.expect("free");
     assert_eq!(write(100, other.token()), Ok(true));
     assert_eq!(write(1, sleeper.token()), Ok(false));
-    assert_eq!(
-        write(2, other.token()),
-        Ok(false),
-        "an equal token is refused too"
-    );
+    assert_eq!(write(2, other.token()), Ok(false), "an equal token is refused too");
     let amount = database.query_row("SELECT amount FROM balance", [], |row| row.get(0));
     assert_eq!(amount, Ok(100));
     client.close().await;

@@ -12,8 +12,8 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock,
-    PubSub, Released, Wait,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock, PubSub,
+    Released, Wait,
 };
 use lock_support::rival;
 use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
@@ -30,19 +30,13 @@ fn patient() -> Acquire {
     Acquire::default().wait(Wait::AtMost(PATIENCE))
 }
 
-/// An orderly failover loses nothing: holders are renewed at the new master, waiters find it, releases work there.
+/// An orderly failover loses nothing: holders are renewed at the new master, waiters find it, releases work
+/// there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ordered_failover_moves_holders_and_waiters() {
     let group = Group::start(1);
-    let options = || {
-        ClientOptions::default()
-            .response_timeout(500 * MS)
-            .watchdog_lease(LEASE)
-    };
-    let (ours, others) = (
-        client(&group.url(), options()).await,
-        client(&group.url(), options()).await,
-    );
+    let options = || ClientOptions::default().response_timeout(500 * MS).watchdog_lease(LEASE);
+    let (ours, others) = (client(&group.url(), options()).await, client(&group.url(), options()).await);
     let mut guards = Vec::new();
     let mut waiters = Vec::new();
     for &kind in Kind::ALL {
@@ -86,8 +80,8 @@ async fn an_ordered_failover_moves_holders_and_waiters() {
     }
 }
 
-/// The subscriptions of those who wait stay at the node that was the master, and a message reaches them over the cluster's bus: one
-/// release lets one of them in nevertheless, and they still find their turn.
+/// The subscriptions of those who wait stay at the node that was the master, and a message reaches them over
+/// the cluster's bus: one release lets one of them in nevertheless, and they still find their turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_after_a_failover_lets_one_waiter_in() {
     const LINE: &str = "locklab_queue:{n}";
@@ -137,20 +131,15 @@ async fn durable(lock: &Lock) -> Guard {
     loop {
         match lock.acquire_with(patient()).await {
             Ok(guard) => return guard,
-            Err(error) => assert!(
-                error.kind() == ErrorKind::NotDurable && Instant::now() < until,
-                "{error}"
-            ),
+            Err(error) => assert!(error.kind() == ErrorKind::NotDurable && Instant::now() < until, "{error}"),
         }
     }
 }
 
 /// With every replica asked for, a grant is on all of them or is none, for every kind.
 async fn all_or_none(url: &str, master: &Server, replica: &Server) {
-    let options = ClientOptions::default()
-        .durability(Durability::WaitAll)
-        .replicas(1)
-        .durability_timeout(300 * MS);
+    let options =
+        ClientOptions::default().durability(Durability::WaitAll).replicas(1).durability_timeout(300 * MS);
     let client = client(url, options).await;
     let once = || {
         let how = Acquire::default().wait(Wait::Try);
@@ -167,20 +156,13 @@ async fn all_or_none(url: &str, master: &Server, replica: &Server) {
         replica.wait_for(&["KEYS", name], str::is_empty);
 
         let frozen = replica.freeze();
-        let error = lock
-            .acquire_with(once())
-            .await
-            .expect_err("no replica has it");
-        // Of a quorum the only member has refused it; or the replica is no longer counted on, and its absence is known.
-        assert!(
-            matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Unknown),
-            "{kind}: {error}"
-        );
+        let error = lock.acquire_with(once()).await.expect_err("no replica has it");
+        // Of a quorum the only member has refused it; or the replica is no longer counted on, and its absence
+        // is known.
+        assert!(matches!(error.kind(), ErrorKind::NotDurable | ErrorKind::Unknown), "{kind}: {error}");
         drop(frozen);
         master.wait_for(&["EXISTS", name], |answer| answer == "0");
-        replica.wait_for(&["INFO", "replication"], |info| {
-            info.contains("master_link_status:up")
-        });
+        replica.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
         let guard = durable(&lock).await;
         guard.release().await.expect("held");
     }

@@ -1,5 +1,5 @@
-//! A fair lock's line that is shared with peers: shares, deadlines, and who is gone. The peers are threads that do what
-//! RFairLock does, by scripts that do what its scripts do.
+//! A fair lock's line that is shared with peers: shares, deadlines, and who is gone. The peers are threads
+//! that do what RFairLock does, by scripts that do what its scripts do.
 
 mod lock_support;
 mod support;
@@ -38,9 +38,7 @@ async fn lock(server: &Server) -> Lock {
 }
 
 fn patient() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(PATIENCE * 2))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(PATIENCE * 2))
 }
 
 fn now_ms() -> u64 {
@@ -95,11 +93,11 @@ impl Peer {
         const TEXT: &str = include_str!("redisson/fair_give_up.lua");
         // Whatever it has asked for.
         let wait = WAIT_MS.to_string();
-        self.server
-            .ok(&["EVAL", TEXT, "2", QUEUE, DEADLINES, &self.owner, &wait]);
+        self.server.ok(&["EVAL", TEXT, "2", QUEUE, DEADLINES, &self.owner, &wait]);
     }
 
-    /// As a thread in lock(): asks, subscribes, asks again, and then whenever it is told to or has slept for long enough.
+    /// As a thread in lock(): asks, subscribes, asks again, and then whenever it is told to or has slept for
+    /// long enough.
     fn lock(&self, until: Instant) -> bool {
         if self.acquire().is_none() {
             return true;
@@ -211,8 +209,8 @@ async fn peers_that_ask_for_longer_than_usual_and_ours_share_a_fair_lock_evenly(
     shares(12 * WAIT_MS, 1).await;
 }
 
-/// Ours that dies leaves a free lock to peers no later than a place lasts, however many are ahead of it; and a peer that came behind it
-/// keeps a whole wait.
+/// Ours that dies leaves a free lock to peers no later than a place lasts, however many are ahead of it; and
+/// a peer that came behind it keeps a whole wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dead_of_ours_leave_a_line_to_peers_when_a_place_ends_and_take_nobody_along() {
     const PLACE_MS: u64 = 30_000;
@@ -227,9 +225,7 @@ async fn the_dead_of_ours_leave_a_line_to_peers_when_a_place_ends_and_take_nobod
     for places in [1, 4] {
         for place in [places, places + 1] {
             let lock = dying.clone();
-            ours.push(tokio::spawn(
-                async move { lock.acquire_with(patient()).await },
-            ));
+            ours.push(tokio::spawn(async move { lock.acquire_with(patient()).await }));
             waits(&server, place);
         }
         assert!(peers[places.div_ceil(2)].acquire().is_some());
@@ -267,8 +263,9 @@ async fn the_dead_of_ours_leave_a_line_to_peers_when_a_place_ends_and_take_nobod
     }
 }
 
-/// A dead one of ours that is called for a free lock and does not come loses its place long before that ends, also where nobody stands
-/// behind it: by those who only try, and by those who wait for less than it has to come.
+/// A dead one of ours that is called for a free lock and does not come loses its place long before that ends,
+/// also where nobody stands behind it: by those who only try, and by those who wait for less than it has to
+/// come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_stays_for_a_moment_passes_over_the_dead_of_ours() {
     for wait in [Wait::Try, Wait::AtMost(30 * MS)] {
@@ -298,8 +295,8 @@ async fn who_stays_for_a_moment_passes_over_the_dead_of_ours() {
     }
 }
 
-/// An owner that asks again queues again: its old place is given up for as long as that lasts, beyond the lease that was asked for, and
-/// an acquire that comes after its own undo takes none.
+/// An owner that asks again queues again: its old place is given up for as long as that lasts, beyond the
+/// lease that was asked for, and an acquire that comes after its own undo takes none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gave_up_leaves_no_place_to_its_next_acquire() {
     let server = Server::start(&[]);
@@ -308,9 +305,7 @@ async fn who_gave_up_leaves_no_place_to_its_next_acquire() {
     let target = relay.url().parse().expect("a good URL");
     let leaving = Client::connect(&target, options).await.expect("it answers");
     let leaving = leaving.lock(Kind::Fair, "q").expect("a good name");
-    let short = patient()
-        .owner(Owner::numbered(7))
-        .lease(Lease::Fixed(100 * MS));
+    let short = patient().owner(Owner::numbered(7)).lease(Lease::Fixed(100 * MS));
     let ours = lock(&server).await;
     let guard = ours.acquire_with(patient()).await.expect("free");
     let waiter = tokio::spawn({
@@ -337,7 +332,8 @@ async fn who_gave_up_leaves_no_place_to_its_next_acquire() {
     guard.release().await.expect("held");
 }
 
-/// A peer takes its place before it subscribes, and one that has just started is slow to do so: it keeps its turn that long.
+/// A peer takes its place before it subscribes, and one that has just started is slow to do so: it keeps its
+/// turn that long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_subscribes_late_keeps_its_turn() {
     let server = Arc::new(Server::start(&[]));
@@ -395,7 +391,8 @@ async fn peers_that_give_up_throw_none_of_ours_out() {
     assert_eq!(late.acquire(), None);
 }
 
-/// A server that is full may throw one key of the line away and keep the other. RFairLock's own waiters go by the deadlines alone.
+/// A server that is full may throw one key of the line away and keep the other. RFairLock's own waiters go by
+/// the deadlines alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_take_a_place_again_when_the_server_has_lost_one_key_of_the_line() {
     for evicted in [QUEUE, DEADLINES] {
@@ -438,17 +435,12 @@ async fn waiters_take_a_place_again_when_the_server_has_lost_one_key_of_the_line
 #[test]
 fn the_beat_of_a_thousand_waiters_reads_the_line_once() {
     let server = Server::start(&[]);
-    let text = [
-        include_str!("../scripts/fair.lua"),
-        include_str!("../scripts/heartbeat_fair.lua"),
-    ]
-    .concat();
+    let text = [include_str!("../scripts/fair.lua"), include_str!("../scripts/heartbeat_fair.lua")].concat();
     let took_us = |waiters: usize| {
         server.ok(&["FLUSHALL"]);
         server.ok(&["HSET", "q", "holder", "1"]);
-        let owners: Vec<_> = (0..waiters)
-            .map(|number| format!("00000000-0000-8000-8000-000000000000:{number}"))
-            .collect();
+        let owners: Vec<_> =
+            (0..waiters).map(|number| format!("00000000-0000-8000-8000-000000000000:{number}")).collect();
         let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
         server.ok(&[&["RPUSH", QUEUE][..], &owners].concat());
         let keys = ["EVAL", &text, "5", "q", QUEUE, DEADLINES, "latch", CHANNEL];

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock, LostReason,
-    Owner, Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, GuardEvent, Kind, Lease, Lock, LostReason, Owner,
+    Released, Wait,
 };
 use lock_support::{Loss, Relay, rival, scripts_run};
 use support::{PATIENCE, Server};
@@ -24,15 +24,11 @@ async fn client(url: &str, options: ClientOptions) -> Client {
 }
 
 fn options() -> ClientOptions {
-    ClientOptions::default()
-        .response_timeout(200 * MS)
-        .watchdog_lease(LEASE)
+    ClientOptions::default().response_timeout(200 * MS).watchdog_lease(LEASE)
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(60_000 * MS))
 }
 
 fn reenters(kind: Kind) -> bool {
@@ -61,9 +57,7 @@ async fn recovers(guards: &[Guard], heal: impl FnOnce()) {
         loop {
             let event = tokio::time::timeout(PATIENCE, events.next()).await;
             match event.expect("an event") {
-                Some(GuardEvent::Extended { sent_at, .. })
-                    if sent_at > failing_since + LEASE / 2 =>
-                {
+                Some(GuardEvent::Extended { sent_at, .. }) if sent_at > failing_since + LEASE / 2 => {
                     break;
                 }
                 Some(GuardEvent::Extended { .. }) => {}
@@ -71,11 +65,7 @@ async fn recovers(guards: &[Guard], heal: impl FnOnce()) {
             }
         }
         assert!(!guard.is_lost(), "{}", guard.name());
-        assert!(
-            guard.valid_until() > failing_since + LEASE,
-            "{}",
-            guard.name()
-        );
+        assert!(guard.valid_until() > failing_since + LEASE, "{}", guard.name());
     }
 }
 
@@ -103,24 +93,14 @@ async fn a_renewal_that_fails_in_mid_lease_recovers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_is_refused_in_mid_lease_recovers() {
     for (harm, cure) in [
-        (
-            ["CONFIG", "SET", "min-replicas-to-write", "1"],
-            ["CONFIG", "SET", "min-replicas-to-write", "0"],
-        ),
-        (
-            ["REPLICAOF", "127.0.0.1", "1", ""],
-            ["REPLICAOF", "NO", "ONE", ""],
-        ),
+        (["CONFIG", "SET", "min-replicas-to-write", "1"], ["CONFIG", "SET", "min-replicas-to-write", "0"]),
+        (["REPLICAOF", "127.0.0.1", "1", ""], ["REPLICAOF", "NO", "ONE", ""]),
     ] {
         let server = Server::start(&[]);
         let client = client(&server.url(), options()).await;
         let guards = one_of_each(&client).await;
         let call = |parts: &[&str]| {
-            let parts: Vec<_> = parts
-                .iter()
-                .copied()
-                .filter(|part| !part.is_empty())
-                .collect();
+            let parts: Vec<_> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
             server.ok(&parts);
         };
         call(&harm);
@@ -129,7 +109,8 @@ async fn a_renewal_that_is_refused_in_mid_lease_recovers() {
     }
 }
 
-/// One hold of many that are renewed together is refused: the others are asked for at once, and not one after the other.
+/// One hold of many that are renewed together is refused: the others are asked for at once, and not one after
+/// the other.
 #[tokio::test]
 async fn one_hold_that_is_refused_costs_those_renewed_with_it_no_time() {
     let server = Server::start(&[]);
@@ -151,10 +132,7 @@ async fn one_hold_that_is_refused_costs_those_renewed_with_it_no_time() {
     std::thread::sleep(LEASE / 3 + 50 * MS);
     let renewed = events.iter_mut().map(|events| events.next());
     for event in join_all(renewed).await {
-        assert!(
-            matches!(event, Some(GuardEvent::Extended { .. })),
-            "{event:?}"
-        );
+        assert!(matches!(event, Some(GuardEvent::Extended { .. })), "{event:?}");
     }
     let refusals = server.ok(&["INFO", "errorstats"]);
     let line = (refusals.lines()).find_map(|line| line.strip_prefix("errorstat_NOPERM:count="));
@@ -173,20 +151,15 @@ async fn a_hold_outlives_connections_that_keep_breaking() {
     while began.elapsed() < LEASE * 3 / 2 {
         server.ok(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
         for guard in &guards {
-            assert!(
-                !guard.is_lost(),
-                "{} after {:?}",
-                guard.name(),
-                began.elapsed()
-            );
+            assert!(!guard.is_lost(), "{} after {:?}", guard.name(), began.elapsed());
         }
         tokio::time::sleep(150 * MS).await;
     }
     all_released(guards).await;
 }
 
-/// Redis refuses the first write of a script that needs memory when there is none. A release must not be that script:
-/// a server that is full gets no better by locks that cannot be given back.
+/// Redis refuses the first write of a script that needs memory when there is none. A release must not be that
+/// script: a server that is full gets no better by locks that cannot be given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_server_takes_releases_and_renewals() {
     for &kind in Kind::ALL {
@@ -227,11 +200,7 @@ async fn a_full_server_takes_releases_and_renewals() {
 async fn a_busy_past_leaves_one_renewal_at_a_time() {
     let server = Server::start(&[]);
     let lease = 600 * MS;
-    let client = client(
-        &server.url(),
-        ClientOptions::default().watchdog_lease(lease),
-    )
-    .await;
+    let client = client(&server.url(), ClientOptions::default().watchdog_lease(lease)).await;
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let busy_until = Instant::now() + lease * 3 / 2;
     let mut cycles = 0;
@@ -247,10 +216,7 @@ async fn a_busy_past_leaves_one_renewal_at_a_time() {
     // Each comes no sooner than nine tenths of a third of the lease after the one before.
     let most = began.elapsed().as_secs_f64() / (lease.as_secs_f64() * 0.3 * 0.99) + 1.0;
     assert!(renewals >= 2, "{renewals} renewals");
-    assert!(
-        renewals as f64 <= most,
-        "{renewals} renewals, {most} are due"
-    );
+    assert!(renewals as f64 <= most, "{renewals} renewals, {most} are due");
     guard.release().await.expect("held");
 }
 
@@ -272,22 +238,14 @@ async fn a_release_that_was_asked_twice_leaves_the_outer_hold_renewed() {
             let outer = lock.acquire_with(mine.clone()).await.expect("free");
             let inner = lock.acquire_with(mine).await.expect("mine");
             relay.lose("PUBLISH", Loss::Silence);
-            assert_eq!(
-                inner.release().await.expect("asked again"),
-                Released::StillHeld,
-                "{kind}"
-            );
+            assert_eq!(inner.release().await.expect("asked again"), Released::StillHeld, "{kind}");
             assert_eq!(relay.lost(), 1, "{kind}");
             let until = Instant::now() + lease * 2;
             while Instant::now() < until {
                 assert!(!outer.is_lost(), "{kind}");
                 tokio::time::sleep(20 * MS).await;
             }
-            assert_eq!(
-                outer.release().await.expect("held"),
-                Released::Freed,
-                "{kind}"
-            );
+            assert_eq!(outer.release().await.expect("held"), Released::Freed, "{kind}");
         }));
     }
     for kind in kinds {
@@ -295,7 +253,8 @@ async fn a_release_that_was_asked_twice_leaves_the_outer_hold_renewed() {
     }
 }
 
-/// Silence where an answer should be, for every kind and every step; elsewhere the connection is reset instead.
+/// Silence where an answer should be, for every kind and every step; elsewhere the connection is reset
+/// instead.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_survives_silence() {
     let server = Server::start(&[]);
@@ -321,11 +280,7 @@ async fn every_kind_survives_silence() {
 
 async fn silent_everywhere(relay: &Relay, lock: &Lock, how: Acquire) {
     let name = lock.name();
-    let first = if lock.kind() == Kind::Plain {
-        "SET"
-    } else {
-        "EVALSHA"
-    };
+    let first = if lock.kind() == Kind::Plain { "SET" } else { "EVALSHA" };
     let warm = lock.acquire_with(how.clone()).await.expect("free");
     warm.extend(60_000 * MS).await.expect("held");
     warm.release().await.expect("held");
@@ -340,11 +295,7 @@ async fn silent_everywhere(relay: &Relay, lock: &Lock, how: Acquire) {
     // One try has no time to ask again: what it may have taken is given back behind its back.
     relay.lose(first, Loss::Silence);
     let error = lock.acquire_with(how.clone().wait(Wait::Try)).await;
-    assert_eq!(
-        error.expect_err("no answer").kind(),
-        ErrorKind::Unknown,
-        "{name}"
-    );
+    assert_eq!(error.expect_err("no answer").kind(), ErrorKind::Unknown, "{name}");
     let next = lock.acquire_with(how).await.expect("free again");
     next.release().await.expect("held");
 }
@@ -353,22 +304,13 @@ async fn silent_everywhere(relay: &Relay, lock: &Lock, how: Acquire) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_outlasts_its_lease_is_told_and_harms_nobody() {
     let server = Server::start(&[]);
-    let (first, second) = (
-        client(&server.url(), options()).await,
-        client(&server.url(), options()).await,
-    );
+    let (first, second) = (client(&server.url(), options()).await, client(&server.url(), options()).await);
     for &kind in Kind::ALL {
-        let lock =
-            |client: &Client, kind: Kind, name: &str| client.lock(kind, name).expect("a good name");
+        let lock = |client: &Client, kind: Kind, name: &str| client.lock(kind, name).expect("a good name");
         let short = minute().lease(Lease::Fixed(150 * MS));
-        let late = lock(&first, kind, kind.name())
-            .acquire_with(short)
-            .await
-            .expect("free");
-        let next = lock(&second, rival(kind), kind.name())
-            .acquire_with(minute())
-            .await
-            .expect("the lease ended");
+        let late = lock(&first, kind, kind.name()).acquire_with(short).await.expect("free");
+        let next =
+            lock(&second, rival(kind), kind.name()).acquire_with(minute()).await.expect("the lease ended");
         assert!(late.is_lost(), "{kind}: two believe that they hold it");
         assert_eq!(late.lost().await, LostReason::Expired, "{kind}");
         if let (Some(old), Some(new)) = (late.token(), next.token()) {
@@ -379,10 +321,6 @@ async fn work_that_outlasts_its_lease_is_told_and_harms_nobody() {
         let error = late.release().await.expect_err("it is another's");
         assert_eq!(error.kind(), ErrorKind::NotHeld, "{kind}: {error}");
         assert!(!next.is_lost(), "{kind}");
-        assert_eq!(
-            next.release().await.expect("held"),
-            Released::Freed,
-            "{kind}"
-        );
+        assert_eq!(next.release().await.expect("held"), Released::Freed, "{kind}");
     }
 }

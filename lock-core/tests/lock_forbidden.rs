@@ -6,9 +6,7 @@ mod support;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use lock_core::{
-    Acquire, Client, ClientOptions, Kind, Lease, Lock, LockError, Owner, Released, Wait,
-};
+use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, LockError, Owner, Released, Wait};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -35,9 +33,7 @@ struct Gate {
 impl Gate {
     async fn start() -> Self {
         let server = Server::start(&[]);
-        server.ok(&[
-            "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all",
-        ]);
+        server.ok(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"]);
         let connect = async |user: &str| {
             let url = format!("redis://{user}127.0.0.1:{}", server.port);
             let target = url.parse().expect("a good URL");
@@ -45,11 +41,7 @@ impl Gate {
             client.expect("it answers")
         };
         let (client, other) = (connect("app:secret@").await, connect("").await);
-        Gate {
-            server,
-            client,
-            other,
-        }
+        Gate { server, client, other }
     }
 
     fn forbid(&self, commands: &[&str]) {
@@ -67,26 +59,19 @@ impl Gate {
     /// Keys without an end, but for those that have none by design.
     fn endless(&self, by_design: &[&str]) -> Vec<String> {
         let keys = self.server.ok(&["KEYS", "*"]);
-        let keys = keys
-            .lines()
-            .filter(|key| !by_design.iter().any(|part| key.contains(part)));
+        let keys = keys.lines().filter(|key| !by_design.iter().any(|part| key.contains(part)));
         let endless = keys.filter(|key| self.server.call(&["PTTL", key]) == "-1");
         endless.map(str::to_owned).collect()
     }
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .lease(Lease::Fixed(60_000 * MS))
-        .wait(Wait::Try)
+    Acquire::default().lease(Lease::Fixed(60_000 * MS)).wait(Wait::Try)
 }
 
 fn locks(client: &Client) -> Vec<(String, Lock)> {
     let lock = |kind: &Kind| client.lock(*kind, "n").expect("a good name");
-    let mut locks: Vec<_> = Kind::ALL
-        .iter()
-        .map(|kind| (kind.to_string(), lock(kind)))
-        .collect();
+    let mut locks: Vec<_> = Kind::ALL.iter().map(|kind| (kind.to_string(), lock(kind))).collect();
     let all = client.all_of(&["n", "{n}2"]).expect("one slot");
     locks.push(("all-of".to_owned(), all));
     locks
@@ -129,8 +114,7 @@ async fn a_lock_whose_script_breaks_off_stays_not_without_an_end() {
                 if let Ok(guard) = tried {
                     guard.release().await.expect("held");
                 }
-                gate.server
-                    .wait_for(&["EXISTS", "n", "{n}2"], |answer| answer == "0");
+                gate.server.wait_for(&["EXISTS", "n", "{n}2"], |answer| answer == "0");
             }
         }
     }
@@ -164,8 +148,7 @@ async fn an_inner_hold_whose_script_breaks_off_leaves_nothing_without_an_end() {
             }
             outer.release().await.expect(&case);
             // What was counted is undone in the background.
-            gate.server
-                .wait_for(&["EXISTS", "n", "{n}2"], |answer| answer == "0");
+            gate.server.wait_for(&["EXISTS", "n", "{n}2"], |answer| answer == "0");
         }
     }
     assert!(refused > 20, "{refused}");
@@ -189,11 +172,7 @@ async fn a_place_whose_script_breaks_off_stays_not_without_an_end() {
             let guard = held.acquire_with(minute()).await.expect("free");
             gate.forbid(&[command]);
             let error = wait().await;
-            assert_eq!(
-                gate.endless(&[]),
-                [""; 0],
-                "{kind} without {command}: {error}"
-            );
+            assert_eq!(gate.endless(&[]), [""; 0], "{kind} without {command}: {error}");
             gate.open();
             guard.release().await.expect("held");
         }
@@ -210,33 +189,24 @@ async fn what_cannot_be_undone_is_unknown_and_named() {
             continue;
         }
         gate.server.ok(&["FLUSHALL"]);
-        lock.acquire_with(minute())
-            .await
-            .expect("free")
-            .release()
-            .await
-            .expect("held");
+        lock.acquire_with(minute()).await.expect("free").release().await.expect("held");
         gate.forbid(&["pexpire", "hdel", "del"]);
         let error: LockError = lock.acquire_with(minute()).await.expect_err(&kind);
         assert!(!error.is_definite(), "{kind}: {error}");
         let said = error.to_string();
-        let named =
-            kind == "redlock" || said.contains("n or a key beside it may stay without an end");
+        let named = kind == "redlock" || said.contains("n or a key beside it may stay without an end");
         assert!(named, "{kind}: {said}");
         gate.open();
         // It is given back in the background as soon as that may be done.
-        gate.server
-            .wait_for(&["EXISTS", "n"], |answer| answer == "0");
+        gate.server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permits_whose_script_breaks_off_are_given_back() {
     let gate = Gate::start().await;
-    let (counted, named) = (
-        gate.client.semaphore("s").expect("a good name"),
-        gate.client.permits("p").expect("a good name"),
-    );
+    let (counted, named) =
+        (gate.client.semaphore("s").expect("a good name"), gate.client.permits("p").expect("a good name"));
     for command in commands() {
         gate.server.ok(&["FLUSHALL"]);
         assert!(counted.try_set_permits(5, None).await.expect("answered"));

@@ -9,15 +9,11 @@ use support::Server;
 
 async fn client(url: &str) -> Client {
     let target = url.parse().expect("a good URL");
-    Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers")
+    Client::connect(&target, ClientOptions::default()).await.expect("it answers")
 }
 
 fn for_a_minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::Try)
-        .lease(Lease::Fixed(Duration::from_secs(60)))
+    Acquire::default().wait(Wait::Try).lease(Lease::Fixed(Duration::from_secs(60)))
 }
 
 #[tokio::test]
@@ -50,23 +46,14 @@ async fn holds_are_counted_for_their_owner_alone() {
     let how = for_a_minute().owner(Owner::numbered(1));
     let first = lock.acquire_with(how.clone()).await.expect("free");
     let second = lock.acquire_with(how).await.expect("the same owner");
-    assert_eq!(
-        lock.holds_of(Owner::numbered(1)).await.expect("an answer"),
-        2
-    );
-    assert_eq!(
-        lock.holds_of(Owner::numbered(2)).await.expect("an answer"),
-        0
-    );
+    assert_eq!(lock.holds_of(Owner::numbered(1)).await.expect("an answer"), 2);
+    assert_eq!(lock.holds_of(Owner::numbered(2)).await.expect("an answer"), 0);
     // The same number in another client is another owner.
     let elsewhere = theirs.lock(Kind::Reentrant, "n").expect("a good name");
     let held = elsewhere.holds_of(Owner::numbered(1)).await;
     assert_eq!(held.expect("an answer"), 0);
     second.release().await.expect("held");
-    assert_eq!(
-        lock.holds_of(Owner::numbered(1)).await.expect("an answer"),
-        1
-    );
+    assert_eq!(lock.holds_of(Owner::numbered(1)).await.expect("an answer"), 1);
     first.release().await.expect("held");
 }
 

@@ -10,17 +10,13 @@ use support::{PATIENCE, Server};
 const PASSWORD: &str = "s3cret-of-the-app";
 
 fn how() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(Duration::from_secs(60)))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(Duration::from_secs(60)))
 }
 
 fn guarded() -> (Server, String) {
     let server = Server::start(&[]);
     let password = format!(">{PASSWORD}");
-    server.ok(&[
-        "ACL", "SETUSER", "app", "on", &password, "~*", "&*", "+@all",
-    ]);
+    server.ok(&["ACL", "SETUSER", "app", "on", &password, "~*", "&*", "+@all"]);
     let url = format!("redis://app:{PASSWORD}@127.0.0.1:{}/3", server.port);
     (server, url)
 }
@@ -28,9 +24,8 @@ fn guarded() -> (Server, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_connection_is_the_users_also_after_a_loss() {
     let (server, url) = guarded();
-    let options = ClientOptions::default()
-        .client_name("orders-7")
-        .response_timeout(Duration::from_millis(500));
+    let options =
+        ClientOptions::default().client_name("orders-7").response_timeout(Duration::from_millis(500));
     let target = url.parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
@@ -42,38 +37,23 @@ async fn every_connection_is_the_users_also_after_a_loss() {
             async move { lock.acquire_with(how()).await }
         });
         let thin = client.lock(Kind::Plain, "other").expect("a good name");
-        let thin = thin
-            .acquire_with(how().durability(Durability::Wait(1)))
-            .await;
+        let thin = thin.acquire_with(how().durability(Durability::Wait(1))).await;
         thin.expect_err("there is no replica");
         let numsub = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"];
         server.wait_for(&numsub, |answer| answer.ends_with('1'));
 
         let list = server.ok(&["CLIENT", "LIST"]);
-        let ours: Vec<_> = list
-            .lines()
-            .filter(|line| line.contains("name=orders-7"))
-            .collect();
+        let ours: Vec<_> = list.lines().filter(|line| line.contains("name=orders-7")).collect();
         assert!(ours.len() >= 3, "round {round}: {list}");
         for line in ours {
-            assert!(
-                line.contains(" user=app ") && line.contains(" db=3 "),
-                "{line}"
-            );
+            assert!(line.contains(" user=app ") && line.contains(" db=3 "), "{line}");
         }
         // None but ours and the one that asks.
-        let strangers = list
-            .lines()
-            .filter(|line| line.contains("user=app") && !line.contains("name=orders-7"));
+        let strangers =
+            list.lines().filter(|line| line.contains("user=app") && !line.contains("name=orders-7"));
         assert_eq!(strangers.count(), 0, "{list}");
         guard.release().await.expect("held");
-        waiting
-            .await
-            .expect("no panic")
-            .expect("free")
-            .release()
-            .await
-            .expect("held");
+        waiting.await.expect("no panic").expect("free").release().await.expect("held");
         server.ok(&["CLIENT", "KILL", "USER", "app"]);
     }
 }
@@ -94,28 +74,15 @@ async fn no_error_and_no_debug_text_shows_the_password() {
     silent(format!("{refused} {refused:?}"));
 
     server.ok(&["ACL", "SETUSER", "app", &format!(">{PASSWORD}")]);
-    let client = Client::connect(&target, options.clone())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, options.clone()).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let guard = lock.acquire_with(how()).await.expect("free");
-    silent(format!(
-        "{client:?} {lock:?} {guard:?} {:?}",
-        guard.events()
-    ));
+    silent(format!("{client:?} {lock:?} {guard:?} {:?}", guard.events()));
     server.kill();
-    let gone = guard
-        .extend(Duration::from_secs(60))
-        .await
-        .expect_err("no server");
+    let gone = guard.extend(Duration::from_secs(60)).await.expect_err("no server");
     silent(format!("{gone} {gone:?}"));
-    let gone = lock
-        .acquire_with(how().wait(Wait::Try))
-        .await
-        .expect_err("no server");
+    let gone = lock.acquire_with(how().wait(Wait::Try)).await.expect_err("no server");
     silent(format!("{gone} {gone:?}"));
-    let gone = Client::connect(&target, options)
-        .await
-        .expect_err("no server");
+    let gone = Client::connect(&target, options).await.expect_err("no server");
     silent(format!("{gone} {gone:?}"));
 }

@@ -17,10 +17,7 @@ const TABLE: &str = include_str!("../scripts/README.md");
 /// A row: script, when, inner calls in alphabetical order.
 fn rows() -> Vec<(String, String, Vec<String>)> {
     let cells = |line: &'static str| line.split('|').map(str::trim).collect::<Vec<_>>();
-    let rows = TABLE
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .map(cells);
+    let rows = TABLE.lines().filter(|line| line.starts_with("| `")).map(cells);
     rows.map(|row| {
         let mut calls: Vec<_> = row[3].split_whitespace().map(str::to_owned).collect();
         calls.sort();
@@ -37,9 +34,7 @@ struct Bench {
 }
 
 fn fixed(lease: Duration) -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(lease))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(lease))
 }
 
 fn minute() -> Acquire {
@@ -65,11 +60,7 @@ impl Bench {
             client.expect("it answers")
         };
         let (ours, other) = (client().await, client().await);
-        Bench {
-            server,
-            ours,
-            other,
-        }
+        Bench { server, ours, other }
     }
 
     fn lock(&self, kind: Kind) -> Lock {
@@ -81,28 +72,15 @@ impl Bench {
         let stats = self.server.ok(&["INFO", "commandstats"]);
         let mut calls = Vec::new();
         for line in stats.lines() {
-            let Some((name, figures)) = line
-                .strip_prefix("cmdstat_")
-                .and_then(|line| line.split_once(':'))
+            let Some((name, figures)) = line.strip_prefix("cmdstat_").and_then(|line| line.split_once(':'))
             else {
                 continue;
             };
-            let outer = [
-                "eval",
-                "script",
-                "config",
-                "info",
-                "ping",
-                "client",
-                "subscribe",
-                "hello",
-            ];
+            let outer = ["eval", "script", "config", "info", "ping", "client", "subscribe", "hello"];
             if outer.iter().any(|outer| name.starts_with(outer)) {
                 continue;
             }
-            let count = figures
-                .strip_prefix("calls=")
-                .and_then(|rest| rest.split(',').next());
+            let count = figures.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
             let count: usize = count.and_then(|count| count.parse().ok()).expect("calls=");
             // Of PUBSUB NUMSUB the first word, since the table has no room for a bar.
             let name = name.split('|').next().unwrap_or(name);
@@ -116,8 +94,7 @@ impl Bench {
     fn forge_waiter(&self) -> TcpStream {
         let place = "9999999999999 1 60000 c:1";
         self.server.ok(&["HSET", "locklab_queue:{n}", "c", place]);
-        self.server
-            .ok(&["ZADD", "locklab_queue_order:{n}", "1", "c"]);
+        self.server.ok(&["ZADD", "locklab_queue_order:{n}", "1", "c"]);
         let mut ears = TcpStream::connect(self.server.address()).expect("it listens");
         let subscribe = b"SUBSCRIBE locklab_queue:{n}:c\r\n";
         ears.write_all(subscribe).expect("written");
@@ -129,8 +106,8 @@ impl Bench {
         self.server.ok(&["CONFIG", "RESETSTAT"]);
     }
 
-    /// The calls of what a row of the table is about. Scripts are known to the server before it is counted, since an
-    /// unknown one is sent twice.
+    /// The calls of what a row of the table is about. Scripts are known to the server before it is counted,
+    /// since an unknown one is sent twice.
     async fn count(&self, script: &str, when: &str) -> Vec<String> {
         if script.contains("semaphore") || script.contains("permit") {
             return self.count_of_permits(script, when).await;
@@ -138,10 +115,7 @@ impl Bench {
         if script.contains("latch") || script == "count_down.lua" {
             return self.count_of_latch(script, when).await;
         }
-        if script == "heartbeat_fair.lua"
-            || when == "another's, a place"
-            || when == "free, another waits"
-        {
+        if script == "heartbeat_fair.lua" || when == "another's, a place" || when == "free, another waits" {
             return self.count_of_fair(script, when);
         }
         let other = |kind| self.other.lock(kind, "n").expect("a good name");
@@ -176,11 +150,7 @@ impl Bench {
                     true => owner(minute()).token_life(60_000 * MS),
                     false => owner(minute()),
                 };
-                take(&lock, how.clone())
-                    .await
-                    .release()
-                    .await
-                    .expect("held");
+                take(&lock, how.clone()).await.release().await.expect("held");
                 if counting_life {
                     self.server.ok(&["DEL", "redisson_lock_token:{n}"]);
                 }
@@ -193,9 +163,7 @@ impl Bench {
             "acquire.lua" | "acquire_fair.lua" if when.starts_with("another's") => {
                 let held = take(&other(kind), minute()).await;
                 let once = minute().wait(Wait::Try);
-                lock.acquire_with(once.clone())
-                    .await
-                    .expect_err("another's");
+                lock.acquire_with(once.clone()).await.expect_err("another's");
                 self.set_back();
                 lock.acquire_with(once).await.expect_err("another's");
                 let calls = self.calls();
@@ -231,9 +199,7 @@ impl Bench {
                 outer.release().await.expect("held");
                 calls
             }
-            "acquire_read.lua" | "acquire_write.lua" | "release_read.lua"
-                if when.contains("other") =>
-            {
+            "acquire_read.lua" | "acquire_write.lua" | "release_read.lua" if when.contains("other") => {
                 let there = match when {
                     "another writes" => Kind::Write,
                     _ => Kind::Read,
@@ -263,11 +229,7 @@ impl Bench {
             "release.lua" | "release_alone.lua" | "release_plain.lua" | "release_queued.lua"
             | "release_fair.lua" | "release_read.lua" | "release_write.lua" | "release_all.lua" => {
                 let how = owner(minute());
-                take(&lock, how.clone())
-                    .await
-                    .release()
-                    .await
-                    .expect("held");
+                take(&lock, how.clone()).await.release().await.expect("held");
                 let guard = take(&lock, how).await;
                 let _waiter = (when == "another client's turn").then(|| self.forge_waiter());
                 self.set_back();
@@ -304,8 +266,7 @@ impl Bench {
             | "force_release_all.lua" => {
                 lock.force_release().await.expect("answered");
                 drop(take(&lock, minute()).await);
-                self.server
-                    .wait_for(&["EXISTS", "n"], |answer| answer == "0");
+                self.server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
                 let guard = take(&lock, minute()).await;
                 self.set_back();
                 assert!(lock.force_release().await.expect("answered"));
@@ -319,8 +280,7 @@ impl Bench {
                 let waiting = "locklab_writers_latch:{n}";
                 self.server.ok(&["ZADD", waiting, "1", "ours"]);
                 self.set_back();
-                self.server
-                    .ok(&["EVAL", &text, "1", waiting, "ours", "PUBLISH", "c"]);
+                self.server.ok(&["EVAL", &text, "1", waiting, "ours", "PUBLISH", "c"]);
                 self.calls()
             }
             other => panic!("{other} is in the table, and nobody knows how to bring about: {when}"),
@@ -332,21 +292,13 @@ impl Bench {
     /// As `count`, of the scripts of a fair lock that beats run beside: said by hand.
     fn count_of_fair(&self, script: &str, when: &str) -> Vec<String> {
         let (own, args): (_, &[&str]) = match script {
-            "heartbeat_fair.lua" => (
-                include_str!("../scripts/heartbeat_fair.lua"),
-                &["PUBLISH", "30000", "ours:1"],
-            ),
-            _ => (
-                include_str!("../scripts/acquire_fair.lua"),
-                &["60000", "ours:1", "PUBLISH", "30000"],
-            ),
+            "heartbeat_fair.lua" => {
+                (include_str!("../scripts/heartbeat_fair.lua"), &["PUBLISH", "30000", "ours:1"])
+            }
+            _ => (include_str!("../scripts/acquire_fair.lua"), &["60000", "ours:1", "PUBLISH", "30000"]),
         };
         let text = format!("{}{own}", include_str!("../scripts/fair.lua"));
-        let first = if script == "heartbeat_fair.lua" {
-            "ours:1"
-        } else {
-            "other:2"
-        };
+        let first = if script == "heartbeat_fair.lua" { "ours:1" } else { "other:2" };
         if when.contains("waits") {
             let now = self.server.ok(&["TIME"]);
             let now: u64 = now.lines().next().and_then(|s| s.parse().ok()).expect("s");
@@ -391,9 +343,7 @@ impl Bench {
             let again = permits.update_lease(guard.id(), 60_000 * MS).await;
             assert!(again.expect("answered"));
             guard.release().await.expect("held");
-            permits
-                .release_held(&["0".repeat(32).parse().expect("an id")])
-                .await
+            permits.release_held(&["0".repeat(32).parse().expect("an id")]).await
         };
         for _ in 0..2 {
             warm().await.expect("answered");
@@ -490,40 +440,28 @@ impl Bench {
     }
 }
 
-/// What the table says of a script is what the server counts; a script without a row has not been thought about.
+/// What the table says of a script is what the server counts; a script without a row has not been thought
+/// about.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_table_of_inner_calls_is_what_the_server_counts() {
     let rows = rows();
-    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts")).expect("scripts")
-    {
-        let name = file
-            .expect("a file")
-            .file_name()
-            .into_string()
-            .expect("text");
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts")).expect("scripts") {
+        let name = file.expect("a file").file_name().into_string().expect("text");
         let known = !name.ends_with(".lua") || rows.iter().any(|(script, ..)| *script == name);
         assert!(known, "{name} has no row in scripts/README.md");
     }
     let bench = Bench::start().await;
     let mut wrong = Vec::new();
     for (script, when, calls) in rows {
-        // Shared text, what only a lost answer or a clock brings about, and what the beats of waiters run beside: their rows are for
-        // the reader.
-        let unreached = [
-            "queue.lua",
-            "heartbeat_queued.lua",
-            "acquire_plain.lua",
-            "undo_semaphore.lua",
-        ];
-        if calls.is_empty() || unreached.contains(&script.as_str()) || when.contains("client wait")
-        {
+        // Shared text, what only a lost answer or a clock brings about, and what the beats of waiters run
+        // beside: their rows are for the reader.
+        let unreached = ["queue.lua", "heartbeat_queued.lua", "acquire_plain.lua", "undo_semaphore.lua"];
+        if calls.is_empty() || unreached.contains(&script.as_str()) || when.contains("client wait") {
             continue;
         }
         let counted = bench.count(&script, &when).await;
         if counted != calls {
-            wrong.push(format!(
-                "{script}, {when}: counted {counted:?}, the table has {calls:?}"
-            ));
+            wrong.push(format!("{script}, {when}: counted {counted:?}, the table has {calls:?}"));
         }
         bench.server.ok(&["FLUSHALL"]);
     }

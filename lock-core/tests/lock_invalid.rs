@@ -15,9 +15,7 @@ use support::Server;
 const MS: Duration = Duration::from_millis(1);
 
 fn once() -> Acquire {
-    Acquire::default()
-        .wait(Wait::Try)
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::Try).lease(Lease::Fixed(60_000 * MS))
 }
 
 async fn client(server: &Server) -> Client {
@@ -29,9 +27,7 @@ async fn client(server: &Server) -> Client {
 /// The number under which a server knows the owner of a guard.
 fn number(guard: &Guard) -> u64 {
     let number = guard.owner().rsplit(':').next();
-    number
-        .and_then(|number| number.parse().ok())
-        .expect("a number")
+    number.and_then(|number| number.parse().ok()).expect("a number")
 }
 
 fn refused<T: std::fmt::Debug>(asked: Result<T, LockError>, says: &str) {
@@ -65,11 +61,7 @@ async fn nobody_is_taken_for_a_fresh_owner() {
             refused(lock.acquire_with(waits.owner(owner)).await, &most);
             refused(lock.holds_of(owner).await, &most);
         }
-        assert_eq!(
-            client.stats().commands,
-            before,
-            "{kind}: something was sent"
-        );
+        assert_eq!(client.stats().commands, before, "{kind}: something was sent");
         guard.release().await.expect("held");
         let last = once().owner(Owner::numbered((1 << 63) - 1));
         let guard = lock.acquire_with(last).await.expect("free");
@@ -101,26 +93,17 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
     let target: Target = "redis://127.0.0.1:1".parse().expect("a good URL");
     let options = ClientOptions::default;
     for (wrong, says) in [
-        (
-            options().response_timeout(31_000 * MS),
-            "response_timeout is 31s",
-        ),
+        (options().response_timeout(31_000 * MS), "response_timeout is 31s"),
         (options().response_timeout(Duration::MAX), "1ms to 7.5s"),
         (options().connect_timeout(Duration::MAX), "connect_timeout"),
         (options().watchdog_lease(2 * MS), "watchdog_lease is 2ms"),
         (options().watchdog_lease(Duration::MAX), "watchdog_lease"),
         (options().poll_bound(Duration::ZERO), "poll_bound is 0ns"),
         (options().poll_bound(Duration::MAX), "poll_bound"),
-        (
-            options().durability_timeout(Duration::MAX),
-            "durability_timeout",
-        ),
+        (options().durability_timeout(Duration::MAX), "durability_timeout"),
         (options().node_timeout(Duration::ZERO), "node_timeout"),
         (options().restart_delay(Duration::MAX), "restart_delay"),
-        (
-            options().durability(Durability::Wait(0)),
-            "durability is wait:0",
-        ),
+        (options().durability(Durability::Wait(0)), "durability is wait:0"),
         (options().replicas(0), "replicas is 0"),
         (options().durability(Durability::WaitAll), "?replicas=N"),
         (options().client_name("two words"), "client_name"),
@@ -164,11 +147,7 @@ async fn a_token_life_has_bounds() {
     let before = client.stats().commands;
     for kind in [Kind::Fenced, Kind::Queued] {
         let lock = client.lock(kind, "n").expect("a good name");
-        for life in [
-            Duration::ZERO,
-            Duration::from_secs(101 * 366 * 86_400),
-            Duration::MAX,
-        ] {
+        for life in [Duration::ZERO, Duration::from_secs(101 * 366 * 86_400), Duration::MAX] {
             let asked = lock.acquire_with(once().token_life(life)).await;
             refused(asked, "a token life is 1 ms to a hundred years");
         }

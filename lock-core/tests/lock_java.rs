@@ -1,4 +1,5 @@
-//! Redisson itself as the peer of this library's locks: skipped, and said loudly, where there is no JVM or no way to the jars.
+//! Redisson itself as the peer of this library's locks: skipped, and said loudly, where there is no JVM or no
+//! way to the jars.
 
 mod support;
 
@@ -22,9 +23,7 @@ async fn lock(server: &Server, kind: Kind) -> Lock {
 }
 
 fn patient() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(PATIENCE))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(PATIENCE))
 }
 
 /// Waits for the end of a run without keeping a worker from the tasks of the test.
@@ -35,11 +34,7 @@ async fn end(peers: Peers) -> Vec<Fared> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn threads_of_redisson_wait_for_our_hold_and_enter_after_it() {
-    for (word, kind) in [
-        ("reentrant", Kind::Reentrant),
-        ("fenced", Kind::Fenced),
-        ("fair", Kind::Fair),
-    ] {
+    for (word, kind) in [("reentrant", Kind::Reentrant), ("fenced", Kind::Fenced), ("fair", Kind::Fair)] {
         let server = Server::start(&[]);
         let Some(mut peers) = Peers::start(Wants {
             url: &server.url(),
@@ -68,7 +63,8 @@ async fn threads_of_redisson_wait_for_our_hold_and_enter_after_it() {
     }
 }
 
-/// Beside a waiter of ours, and it beside them: deadlines that one side gives and the other takes from are enough for both.
+/// Beside a waiter of ours, and it beside them: deadlines that one side gives and the other takes from are
+/// enough for both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fair_lock_is_shared_evenly_with_threads_of_redisson() {
     const HOLD: Duration = Duration::from_millis(20);

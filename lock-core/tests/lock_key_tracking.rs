@@ -1,4 +1,5 @@
-//! A holder whose key somebody else deletes or overwrites is told by its server, and by nothing that it does itself.
+//! A holder whose key somebody else deletes or overwrites is told by its server, and by nothing that it does
+//! itself.
 
 mod lock_support;
 mod support;
@@ -6,8 +7,7 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{
-    Client, ClientOptions, GuardEvent, KeyTracking, Kind, LostReason, Owner,
-    diagnostics::ConcernKind,
+    Client, ClientOptions, GuardEvent, KeyTracking, Kind, LostReason, Owner, diagnostics::ConcernKind,
 };
 use lock_support::shapes::Deployed;
 use support::{PATIENCE, Server};
@@ -16,15 +16,8 @@ use tokio::time::timeout;
 const MS: Duration = Duration::from_millis(1);
 
 /// Kinds that one owner has at a time, in one server set.
-const KINDS: [Kind; 7] = [
-    Kind::Reentrant,
-    Kind::NonReentrant,
-    Kind::Plain,
-    Kind::Fenced,
-    Kind::Fair,
-    Kind::Queued,
-    Kind::Write,
-];
+const KINDS: [Kind; 7] =
+    [Kind::Reentrant, Kind::NonReentrant, Kind::Plain, Kind::Fenced, Kind::Fair, Kind::Queued, Kind::Write];
 
 fn tracking(how: KeyTracking) -> ClientOptions {
     ClientOptions::default().key_tracking(how)
@@ -39,9 +32,7 @@ async fn client(server: &Server, options: ClientOptions) -> Client {
 fn tracked(server: &Server, keys: usize) {
     let line = format!("tracking_total_keys:{keys}\r\n");
     server.wait_for(&["INFO", "stats"], |info| {
-        format!("{info}\r\n")
-            .replace("\r\r", "\r")
-            .contains(line.trim_end())
+        format!("{info}\r\n").replace("\r\r", "\r").contains(line.trim_end())
     });
 }
 
@@ -53,7 +44,8 @@ fn calls(server: &Server, command: &str) -> u32 {
     calls.map_or(0, |calls| calls.parse().expect("a number"))
 }
 
-/// With a lease of 5 min neither learns it by a renewal before the test is over: the client that follows its keys is told, its twin is not.
+/// With a lease of 5 min neither learns it by a renewal before the test is over: the client that follows its
+/// keys is told, its twin is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_is_told_at_once_and_its_twin_that_follows_no_keys_is_not() {
     for foreign in ["DEL", "SET", "PEXPIRE", "FLUSHALL"] {
@@ -63,21 +55,14 @@ async fn a_holder_is_told_at_once_and_its_twin_that_follows_no_keys_is_not() {
         let twin = client(&server, tracking(KeyTracking::Off).watchdog_lease(lease)).await;
         let (mut told_guards, mut twin_guards) = (Vec::new(), Vec::new());
         for kind in KINDS {
-            for (client, of, guards) in [
-                (&told, "told", &mut told_guards),
-                (&twin, "twin", &mut twin_guards),
-            ] {
-                let lock = client
-                    .lock(kind, &format!("{of}-{kind}"))
-                    .expect("a good name");
+            for (client, of, guards) in [(&told, "told", &mut told_guards), (&twin, "twin", &mut twin_guards)]
+            {
+                let lock = client.lock(kind, &format!("{of}-{kind}")).expect("a good name");
                 guards.push((kind, lock.acquire().await.expect("it is free")));
             }
         }
         tracked(&server, KINDS.len());
-        for name in KINDS
-            .iter()
-            .flat_map(|kind| [format!("told-{kind}"), format!("twin-{kind}")])
-        {
+        for name in KINDS.iter().flat_map(|kind| [format!("told-{kind}"), format!("twin-{kind}")]) {
             match foreign {
                 "DEL" => server.ok(&["DEL", &name]),
                 "SET" => server.ok(&["SET", &name, "somebody's"]),
@@ -112,10 +97,7 @@ async fn its_own_renewals_re_entries_and_releases_lose_nothing() {
         server.ok(&["CONFIG", "RESETSTAT"]);
         for count in 0..10 {
             let event = timeout(PATIENCE, events.next()).await.expect("renewed");
-            assert!(
-                matches!(event, Some(GuardEvent::Extended { .. })),
-                "{kind}: {event:?}"
-            );
+            assert!(matches!(event, Some(GuardEvent::Extended { .. })), "{kind}: {event:?}");
             if kind == Kind::Reentrant && count % 3 == 0 {
                 let inner = lock.acquire_with(how.clone()).await.expect("its own");
                 inner.release().await.expect("given back");
@@ -133,25 +115,15 @@ async fn its_own_renewals_re_entries_and_releases_lose_nothing() {
 async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
     for refused in [
         &["--rename-command", "HELLO", ""][..],
-        &[
-            "--user",
-            "default",
-            "on",
-            "nopass",
-            "~*",
-            "&*",
-            "+@all",
-            "-client|tracking",
-        ],
+        &["--user", "default", "on", "nopass", "~*", "&*", "+@all", "-client|tracking"],
     ] {
         let server = Server::start(refused);
         let (on, auto) = (
             client(&server, tracking(KeyTracking::On)).await,
             client(&server, tracking(KeyTracking::Auto)).await,
         );
-        let is_said = |client: &Client| {
-            (client.concerns().iter()).any(|concern| concern.kind == ConcernKind::Tracking)
-        };
+        let is_said =
+            |client: &Client| (client.concerns().iter()).any(|concern| concern.kind == ConcernKind::Tracking);
         let mut guards = Vec::new();
         for client in [&on, &auto] {
             let name = format!("of {}", client.id());
@@ -168,13 +140,8 @@ async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
         // Who has been told so seldom asks again: at first after 1 s, and then after twice as long each time.
         let connections = || {
             let stats = server.ok(&["INFO", "stats"]);
-            let line = stats
-                .lines()
-                .find_map(|line| line.strip_prefix("total_connections_received:"));
-            line.expect("it counts")
-                .trim()
-                .parse::<u32>()
-                .expect("a number")
+            let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+            line.expect("it counts").trim().parse::<u32>().expect("a number")
         };
         let before = connections();
         tokio::time::sleep(2_500 * MS).await;
@@ -199,10 +166,7 @@ async fn a_server_that_remembers_too_few_keys_is_not_asked_without_end() {
     server.ok(&["CONFIG", "RESETSTAT"]);
     tokio::time::sleep(1_000 * MS).await;
     let questions = calls(&server, "cmdstat_hexists:");
-    assert!(
-        questions <= 300,
-        "{questions} questions about 10 keys in a second"
-    );
+    assert!(questions <= 300, "{questions} questions about 10 keys in a second");
     assert!(guards.iter().all(|guard| guard.check().is_ok()));
     server.ok(&["DEL", "n3"]);
     let lost = timeout(PATIENCE, guards[3].lost()).await;
@@ -212,17 +176,10 @@ async fn a_server_that_remembers_too_few_keys_is_not_asked_without_end() {
 /// Behind sentinels, on a cluster and on a quorum.
 async fn a_deleted_key_is_told(deployed: &Deployed) {
     let lease = 300_000 * MS;
-    let client = deployed
-        .client(ClientOptions::default().watchdog_lease(lease))
-        .await;
+    let client = deployed.client(ClientOptions::default().watchdog_lease(lease)).await;
     let &kind = deployed.kinds().first().expect("a kind");
     let name = deployed.name_of("told", 0);
-    let guard = client
-        .lock(kind, &name)
-        .expect("a good name")
-        .acquire()
-        .await
-        .expect("free");
+    let guard = client.lock(kind, &name).expect("a good name").acquire().await.expect("free");
     let deciders = deployed.deciders(&name);
     for &index in &deciders {
         tracked(&deployed.servers[index], 1);

@@ -6,8 +6,7 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, LockError, Owner,
-    Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, LockError, Owner, Released, Wait,
 };
 use lock_support::{Loss, Relay, rival};
 use support::{PATIENCE, Server};
@@ -16,16 +15,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 async fn lock(url: &str, kind: Kind) -> Lock {
     let options = ClientOptions::default().response_timeout(Duration::from_millis(300));
-    let client = Client::connect(&url.parse().expect("a good URL"), options)
-        .await
-        .expect("it answers");
+    let client = Client::connect(&url.parse().expect("a good URL"), options).await.expect("it answers");
     client.lock(kind, "n").expect("a good name")
 }
 
 fn wait() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(MINUTE))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(MINUTE))
 }
 
 fn once() -> Acquire {
@@ -40,11 +35,7 @@ async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {
         let others = lock(&server.url(), rival(kind)).await;
         let lock = lock(&server.url(), kind).await;
         let guard = lock.acquire_with(once()).await.expect("free");
-        assert_eq!(
-            others.acquire_with(once()).await.expect_err("held").kind(),
-            ErrorKind::Busy,
-            "{kind}"
-        );
+        assert_eq!(others.acquire_with(once()).await.expect_err("held").kind(), ErrorKind::Busy, "{kind}");
         guard.extend(2 * MINUTE).await.expect("held");
         let left: u64 = server.ok(&["PTTL", "n"]).parse().expect("ms");
         assert!(left > 60_000, "{kind}: {left} ms");
@@ -52,24 +43,12 @@ async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {
             let others = others.clone();
             async move { others.acquire_with(wait()).await }
         });
-        assert_eq!(
-            guard.release().await.expect("held"),
-            Released::Freed,
-            "{kind}"
-        );
+        assert_eq!(guard.release().await.expect("held"), Released::Freed, "{kind}");
         let next: Guard = next.await.expect("no panic").expect("its turn");
         server.ok(&["DEL", "n"]);
-        assert_eq!(
-            next.extend(2 * MINUTE).await.expect_err("gone").kind(),
-            ErrorKind::NotHeld,
-            "{kind}"
-        );
+        assert_eq!(next.extend(2 * MINUTE).await.expect_err("gone").kind(), ErrorKind::NotHeld, "{kind}");
         assert!(next.is_lost());
-        assert_eq!(
-            next.release().await.expect_err("gone").kind(),
-            ErrorKind::NotHeld,
-            "{kind}"
-        );
+        assert_eq!(next.release().await.expect_err("gone").kind(), ErrorKind::NotHeld, "{kind}");
         assert_eq!(server.ok(&["EXISTS", "n"]), "0", "{kind}");
     }
 }
@@ -85,17 +64,8 @@ async fn every_kind_survives_lost_answers() {
             let mut how = wait();
             how.owner = owner;
             // The first cycle teaches the server the scripts.
-            lock.acquire_with(how.clone())
-                .await
-                .expect("free")
-                .release()
-                .await
-                .expect("held");
-            let word = if kind == Kind::Plain {
-                "SET"
-            } else {
-                "EVALSHA"
-            };
+            lock.acquire_with(how.clone()).await.expect("free").release().await.expect("held");
+            let word = if kind == Kind::Plain { "SET" } else { "EVALSHA" };
             relay.lose(word, Loss::Reset);
             let guard = lock.acquire_with(how).await.expect("asked again");
             relay.lose("EVALSHA", Loss::Reset);
@@ -122,26 +92,15 @@ async fn a_plain_lock_is_one_native_command_in() {
 
 #[tokio::test]
 async fn a_kind_that_is_not_re_entrant_refuses_its_own_owner() {
-    for (kind, refusal) in [
-        (Kind::NonReentrant, ErrorKind::Failed),
-        (Kind::Plain, ErrorKind::Busy),
-    ] {
+    for (kind, refusal) in [(Kind::NonReentrant, ErrorKind::Failed), (Kind::Plain, ErrorKind::Busy)] {
         let server = Server::start(&[]);
         let lock = lock(&server.url(), kind).await;
         let mine = once().owner(Owner::numbered(1));
         let guard = lock.acquire_with(mine.clone()).await.expect("free");
-        let error = lock
-            .acquire_with(mine.clone())
-            .await
-            .expect_err("mine already");
+        let error = lock.acquire_with(mine.clone()).await.expect_err("mine already");
         assert_eq!(error.kind(), refusal, "{error}");
         assert_eq!(guard.release().await.expect("held"), Released::Freed);
-        lock.acquire_with(mine)
-            .await
-            .expect("free")
-            .release()
-            .await
-            .expect("held");
+        lock.acquire_with(mine).await.expect("free").release().await.expect("held");
     }
 }
 
@@ -158,10 +117,7 @@ async fn tokens_count_from_one_as_those_of_a_java_peer_do() {
     assert_eq!(server.call(&["PTTL", "redisson_lock_token:{n}"]), "-1");
     // A counter with an end beside one without would start over for a client that does not know of it.
     let how = once().token_life(Duration::from_secs(3600));
-    let error = lock
-        .acquire_with(how)
-        .await
-        .expect_err("two sorts of client");
+    let error = lock.acquire_with(how).await.expect_err("two sorts of client");
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     assert!(error.is_definite());
     assert_eq!(server.call(&["EXISTS", "n"]), "0");
@@ -195,20 +151,11 @@ async fn tokens_of_a_counter_with_an_end_rise_also_when_it_is_lost() {
 async fn no_token_falls_between_fenced_and_queued() {
     const COUNTER: &str = "redisson_lock_token:{n}";
     let life = || once().token_life(Duration::from_secs(3600));
-    for (ends, queued) in [
-        (false, once as fn() -> Acquire),
-        (true, once),
-        (false, life),
-        (true, life),
-    ] {
+    for (ends, queued) in [(false, once as fn() -> Acquire), (true, once), (false, life), (true, life)] {
         let server = Server::start(&[]);
         let mut last = 0;
         for kind in [Kind::Fenced, Kind::Queued, Kind::Queued, Kind::Fenced] {
-            let how = if kind == Kind::Queued {
-                queued()
-            } else {
-                life()
-            };
+            let how = if kind == Kind::Queued { queued() } else { life() };
             let guard = match lock(&server.url(), kind).await.acquire_with(how).await {
                 Ok(guard) => guard,
                 // It would end the counter that those without a life have begun.
@@ -278,8 +225,8 @@ enum Ending {
     Release,
 }
 
-/// A waiter's counter has the life that the waiter asked for, from whichever client the call comes: one without an end would refuse every later fenced
-/// acquire with a life.
+/// A waiter's counter has the life that the waiter asked for, from whichever client the call comes: one
+/// without an end would refuse every later fenced acquire with a life.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_counter_of_a_queued_waiter_has_the_life_that_it_asked_for() {
     const COUNTER: &str = "redisson_lock_token:{n}";
@@ -308,10 +255,7 @@ async fn the_counter_of_a_queued_waiter_has_the_life_that_it_asked_for() {
         }
         let next = next.await.expect("no panic").expect("its turn");
         let ends: i64 = server.ok(&["PTTL", COUNTER]).parse().expect("a number");
-        assert!(
-            ends > 3_500_000,
-            "{ending:?}: the counter ends in {ends} ms"
-        );
+        assert!(ends > 3_500_000, "{ending:?}: the counter ends in {ends} ms");
         next.release().await.expect("held");
         let fenced = lock(&server.url(), Kind::Fenced).await;
         let fenced = fenced.acquire_with(once().token_life(life)).await;
@@ -328,10 +272,7 @@ async fn a_spinning_waiter_needs_no_message() {
     let waiting = tokio::spawn(async move { lock.acquire_with(wait()).await });
     // It looks again and again.
     server.wait_for(&["INFO", "commandstats"], |stats| {
-        let calls = stats
-            .split("cmdstat_hexists:calls=")
-            .nth(1)
-            .and_then(|rest| rest.split(',').next());
+        let calls = stats.split("cmdstat_hexists:calls=").nth(1).and_then(|rest| rest.split(',').next());
         calls.is_some_and(|calls| calls.parse::<u32>().is_ok_and(|calls| calls > 5))
     });
     assert_eq!(
@@ -342,7 +283,8 @@ async fn a_spinning_waiter_needs_no_message() {
     drop(waiting.await.expect("no panic").expect("entered"));
 }
 
-/// A name that a lock of another format has: whoever asks learns that, waits for nothing, and leaves the lock alone.
+/// A name that a lock of another format has: whoever asks learns that, waits for nothing, and leaves the lock
+/// alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_another_kind_has_is_said_in_every_kind() {
     let server = Server::start(&[]);
@@ -353,24 +295,19 @@ async fn a_name_that_another_kind_has_is_said_in_every_kind() {
         let error = asked.expect_err(what);
         assert_eq!(error.server_code(), Some("WRONGTYPE"), "{what}: {error}");
         assert!(error.is_definite(), "{what}: {error}");
-        assert!(
-            error.to_string().contains("the name is in use"),
-            "{what}: {error}"
-        );
+        assert!(error.to_string().contains("the name is in use"), "{what}: {error}");
     };
     for (name, holder) in [("text", Kind::Plain), ("hash", Kind::Reentrant)] {
         let held = client.lock(holder, name).expect("a good name");
         let held = held.acquire_with(once()).await.expect("free");
         let waits = once().wait(Wait::AtMost(Duration::from_secs(2)));
         for kind in Kind::ALL.iter().copied() {
-            // A hash is every other kind's, and keeps those out; and the first question of a plain lock cannot tell.
+            // A hash is every other kind's, and keeps those out; and the first question of a plain lock
+            // cannot tell.
             let of_this_format = if kind == Kind::Plain { "text" } else { "hash" };
             if name != of_this_format {
                 let lock = client.lock(kind, name).expect("a good name");
-                says(
-                    kind.name(),
-                    lock.acquire_with(waits.clone()).await.map(drop),
-                );
+                says(kind.name(), lock.acquire_with(waits.clone()).await.map(drop));
             }
         }
         let semaphore = client.semaphore(name).expect("a good name");

@@ -25,27 +25,17 @@ async fn client(url: &str, options: ClientOptions) -> Client {
 
 /// Waiters look for no other reason than a message or a new subscription, unless they are told otherwise.
 fn patient() -> ClientOptions {
-    ClientOptions::default()
-        .poll_bound(MINUTE)
-        .response_timeout(300 * MS)
+    ClientOptions::default().poll_bound(MINUTE).response_timeout(300 * MS)
 }
 
 async fn latch(url: &str) -> Latch {
-    client(url, patient())
-        .await
-        .latch("n")
-        .expect("a good name")
+    client(url, patient()).await.latch("n").expect("a good name")
 }
 
 fn waiters(latch: &Latch, count: usize) -> Vec<JoinHandle<bool>> {
     let waiter = |_| {
         let latch = latch.clone();
-        tokio::spawn(async move {
-            latch
-                .wait_with(Wait::AtMost(PATIENCE))
-                .await
-                .expect("answered")
-        })
+        tokio::spawn(async move { latch.wait_with(Wait::AtMost(PATIENCE)).await.expect("answered") })
     };
     (0..count).map(waiter).collect()
 }
@@ -57,9 +47,7 @@ async fn all_pass(waiters: Vec<JoinHandle<bool>>) {
 }
 
 async fn listened_to(server: &Server, clients: usize) {
-    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
-        answer.ends_with(&clients.to_string())
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| answer.ends_with(&clients.to_string()));
     // The look that follows the subscription is to find it closed.
     tokio::time::sleep(100 * MS).await;
 }
@@ -68,10 +56,7 @@ async fn listened_to(server: &Server, clients: usize) {
 async fn it_counts_down_to_nothing_and_is_closed_again() {
     let server = Server::start(&[]);
     let latch = latch(&server.url()).await;
-    assert!(
-        latch.wait_with(Wait::Forever).await.expect("answered"),
-        "no count"
-    );
+    assert!(latch.wait_with(Wait::Forever).await.expect("answered"), "no count");
     assert_eq!(latch.count_down().await.expect("answered"), 0);
     assert_eq!(server.ok(&["EXISTS", "n"]), "0", "never below nothing");
     for round in 0..2 {
@@ -79,12 +64,7 @@ async fn it_counts_down_to_nothing_and_is_closed_again() {
         assert!(!latch.try_set_count(9).await.expect("answered"));
         assert_eq!(latch.count().await.expect("answered"), 2);
         assert!(!latch.wait_with(Wait::Try).await.expect("answered"));
-        assert!(
-            !latch
-                .wait_with(Wait::AtMost(20 * MS))
-                .await
-                .expect("answered")
-        );
+        assert!(!latch.wait_with(Wait::AtMost(20 * MS)).await.expect("answered"));
         assert_eq!(latch.count_down().await.expect("answered"), 1);
         assert_eq!(latch.count_down().await.expect("answered"), 0);
         assert!(latch.wait_with(Wait::Try).await.expect("answered"));
@@ -111,17 +91,11 @@ async fn the_wire_is_that_of_rcountdownlatch() {
     latch.count_down().await.expect("answered");
     latch.count_down().await.expect("answered");
     let all = monitor.until_echo(&server);
-    let scripts: Vec<_> = sent(&all)
-        .into_iter()
-        .filter(|words| words[0] == "EVALSHA")
-        .collect();
+    let scripts: Vec<_> = sent(&all).into_iter().filter(|words| words[0] == "EVALSHA").collect();
     assert_eq!(scripts.len(), 3, "{all:?}");
     for words in &scripts {
         assert_eq!(words[2..4], ["2", "n"]);
-        assert!(
-            words[4].starts_with("locklab_answer_latch:{n}:"),
-            "{words:?}"
-        );
+        assert!(words[4].starts_with("locklab_answer_latch:{n}:"), "{words:?}");
     }
     assert_eq!(scripts[0][5..], ["2", "PUBLISH", CHANNEL, "3600000"]);
     assert_eq!(scripts[1][5..], ["PUBLISH", CHANNEL, "3600000"]);
@@ -272,7 +246,8 @@ async fn the_callers_bound_is_kept_when_the_server_is_silent() {
     drop(frozen);
 }
 
-/// The channel puts braces around the name also where it has some: such a latch would never hear anything on a cluster.
+/// The channel puts braces around the name also where it has some: such a latch would never hear anything on
+/// a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_refuses_names_that_part_their_keys() {
     let cluster = Cluster::start(2, false);

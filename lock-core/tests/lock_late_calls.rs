@@ -1,4 +1,5 @@
-//! A call that its waiter reads late: nobody believes in what has ended at the server, and nobody loses its turn for it.
+//! A call that its waiter reads late: nobody believes in what has ended at the server, and nobody loses its
+//! turn for it.
 
 mod lock_support;
 mod support;
@@ -22,22 +23,15 @@ const LINE: &str = "locklab_queue:{q}";
 
 /// What another client's heartbeat does, which calls the first in the line of a free lock.
 fn heartbeat_of_another(server: &Server) {
-    let script = concat!(
-        include_str!("../scripts/queue.lua"),
-        include_str!("../scripts/heartbeat_queued.lua")
-    );
-    let keys = [
-        "q",
-        "redisson_lock_token:{q}",
-        LINE,
-        "locklab_queue_order:{q}",
-    ];
+    let script =
+        concat!(include_str!("../scripts/queue.lua"), include_str!("../scripts/heartbeat_queued.lua"));
+    let keys = ["q", "redisson_lock_token:{q}", LINE, "locklab_queue_order:{q}"];
     let args = ["peer", "3000", "0", "PUBLISH", "2000", "peer:1", "0"];
     server.ok(&[&["EVAL", script, "4"], &keys[..], &args].concat());
 }
 
-/// A process that stands still while its waiter is called, before the server has said anything about its clock: the first waiter of the
-/// client was called by a release and never asked for a place.
+/// A process that stands still while its waiter is called, before the server has said anything about its
+/// clock: the first waiter of the client was called by a release and never asked for a place.
 #[tokio::test]
 async fn a_call_without_a_known_age_is_not_believed() {
     let server = Server::start(&[]);
@@ -70,8 +64,8 @@ async fn a_call_without_a_known_age_is_not_believed() {
     guard.release().await.expect("held");
 }
 
-/// A waiter is given up when the server has called it. The next of its client, whose task stands still, came before the waiter of
-/// another client, and has the lock before that one.
+/// A waiter is given up when the server has called it. The next of its client, whose task stands still, came
+/// before the waiter of another client, and has the lock before that one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_whose_called_waiter_is_given_up_keeps_its_turn() {
     let server = Server::start(&[]);
@@ -165,8 +159,8 @@ async fn a_call_that_is_over_costs_no_rank() {
     guard.release().await.expect("held");
 }
 
-/// Waits that are shorter than a round trip: each acquire is undone, and so may be each of the two waiters that an undo names. These name
-/// nobody, or they would double with each round trip.
+/// Waits that are shorter than a round trip: each acquire is undone, and so may be each of the two waiters
+/// that an undo names. These name nobody, or they would double with each round trip.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undos_of_waiters_that_have_left_do_not_multiply() {
     const TASKS: u64 = 3;
@@ -196,9 +190,5 @@ async fn undos_of_waiters_that_have_left_do_not_multiply() {
     let run = run.lines().filter(|line| line.starts_with("cmdstat_eval"));
     let calls = run.filter_map(|line| line.split_once("calls=")?.1.split(',').next());
     let calls: u64 = calls.filter_map(|calls| calls.parse::<u64>().ok()).sum();
-    assert!(
-        calls < TASKS * ACQUIRES * 100,
-        "{calls} scripts for {} acquires",
-        TASKS * ACQUIRES
-    );
+    assert!(calls < TASKS * ACQUIRES * 100, "{calls} scripts for {} acquires", TASKS * ACQUIRES);
 }

@@ -71,10 +71,7 @@ async fn waiters_of_several_clients_get_it_in_the_order_of_their_arrival() {
             waiter.await.expect("no panic");
         }
         let order = order.lock().expect("unpoisoned").clone();
-        assert!(
-            order.is_sorted_by_key(|(_, token)| *token),
-            "{kind}: {order:?}"
-        );
+        assert!(order.is_sorted_by_key(|(_, token)| *token), "{kind}: {order:?}");
         let longest = *longest.lock().expect("unpoisoned");
         for (at, (i, _)) in order.iter().enumerate() {
             for (later, _) in &order[at + 1..] {
@@ -87,8 +84,8 @@ async fn waiters_of_several_clients_get_it_in_the_order_of_their_arrival() {
     }
 }
 
-/// Every newcomer speaks for itself. If that stood for the beat of those who wait, there would be none while others keep coming, and
-/// who waits for longer than a place lasts would lose its place.
+/// Every newcomer speaks for itself. If that stood for the beat of those who wait, there would be none while
+/// others keep coming, and who waits for longer than a place lasts would lose its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
     for kind in KINDS {
@@ -97,9 +94,7 @@ async fn newcomers_do_not_put_off_the_beat_of_those_who_wait() {
         let tracer = Tracer::new({
             let beats = Arc::clone(&beats);
             move |event| {
-                let is_beat = event
-                    .script
-                    .is_some_and(|name| name.starts_with("heartbeat"));
+                let is_beat = event.script.is_some_and(|name| name.starts_with("heartbeat"));
                 beats.fetch_add(u32::from(is_beat), Ordering::SeqCst);
             }
         });
@@ -143,14 +138,11 @@ async fn a_cycle_in_a_line_costs_one_command_and_where_the_called_one_asks_three
         let before = client.stats().commands;
         futures_util::future::join_all((0..20).map(|_| work())).await;
         let commands = client.stats().commands - before;
-        // The beats that time brings, and the PINGs of quiet connections; and on a machine that stands still for half a second a lease
-        // is claimed by a command of its own, or a place asked for again.
+        // The beats that time brings, and the PINGs of quiet connections; and on a machine that stands still
+        // for half a second a lease is claimed by a command of its own, or a place asked for again.
         let apart = 4 + 4 * started.elapsed().as_secs() + CYCLES / 5;
         let most = each * CYCLES + apart;
-        assert!(
-            commands <= most,
-            "{kind}: {commands} commands for {CYCLES} cycles"
-        );
+        assert!(commands <= most, "{kind}: {commands} commands for {CYCLES} cycles");
     }
 }
 
@@ -224,7 +216,8 @@ async fn a_waiter_whose_connections_are_gone_is_passed_over() {
         }
         let before = place_until(&server, kind, dead.id());
         relay.heal();
-        // The next beat is not before the last one's answer: what was said before the second of these it has heard.
+        // The next beat is not before the last one's answer: what was said before the second of these it has
+        // heard.
         let mut last = before;
         for _ in 0..3 {
             last = beaten(&server, kind, dead.id(), last);
@@ -283,7 +276,8 @@ async fn a_queued_lock_whose_user_may_not_count_listeners_is_handed_on_in_order(
     only_latches_and_tokens_stay(&server);
 }
 
-/// However many tasks of a client wait, they hear by the connections and the subscription that one of them needs.
+/// However many tasks of a client wait, they hear by the connections and the subscription that one of them
+/// needs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_waiters_of_one_client_need_no_connection_more_than_one() {
     for kind in KINDS {
@@ -308,16 +302,14 @@ async fn a_thousand_waiters_of_one_client_need_no_connection_more_than_one() {
     }
 }
 
-/// Who lives and is cut off at the moment is passed over, and keeps its rank, also where nobody is left besides.
+/// Who lives and is cut off at the moment is passed over, and keeps its rank, also where nobody is left
+/// besides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queued_waiter_that_does_not_hear_for_a_moment_keeps_its_rank() {
     const RANKS: &str = "locklab_queue_order:{q}";
     for somebody_else in [true, false] {
         let server = Server::start(&[]);
-        let (holder, waiter) = (
-            lock(&server, Kind::Queued).await,
-            lock(&server, Kind::Queued).await,
-        );
+        let (holder, waiter) = (lock(&server, Kind::Queued).await, lock(&server, Kind::Queued).await);
         let guard = holder.acquire_with(minute()).await.expect("free");
         let now_us = Peer(&server).now_ms() * 1000;
         // Alive for ever, and nobody listens on their channels; more than Lua hands to one call.
@@ -354,10 +346,7 @@ async fn a_queued_waiter_that_does_not_hear_for_a_moment_keeps_its_rank() {
 async fn a_waiter_whose_place_or_rank_is_evicted_asks_again() {
     for evicted in ["locklab_queue_order:{q}", "locklab_queue:{q}"] {
         let server = Server::start(&[]);
-        let (holder, waiter) = (
-            lock(&server, Kind::Queued).await,
-            lock(&server, Kind::Queued).await,
-        );
+        let (holder, waiter) = (lock(&server, Kind::Queued).await, lock(&server, Kind::Queued).await);
         let guard = holder.acquire_with(minute()).await.expect("free");
         let waiting = wait_for(&waiter);
         waits(&server, Kind::Queued, 1);
@@ -377,9 +366,7 @@ async fn a_waiter_that_leaves_blocks_nobody_and_leaves_nothing() {
         let server = Server::start(&[]);
         let lock = lock(&server, kind).await;
         let guard = lock.acquire_with(minute()).await.expect("free");
-        let gone = lock
-            .acquire_with(minute().wait(Wait::AtMost(50 * MS)))
-            .await;
+        let gone = lock.acquire_with(minute().wait(Wait::AtMost(50 * MS))).await;
         assert_eq!(gone.expect_err("held").kind(), ErrorKind::Busy);
         waits(&server, kind, 0);
         let waiter = wait_for(&lock);
@@ -387,10 +374,7 @@ async fn a_waiter_that_leaves_blocks_nobody_and_leaves_nothing() {
         waiter.abort();
         waits(&server, kind, 0);
         guard.release().await.expect("held");
-        let again = lock
-            .acquire_with(minute().wait(Wait::Try))
-            .await
-            .expect("free");
+        let again = lock.acquire_with(minute().wait(Wait::Try)).await.expect("free");
         again.release().await.expect("held");
         only_latches_and_tokens_stay(&server);
     }
@@ -427,10 +411,7 @@ async fn a_try_does_not_overtake() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queued_hold_that_was_called_claims_its_whole_lease() {
     let server = Server::start(&[]);
-    let (holder, waiter) = (
-        lock(&server, Kind::Queued).await,
-        lock(&server, Kind::Queued).await,
-    );
+    let (holder, waiter) = (lock(&server, Kind::Queued).await, lock(&server, Kind::Queued).await);
     let guard = holder.acquire_with(minute()).await.expect("free");
     assert_eq!(guard.granted_lease(), MINUTE);
     let waiting = wait_for(&waiter);
@@ -439,13 +420,8 @@ async fn a_queued_hold_that_was_called_claims_its_whole_lease() {
     let guard = waiting.await.expect("no panic").expect("its turn");
     assert!(guard.granted_lease() < MINUTE);
     let mut events = guard.events();
-    server.wait_for(&["PTTL", "q"], |left| {
-        left.parse::<i64>().is_ok_and(|left| left > 30_000)
-    });
-    assert!(matches!(
-        events.next().await,
-        Some(GuardEvent::Extended { .. })
-    ));
+    server.wait_for(&["PTTL", "q"], |left| left.parse::<i64>().is_ok_and(|left| left > 30_000));
+    assert!(matches!(events.next().await, Some(GuardEvent::Extended { .. })));
     assert!(guard.valid_until() > Instant::now() + MINUTE / 2);
     guard.release().await.expect("held");
 }
@@ -468,7 +444,8 @@ async fn a_claim_whose_answer_is_late_is_made_again_in_time() {
         let guard = waiting.await.expect("no panic").expect("its turn");
         let granted = guard.granted_lease();
         assert!(granted < MINUTE);
-        // The claim comes after a quarter of that, and its answer is lost to who waits for it no longer than 1 s.
+        // The claim comes after a quarter of that, and its answer is lost to who waits for it no longer than
+        // 1 s.
         relay.lose("EVALSHA", Loss::Late(Duration::from_millis(1_080)));
         tokio::time::sleep(granted + Duration::from_millis(200)).await;
         assert!(!guard.is_lost());
@@ -476,7 +453,8 @@ async fn a_claim_whose_answer_is_late_is_made_again_in_time() {
     }
 }
 
-/// Between tasks of one client a queued lock goes by the release alone, for the whole lease, and all of them have one place.
+/// Between tasks of one client a queued lock goes by the release alone, for the whole lease, and all of them
+/// have one place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     let server = Server::start(&[]);
@@ -518,14 +496,12 @@ async fn tasks_of_one_client_hand_a_queued_lock_on_by_the_release_alone() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// However many tasks of a client wait, a waiter of another client that came before them is served before them.
+/// However many tasks of a client wait, a waiter of another client that came before them is served before
+/// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_one_client_starve_nobody_of_another() {
     let server = Server::start(&[]);
-    let (busy, other) = (
-        lock(&server, Kind::Queued).await,
-        lock(&server, Kind::Queued).await,
-    );
+    let (busy, other) = (lock(&server, Kind::Queued).await, lock(&server, Kind::Queued).await);
     let guard = busy.acquire_with(minute()).await.expect("free");
     let stop = Arc::new(AtomicU32::new(0));
     let works = |lock: Lock| {
@@ -575,8 +551,8 @@ async fn an_heir_that_leaves_at_any_moment_keeps_nothing() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// The answer to a release that named an successor is lost, or the release itself comes late: it asks, and has it; and if it has left
-/// meanwhile, the next one has.
+/// The answer to a release that named an successor is lost, or the release itself comes late: it asks, and
+/// has it; and if it has left meanwhile, the next one has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
     for loss in [Loss::Silence, Loss::Reset, Loss::Stranded] {
@@ -617,7 +593,8 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
     }
 }
 
-/// A release of what has run out is refused, also if the successor that it names has the lock meanwhile and does not know it.
+/// A release of what has run out is refused, also if the successor that it names has the lock meanwhile and
+/// does not know it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_after_its_lease_is_not_held_also_if_a_successor_has_the_lock() {
     let server = Server::start(&[]);
@@ -649,8 +626,8 @@ enum Ends {
     Dropped,
 }
 
-/// Waiters of one client may have the same owner. The one that goes leaves the other its turn, and where both have one place at the
-/// server, the place and its rank.
+/// Waiters of one client may have the same owner. The one that goes leaves the other its turn, and where both
+/// have one place at the server, the place and its rank.
 async fn the_namesake_of_one_who_goes_has_its_turn(ends: Ends) {
     for kind in KINDS {
         let server = Server::start(&[]);
@@ -670,7 +647,8 @@ async fn the_namesake_of_one_who_goes_has_its_turn(ends: Ends) {
         // Answers of one connection come in the order of its questions.
         assert!(ours.is_locked().await.expect("it answers"));
         if ends == Ends::Granted {
-            // How long the second has waited is said by a release, and true but for the time that the release itself takes.
+            // How long the second has waited is said by a release, and true but for the time that the release
+            // itself takes.
             tokio::time::sleep(100 * MS).await;
         }
         let between = came.elapsed();
@@ -742,8 +720,7 @@ impl Peer<'_> {
         self.0.ok(&["RPUSH", "redisson_lock_queue:{q}", owner]);
         if let Some(deadline_ms) = deadline_ms {
             let deadline_ms = deadline_ms.to_string();
-            self.0
-                .ok(&["ZADD", "redisson_lock_timeout:{q}", &deadline_ms, owner]);
+            self.0.ok(&["ZADD", "redisson_lock_timeout:{q}", &deadline_ms, owner]);
         }
     }
 
@@ -767,9 +744,7 @@ impl Peer<'_> {
 
     fn now_ms(&self) -> u64 {
         let time = self.0.ok(&["TIME"]);
-        let mut parts = time
-            .lines()
-            .map(|part| part.parse::<u64>().expect("a number"));
+        let mut parts = time.lines().map(|part| part.parse::<u64>().expect("a number"));
         parts.next().expect("seconds") * 1000 + parts.next().expect("microseconds") / 1000
     }
 }
@@ -788,8 +763,8 @@ async fn a_dead_head_a_scoreless_one_and_one_of_long_ago_stall_nobody() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// A peer that was called takes the lock, gives it back and waits again, all by its own scripts, and we see nothing of it. The call of
-/// then is no reason to pass it over now.
+/// A peer that was called takes the lock, gives it back and waits again, all by its own scripts, and we see
+/// nothing of it. The call of then is no reason to pass it over now.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over() {
     for wait in [Wait::Try, Wait::AtMost(PATIENCE)] {
@@ -798,8 +773,7 @@ async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over(
         let lock = lock(&server, Kind::Fair).await;
         // A waiter that is heard has a second to come.
         let mut ears = std::net::TcpStream::connect(server.address()).expect("it listens");
-        ears.write_all(b"SUBSCRIBE redisson_lock__channel:{q}:peer:1\r\n")
-            .expect("written");
+        ears.write_all(b"SUBSCRIBE redisson_lock__channel:{q}:peer:1\r\n").expect("written");
         server.wait_for(&["PUBSUB", "CHANNELS"], |channels| !channels.is_empty());
         let guard = lock.acquire_with(minute()).await.expect("free");
         peer.waits("peer:1", Some(peer.now_ms() + 300_000));
@@ -830,20 +804,13 @@ async fn a_peer_that_came_when_it_was_called_and_waits_again_is_not_passed_over(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_a_foreign_clock_evicts_comes_back() {
     let server = Server::start(&[]);
-    let (holder, waiter) = (
-        lock(&server, Kind::Fair).await,
-        lock(&server, Kind::Fair).await,
-    );
+    let (holder, waiter) = (lock(&server, Kind::Fair).await, lock(&server, Kind::Fair).await);
     let guard = holder.acquire_with(minute()).await.expect("free");
     let waiting = wait_for(&waiter);
     waits(&server, Kind::Fair, 1);
     listen(&server, Kind::Fair, 1);
     // What every script of RFairLock does to a head whose deadline is behind its caller's clock.
-    server.ok(&[
-        "DEL",
-        "redisson_lock_queue:{q}",
-        "redisson_lock_timeout:{q}",
-    ]);
+    server.ok(&["DEL", "redisson_lock_queue:{q}", "redisson_lock_timeout:{q}"]);
     waits(&server, Kind::Fair, 1);
     guard.release().await.expect("held");
     let guard = waiting.await.expect("no panic").expect("its turn");
@@ -855,7 +822,8 @@ async fn a_waiter_that_a_foreign_clock_evicts_comes_back() {
 async fn a_line_that_nobody_comes_to_any_more_ends_and_outlasts_every_deadline() {
     const DAY_MS: u64 = 86_400_000;
     const TEN_YEARS_MS: u64 = 3650 * DAY_MS;
-    // One that a peer gets by its own wait, and ours lasts so much longer behind it; a far one, and one beyond what a server takes for an end.
+    // One that a peer gets by its own wait, and ours lasts so much longer behind it; a far one, and one
+    // beyond what a server takes for an end.
     for (rest_ms, longest_ms) in [
         (0, 30_000),
         (300_000, 330_000),
@@ -864,10 +832,7 @@ async fn a_line_that_nobody_comes_to_any_more_ends_and_outlasts_every_deadline()
     ] {
         let server = Server::start(&[]);
         let peer = Peer(&server);
-        let (holder, ours) = (
-            lock(&server, Kind::Fair).await,
-            lock(&server, Kind::Fair).await,
-        );
+        let (holder, ours) = (lock(&server, Kind::Fair).await, lock(&server, Kind::Fair).await);
         let guard = holder.acquire_with(minute()).await.expect("free");
         if rest_ms > 0 {
             peer.waits("peer:1", Some(peer.now_ms() + rest_ms));

@@ -18,9 +18,7 @@ const BOTH: [Loss; 2] = [Loss::Silence, Loss::Reset];
 async fn behind_a_relay(server: &Server) -> (Relay, Lock) {
     let relay = Relay::start(server.address()).await;
     let target = relay.url().parse().expect("a good URL");
-    let options = ClientOptions::default()
-        .response_timeout(200 * MS)
-        .watchdog_lease(900 * MS);
+    let options = ClientOptions::default().response_timeout(200 * MS).watchdog_lease(900 * MS);
     let client = Client::connect(&target, options).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     for owner in [None, Some(Owner::numbered(99))] {
@@ -34,9 +32,7 @@ async fn behind_a_relay(server: &Server) -> (Relay, Lock) {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(60_000 * MS))
 }
 
 fn only_latches_stay(server: &Server) {
@@ -70,8 +66,9 @@ async fn an_acquire_whose_answer_is_lost_counts_once() {
     }
 }
 
-/// One silent connection costs two answers. With a lease that ends between them each repetition keeps the lock, and so it must keep what
-/// is remembered of the acquire: else the third question is taken for another acquire of the same owner.
+/// One silent connection costs two answers. With a lease that ends between them each repetition keeps the
+/// lock, and so it must keep what is remembered of the acquire: else the third question is taken for another
+/// acquire of the same owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_outlives_its_lease_by_repetitions_counts_once() {
     let mut kinds = Vec::new();
@@ -111,10 +108,7 @@ async fn a_release_whose_answer_is_lost_is_a_release() {
         let (relay, lock) = behind_a_relay(&server).await;
         let guard = lock.acquire_with(minute()).await.expect("free");
         relay.lose("EVALSHA", loss);
-        assert_eq!(
-            guard.release().await.expect("not reported as another's"),
-            Released::Freed
-        );
+        assert_eq!(guard.release().await.expect("not reported as another's"), Released::Freed);
 
         let mine = minute().owner(Owner::numbered(1));
         let outer = lock.acquire_with(mine.clone()).await.expect("free");
@@ -146,7 +140,8 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
     }
 }
 
-/// The undo of a re-entry that is unknown must not take the outer hold with it, whether the re-entry ran or not.
+/// The undo of a re-entry that is unknown must not take the outer hold with it, whether the re-entry ran or
+/// not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_re_entry_is_undone_alone() {
     let server = Server::start(&[]);
@@ -154,10 +149,7 @@ async fn a_lost_re_entry_is_undone_alone() {
     let mine = minute().owner(Owner::numbered(1));
     let outer = lock.acquire_with(mine.clone()).await.expect("free");
     relay.lose("EVALSHA", Loss::Silence);
-    let error = lock
-        .acquire_with(mine.wait(Wait::Try))
-        .await
-        .expect_err("lost");
+    let error = lock.acquire_with(mine.wait(Wait::Try)).await.expect_err("lost");
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     server.wait_for(&["HVALS", "n"], |answer| answer == "1");
     assert_eq!(outer.release().await.expect("held"), Released::Freed);
@@ -202,10 +194,7 @@ async fn a_renewal_whose_answer_is_lost_is_tried_again_in_time() {
         for _ in 0..2 {
             relay.lose("EVALSHA", loss);
             let event = events.next().await;
-            assert!(
-                matches!(event, Some(GuardEvent::Extended { .. })),
-                "{event:?}"
-            );
+            assert!(matches!(event, Some(GuardEvent::Extended { .. })), "{event:?}");
         }
         assert_eq!(relay.lost(), 2);
         guard.release().await.expect("held");

@@ -4,9 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait,
-};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait};
 use proptest::prelude::*;
 use support::Server;
 
@@ -136,9 +134,7 @@ fn every_kind_does_what_a_small_model_does() {
     let server = Server::start(&[]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let target = server.url().parse().expect("a good URL");
-    let client = runtime
-        .block_on(Client::connect(&target, ClientOptions::default()))
-        .expect("it answers");
+    let client = runtime.block_on(Client::connect(&target, ClientOptions::default())).expect("it answers");
     let mut config = ProptestConfig::with_cases(30);
     config.failure_persistence = None;
     let round = std::cell::Cell::new(0);

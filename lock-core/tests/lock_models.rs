@@ -1,8 +1,8 @@
 //! Models of the renewal queue and of the way a waiter is notified, made of the library's own files:
 //! every order of events is tried (by loom, up to a bound of preemptions).
 //!
-//! Each proof has a broken twin next to it: the same model with the effect of one line taken away, which must be
-//! convicted. A model that cannot be convicted proves nothing.
+//! Each proof has a broken twin next to it: the same model with the effect of one line taken away, which must
+//! be convicted. A model that cannot be convicted proves nothing.
 
 #[path = "../src/topology/pubsub/channel.rs"]
 #[allow(dead_code)]
@@ -36,9 +36,7 @@ mod sync {
         }
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
         }
     }
 
@@ -130,8 +128,9 @@ use std::process::Command;
 
 use twin::Line;
 
-/// Tries every order of events of the model with so many preemptions at most, and then each twin of it: one that is not
-/// convicted fails the test. A conviction may abort the process, so that a twin is this test again in another.
+/// Tries every order of events of the model with so many preemptions at most, and then each twin of it: one
+/// that is not convicted fails the test. A conviction may abort the process, so that a twin is this test
+/// again in another.
 fn check(test: &str, preemptions: usize, model: fn(), twins: &[(Line, &str)]) {
     let mut checker = loom::model::Builder::new();
     checker.preemption_bound = Some(preemptions);
@@ -148,10 +147,7 @@ fn check(test: &str, preemptions: usize, model: fn(), twins: &[(Line, &str)]) {
             .output()
             .expect("this program again");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            !output.status.success(),
-            "nobody misses {line:?}: the model proves nothing"
-        );
+        assert!(!output.status.success(), "nobody misses {line:?}: the model proves nothing");
         assert!(said.contains(charge), "{line:?} is not {charge}: {said}");
     }
 }
@@ -166,26 +162,15 @@ fn a_hold_is_renewed_until_it_ends_and_not_after() {
         renewal_model::two_holders,
         &[
             (Line::WakesTheTask, DEADLOCK),
-            (
-                Line::RefusesWhatHasEnded,
-                "an ended hold is still to be renewed",
-            ),
-            (
-                Line::RemovesAtRelease,
-                "an ended hold is still to be renewed",
-            ),
+            (Line::RefusesWhatHasEnded, "an ended hold is still to be renewed"),
+            (Line::RemovesAtRelease, "an ended hold is still to be renewed"),
         ],
     );
 }
 
 #[test]
 fn renewals_end_with_the_client() {
-    check(
-        "renewals_end_with_the_client",
-        3,
-        renewal_model::closing,
-        &[(Line::WakesTheTask, DEADLOCK)],
-    );
+    check("renewals_end_with_the_client", 3, renewal_model::closing, &[(Line::WakesTheTask, DEADLOCK)]);
 }
 
 #[test]
@@ -200,10 +185,7 @@ fn every_waiter_enters_without_a_clock() {
         "every_waiter_enters_without_a_clock",
         2,
         waking_model::two_waiters,
-        &[
-            (Line::LooksAfterSubscribing, DEADLOCK),
-            (Line::HintsOnAMessage, DEADLOCK),
-        ],
+        &[(Line::LooksAfterSubscribing, DEADLOCK), (Line::HintsOnAMessage, DEADLOCK)],
     );
 }
 

@@ -1,16 +1,15 @@
-//! A slot that is being moved from one node to another: what can be done in the middle is done, the rest is done as
-//! soon as the move is over.
+//! A slot that is being moved from one node to another: what can be done in the middle is done, the rest is
+//! done as soon as the move is over.
 //!
-//! In such a slot the old node has the keys that were not moved yet and makes no new ones, and the new node takes a request of several
-//! keys only when it has all of them. So what names only keys that are there is done at either place.
+//! In such a slot the old node has the keys that were not moved yet and makes no new ones, and the new node
+//! takes a request of several keys only when it has all of them. So what names only keys that are there is
+//! done at either place.
 
 mod support;
 
 use std::time::Duration;
 
-use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Owner, Released, Wait, slot,
-};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Owner, Released, Wait, slot};
 use support::{PATIENCE, cluster::Cluster};
 
 /// How far the move of a slot has come.
@@ -35,12 +34,7 @@ impl<'a> Move<'a> {
         let slot = slot(name.as_bytes());
         let (from, to) = if slot < 8192 { (0, 1) } else { (1, 0) };
         cluster.begin_migration(slot, from, to);
-        Move {
-            cluster,
-            slot,
-            from,
-            to,
-        }
+        Move { cluster, slot, from, to }
     }
 
     fn keys(&self) {
@@ -61,9 +55,7 @@ impl<'a> Move<'a> {
 }
 
 fn minute(owner: Option<Owner>) -> Acquire {
-    let how = Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(Duration::from_secs(60)));
+    let how = Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(Duration::from_secs(60)));
     match owner {
         Some(owner) => how.owner(owner),
         None => how,
@@ -79,8 +71,8 @@ fn lock(client: &Client, kind: Option<Kind>, name: &str) -> Lock {
     lock.expect("a good name")
 }
 
-/// Whether all that a hold needs is there as long as it is held, and nothing else is named when it is given back. A line's keys are
-/// there only while somebody waits.
+/// Whether all that a hold needs is there as long as it is held, and nothing else is named when it is given
+/// back. A line's keys are there only while somebody waits.
 fn is_given_back_on_the_way(kind: Option<Kind>) -> bool {
     !matches!(kind, Some(Kind::Fair | Kind::Queued))
 }

@@ -6,8 +6,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, LostReason, MultiLock, Owner,
-    Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, LostReason, MultiLock, Owner, Released,
+    Wait,
 };
 use lock_support::{Loss, Relay, all_is_over, shapes::only_latches_and_tokens_stay};
 use support::{PATIENCE, Server};
@@ -16,9 +16,7 @@ const MS: Duration = Duration::from_millis(1);
 const LEASE: Duration = Duration::from_millis(600);
 
 async fn client(url: &str) -> Client {
-    let options = ClientOptions::default()
-        .response_timeout(300 * MS)
-        .watchdog_lease(LEASE);
+    let options = ClientOptions::default().response_timeout(300 * MS).watchdog_lease(LEASE);
     let target = url.parse().expect("a good URL");
     Client::connect(&target, options).await.expect("it answers")
 }
@@ -32,9 +30,7 @@ fn multi(client: &Client, names: &[&str]) -> MultiLock {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(Duration::from_secs(60)))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(Duration::from_secs(60)))
 }
 
 /// Whatever order they are named in, members stand in one, and none stands twice.
@@ -49,10 +45,7 @@ async fn members_have_one_order() {
     let one = multi(&client, &["b", "c", "a"]);
     assert_eq!(names(&one), ["a", "b", "c"]);
     assert_eq!(names(&one), names(&multi(&client, &["c", "a", "b"])));
-    for (members, why) in [
-        (vec![], "no lock"),
-        (vec![lock(&client, "a"), lock(&client, "a")], "itself"),
-    ] {
+    for (members, why) in [(vec![], "no lock"), (vec![lock(&client, "a"), lock(&client, "a")], "itself")] {
         let error = MultiLock::new(members).expect_err(why);
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.to_string().contains(why), "{error}");
@@ -62,15 +55,9 @@ async fn members_have_one_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_are_held_or_none_on_several_servers() {
     let servers = [Server::start(&[]), Server::start(&[])];
-    let (here, there) = (
-        client(&servers[0].url()).await,
-        client(&servers[1].url()).await,
-    );
+    let (here, there) = (client(&servers[0].url()).await, client(&servers[1].url()).await);
     let both = || {
-        let members = [
-            lock(&here, "n"),
-            there.lock(Kind::Fenced, "n").expect("a good name"),
-        ];
+        let members = [lock(&here, "n"), there.lock(Kind::Fenced, "n").expect("a good name")];
         MultiLock::new(members).expect("two servers")
     };
     let guard = both().acquire_with(minute()).await.expect("free");
@@ -89,10 +76,7 @@ async fn all_are_held_or_none_on_several_servers() {
     servers[1].ok(&["HSET", "n", "stranger:1", "1"]);
     for wait in [Wait::Try, Wait::AtMost(200 * MS)] {
         let began = Instant::now();
-        let error = both()
-            .acquire_with(minute().wait(wait))
-            .await
-            .expect_err("held");
+        let error = both().acquire_with(minute().wait(wait)).await.expect_err("held");
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
         assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
         assert_eq!(servers[0].ok(&["EXISTS", "n"]), "0");
@@ -145,7 +129,8 @@ async fn two_orders_do_not_wait_for_each_other() {
     all_is_over(&server, LEASE).await;
 }
 
-/// A member is gone when all are to be given back: the others are given back nevertheless, and each says what became of it.
+/// A member is gone when all are to be given back: the others are given back nevertheless, and each says what
+/// became of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_tries_every_member_and_tells_of_each() {
     let server = Server::start(&[]);
@@ -159,11 +144,7 @@ async fn a_release_tries_every_member_and_tells_of_each() {
         .collect();
     assert_eq!(
         members,
-        [
-            ("a", Err(ErrorKind::NotHeld)),
-            ("b", Ok(Released::Freed)),
-            ("c", Ok(Released::Freed))
-        ]
+        [("a", Err(ErrorKind::NotHeld)), ("b", Ok(Released::Freed)), ("c", Ok(Released::Freed))]
     );
     let error = released.whole().expect_err("one was lost");
     assert_eq!((error.kind(), error.lock()), (ErrorKind::NotHeld, "a"));
@@ -174,9 +155,7 @@ async fn a_release_tries_every_member_and_tells_of_each() {
 async fn the_whole_is_lost_with_its_first_member() {
     let server = Server::start(&[]);
     let client = client(&server.url()).await;
-    let guard = multi(&client, &["a", "b"])
-        .acquire_with(Acquire::default())
-        .await;
+    let guard = multi(&client, &["a", "b"]).acquire_with(Acquire::default()).await;
     let guard = guard.expect("free");
     // They are renewed, each by itself.
     tokio::time::sleep(LEASE * 3 / 2).await;
@@ -190,7 +169,8 @@ async fn the_whole_is_lost_with_its_first_member() {
     all_is_over(&server, LEASE).await;
 }
 
-/// One member's server is silent: within the caller's wait it is said so, and nothing stays held or renewed elsewhere.
+/// One member's server is silent: within the caller's wait it is said so, and nothing stays held or renewed
+/// elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_member_keeps_nobody_beyond_the_wait_and_holds_nothing() {
     let servers = [Server::start(&[]), Server::start(&[])];
@@ -237,18 +217,15 @@ async fn lost_answers_do_nothing_twice() {
     }
 }
 
-/// Wherever the caller goes away, in the middle of trying, waiting or giving back, nothing stays held or renewed.
+/// Wherever the caller goes away, in the middle of trying, waiting or giving back, nothing stays held or
+/// renewed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_dropped_at_any_moment_leaves_nothing() {
     let server = Server::start(&[]);
     let clients = [client(&server.url()).await, client(&server.url()).await];
     let mut tasks = Vec::new();
     for task in 0..4 {
-        let names: [&str; 2] = if task % 2 == 0 {
-            ["a", "b"]
-        } else {
-            ["b", "c"]
-        };
+        let names: [&str; 2] = if task % 2 == 0 { ["a", "b"] } else { ["b", "c"] };
         let lock = multi(&clients[task / 2], &names);
         tasks.push(tokio::spawn(async move {
             for round in 0..40 {
@@ -272,26 +249,19 @@ async fn a_future_dropped_at_any_moment_leaves_nothing() {
     for task in tasks {
         task.await.expect("no panic");
     }
-    let guard = multi(&clients[0], &["a", "b", "c"])
-        .acquire_with(minute())
-        .await;
-    guard
-        .expect("free in the end")
-        .release()
-        .await
-        .expect("held");
+    let guard = multi(&clients[0], &["a", "b", "c"]).acquire_with(minute()).await;
+    guard.expect("free in the end").release().await.expect("held");
     all_is_over(&server, LEASE).await;
 }
 
-/// A client that sees another order, as one who names the same server otherwise, does not lock itself and others up.
+/// A client that sees another order, as one who names the same server otherwise, does not lock itself and
+/// others up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_see_another_order_get_in_too() {
     let servers = [Server::start(&[]), Server::start(&[])];
-    // The relays' addresses stand in one order, those of the servers in the other, unless chance has it that they agree.
-    let relays = [
-        Relay::start(servers[0].address()).await,
-        Relay::start(servers[1].address()).await,
-    ];
+    // The relays' addresses stand in one order, those of the servers in the other, unless chance has it that
+    // they agree.
+    let relays = [Relay::start(servers[0].address()).await, Relay::start(servers[1].address()).await];
     let urls = [
         [servers[0].url(), servers[1].url()],
         [relays[0].url(), relays[1].url()],

@@ -5,9 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait,
-};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, Lock, Owner, Released, Wait};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
@@ -31,9 +29,7 @@ fn fixed(lease: Duration) -> Acquire {
 fn locks(client: &Client) -> Vec<Lock> {
     let reenters = |kind: &&Kind| !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued);
     let kinds = Kind::ALL.iter().filter(reenters);
-    let mut locks: Vec<_> = kinds
-        .map(|kind| client.lock(*kind, kind.name()).expect("a good name"))
-        .collect();
+    let mut locks: Vec<_> = kinds.map(|kind| client.lock(*kind, kind.name()).expect("a good name")).collect();
     let several = client.all_of(&["{several}:1", "{several}:2"]);
     locks.push(several.expect("one slot"));
     locks
@@ -98,9 +94,7 @@ async fn a_lock_lasts_no_longer_than_what_is_left_of_its_holds() {
         let released = inner.release().await.expect("held");
         assert_eq!(released, Released::StillHeld, "{name}");
         // Of a redlock a majority has answered.
-        server.wait_for(&["PTTL", &name], |left| {
-            left.parse::<i64>().expect("ms") <= 1_500
-        });
+        server.wait_for(&["PTTL", &name], |left| left.parse::<i64>().expect("ms") <= 1_500);
         let theirs = match theirs.kind() {
             Kind::Read => other.lock(Kind::Write, &name).expect("a good name"),
             _ => theirs,
@@ -127,24 +121,15 @@ async fn each_of_three_holds_is_extended_and_given_back_by_itself() {
     for lock in locks(&client) {
         let name = lock.name();
         let first = lock.acquire_with(fixed(20_000 * MS)).await.expect("free");
-        let second = lock
-            .acquire_with(fixed(40_000 * MS))
-            .await
-            .expect("its own");
-        let third = lock
-            .acquire_with(fixed(30_000 * MS))
-            .await
-            .expect("its own");
+        let second = lock.acquire_with(fixed(40_000 * MS)).await.expect("its own");
+        let third = lock.acquire_with(fixed(30_000 * MS)).await.expect("its own");
         first.extend(90_000 * MS).await.expect("held");
         assert!(left_ms(&server, &lock) > 60_000, "{name}");
         for (guard, most_ms) in [(first, 40_000), (second, 30_000)] {
             let released = guard.release().await.expect("held");
             assert_eq!(released, Released::StillHeld, "{name}");
             let left = left_ms(&server, &lock);
-            assert!(
-                left <= most_ms && left > most_ms - 10_000,
-                "{name}: {left} ms"
-            );
+            assert!(left <= most_ms && left > most_ms - 10_000, "{name}: {left} ms");
         }
         assert_eq!(third.release().await.expect("held"), Released::Freed);
         assert_eq!(server.ok(&["EXISTS", name]), "0", "{name}");
@@ -167,15 +152,9 @@ async fn what_a_writer_reads_has_its_own_leases() {
         assert!(left <= most_ms && left > most_ms - 10_000, "{left} ms");
     };
     within(90_000);
-    assert_eq!(
-        writes_longer.release().await.expect("held"),
-        Released::StillHeld
-    );
+    assert_eq!(writes_longer.release().await.expect("held"), Released::StillHeld);
     within(60_000);
-    assert_eq!(
-        reads_longer.release().await.expect("held"),
-        Released::StillHeld
-    );
+    assert_eq!(reads_longer.release().await.expect("held"), Released::StillHeld);
     within(40_000);
     let holder = write.holder().await.expect("answered").expect("held");
     let left = holder.remaining.expect("a lease");
@@ -198,10 +177,6 @@ async fn a_guard_from_before_a_force_release_is_none_of_the_owners_next_holds() 
         let next = lock.acquire_with(fixed(60_000 * MS)).await.expect("free");
         let error = old.release().await.expect_err("taken away");
         assert_eq!(error.kind(), ErrorKind::NotHeld, "{name}: {error}");
-        assert_eq!(
-            next.release().await.expect("held"),
-            Released::Freed,
-            "{name}"
-        );
+        assert_eq!(next.release().await.expect("held"), Released::Freed, "{name}");
     }
 }

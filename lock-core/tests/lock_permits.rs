@@ -13,8 +13,7 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Lease, LostReason, Owner, PermitId,
-    Permits, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, GuardEvent, Lease, LostReason, Owner, PermitId, Permits, Wait,
 };
 use lock_support::{Loss, Relay, polled};
 use support::{
@@ -54,9 +53,7 @@ async fn patient(server: &Server) -> Permits {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(MINUTE))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(MINUTE))
 }
 
 fn once() -> Acquire {
@@ -73,9 +70,7 @@ fn are(free: &str, held: &str) -> (String, String) {
 }
 
 async fn listened_to(server: &Server) {
-    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
-        answer.ends_with('1')
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| answer.ends_with('1'));
     tokio::time::sleep(100 * MS).await;
 }
 
@@ -121,7 +116,8 @@ async fn permits_are_counted_named_and_listed() {
     assert!(!permits.delete().await.expect("answered"));
 }
 
-/// A list that comes in hundreds of pieces is read as it comes: read again from its beginning with each it would take minutes.
+/// A list that comes in hundreds of pieces is read as it comes: read again from its beginning with each it
+/// would take minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_of_150_000_is_read() {
     let server = Server::start(&[]);
@@ -129,8 +125,7 @@ async fn a_list_of_150_000_is_read() {
     let client = client(&server.url(), options).await;
     let permits = client.permits("n").expect("a good name");
     permits.try_set_permits(1).await.expect("answered");
-    let held =
-        "for id = 1, 150000 do redis.call('ZADD', KEYS[1], 9e12, string.format('%016x', id)) end";
+    let held = "for id = 1, 150000 do redis.call('ZADD', KEYS[1], 9e12, string.format('%016x', id)) end";
     server.ok(&["EVAL", held, "1", HELD]);
     let listed = permits.list().await.expect("answered");
     assert_eq!(listed.len(), 150_000);
@@ -193,13 +188,7 @@ async fn the_number_changes_around_what_is_held() {
 async fn the_wire_is_that_of_rpermitexpirablesemaphore() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 2).await;
-    permits
-        .acquire_with(once())
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("held");
+    permits.acquire_with(once()).await.expect("free").release().await.expect("held");
     let mut monitor = Monitor::start(&server);
     let guard = permits.acquire_with(once()).await.expect("free");
     let all = monitor.until_echo(&server);
@@ -295,32 +284,23 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
             // It comes after its undo, which therefore is repeated.
             tokio::time::sleep(100 * MS).await;
             relay.heal();
-            server.wait_for(&["INFO", "commandstats"], |stats| {
-                stats.contains("cmdstat_zadd:calls=2")
-            });
+            server.wait_for(&["INFO", "commandstats"], |stats| stats.contains("cmdstat_zadd:calls=2"));
         }
         server.wait_for(&["GET", "n"], |free| free == "1");
         assert_eq!(counts(&server), are("1", "1"), "{loss:?}");
     }
 }
 
-/// The permits of a holder that is gone come back with their lease, and those who wait are there at that moment: no message
-/// tells them, and their poll bound is a minute.
+/// The permits of a holder that is gone come back with their lease, and those who wait are there at that
+/// moment: no message tells them, and their poll bound is a minute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn expired_permits_come_back_and_waiters_are_there() {
     let server = Server::start(&[]);
     let permits = with(&server.url(), 2).await;
     let short = once().lease(Lease::Fixed(300 * MS));
-    permits
-        .acquire_many_with(2, short)
-        .await
-        .expect("free")
-        .leave();
+    permits.acquire_many_with(2, short).await.expect("free").leave();
     let waiting = patient(&server).await;
-    let guard = waiting
-        .acquire_many_with(2, minute())
-        .await
-        .expect("expired");
+    let guard = waiting.acquire_many_with(2, minute()).await.expect("expired");
     assert_eq!(counts(&server), are("0", "2"));
     guard.release().await.expect("held");
     // Every call counts back what has expired.
@@ -373,10 +353,7 @@ async fn renewed_permits_outlive_their_lease_and_die_with_their_client() {
         for _ in 0..3 {
             let event = tokio::time::timeout(PATIENCE, events.next()).await;
             let event = event.expect("an event");
-            assert!(
-                matches!(event, Some(GuardEvent::Extended { .. })),
-                "{event:?}"
-            );
+            assert!(matches!(event, Some(GuardEvent::Extended { .. })), "{event:?}");
         }
     }
     assert_eq!(counts(&server), are("1", "4"));
@@ -390,21 +367,14 @@ async fn renewed_permits_outlive_their_lease_and_die_with_their_client() {
     assert!(!three.is_lost());
     client.close().await;
     let waiting = patient(&server).await;
-    drop(
-        waiting
-            .acquire_many_with(5, minute())
-            .await
-            .expect("all expired"),
-    );
+    drop(waiting.acquire_many_with(5, minute()).await.expect("all expired"));
     let reason = tokio::time::timeout(PATIENCE, three.lost()).await;
     assert_eq!(reason.expect("told"), LostReason::NotRenewed);
 }
 
 fn now_ms(server: &Server) -> String {
     let now = server.ok(&["TIME"]);
-    let mut parts = now
-        .lines()
-        .map(|part| part.parse::<u64>().expect("a number"));
+    let mut parts = now.lines().map(|part| part.parse::<u64>().expect("a number"));
     let (s, us) = (parts.next().expect("s"), parts.next().expect("us"));
     (s * 1000 + us / 1000).to_string()
 }
@@ -417,10 +387,8 @@ async fn a_holder_is_told_when_its_permit_is_gone() {
     let permits = client.permits("n").expect("a good name");
     permits.try_set_permits(2).await.expect("answered");
     let how = || Acquire::default().wait(Wait::Try);
-    let (one, other) = (
-        permits.acquire_with(how()).await.expect("free"),
-        permits.acquire_with(how()).await.expect("free"),
-    );
+    let (one, other) =
+        (permits.acquire_with(how()).await.expect("free"), permits.acquire_with(how()).await.expect("free"));
     permits.release(&[one.id()]).await.expect("answered");
     let reason = tokio::time::timeout(PATIENCE, one.lost()).await;
     assert_eq!(reason.expect("told"), LostReason::Missing);
@@ -456,9 +424,7 @@ async fn waiters_wake() {
         }
         let guard = waiter.await.expect("no panic").expect("woken");
         guard.release().await.expect("held");
-        server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
-            answer.ends_with('0')
-        });
+        server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| answer.ends_with('0'));
     }
 }
 
@@ -484,10 +450,7 @@ async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
             };
             let cycle = async {
                 let how = Acquire::default().wait(Wait::AtMost(PATIENCE));
-                let guard = ours
-                    .acquire_many_with(2, how)
-                    .await
-                    .expect("its turn comes");
+                let guard = ours.acquire_many_with(2, how).await.expect("its turn comes");
                 guard.extend(MINUTE).await.expect("held");
                 guard.release().await.expect("held");
             };
@@ -543,12 +506,6 @@ async fn a_full_server_takes_releases() {
     let ids = permits.acquire_with(once()).await.expect("free").leave();
     server.ok(&["CONFIG", "SET", "maxmemory", "1"]);
     guard.release().await.expect("taken all the same");
-    assert_eq!(
-        permits
-            .release_held(&ids)
-            .await
-            .expect("taken all the same"),
-        []
-    );
+    assert_eq!(permits.release_held(&ids).await.expect("taken all the same"), []);
     assert_eq!(counts(&server), are("4", "0"));
 }

@@ -1,5 +1,5 @@
-//! Checks the tables of promises (`README.md` beside this file, and `FAULTS.md` of the crate): every test that they name
-//! exists.
+//! Checks the tables of promises (`README.md` beside this file, and `FAULTS.md` of the crate): every test
+//! that they name exists.
 
 use std::{
     collections::BTreeMap,
@@ -17,11 +17,7 @@ fn files() -> BTreeMap<String, String> {
     for file in fs::read_dir(folder()).expect("this folder") {
         let path = file.expect("a file").path();
         if path.extension().is_some_and(|extension| extension == "rs") {
-            let name = path
-                .file_stem()
-                .expect("a name")
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
             files.insert(name, fs::read_to_string(&path).expect("text"));
         }
     }
@@ -36,12 +32,9 @@ fn insert(files: &mut BTreeMap<String, String>, name: &str, path: &str) {
 }
 
 fn must_exist(files: &BTreeMap<String, String>, file: &str, test: &str) {
-    let text = files
-        .get(file)
-        .unwrap_or_else(|| panic!("{file}::{test}: there is no file {file}.rs"));
-    let at = text
-        .find(&format!("fn {test}()"))
-        .unwrap_or_else(|| panic!("{file}::{test}: there is no {test}"));
+    let text = files.get(file).unwrap_or_else(|| panic!("{file}::{test}: there is no file {file}.rs"));
+    let at =
+        text.find(&format!("fn {test}()")).unwrap_or_else(|| panic!("{file}::{test}: there is no {test}"));
     let before = &text[..at];
     let attribute = before.rfind("#[").unwrap_or(0);
     let attribute = &before[attribute..];
@@ -70,15 +63,9 @@ fn every_test_that_is_named_exists_and_every_file_of_tests_is_named() {
             named += 1;
         }
     }
-    assert!(
-        named > 60,
-        "{named} tests are named: the table was not read"
-    );
+    assert!(named > 60, "{named} tests are named: the table was not read");
     for file in own.keys().filter(|file| *file != "lock_promises") {
-        assert!(
-            table.contains(&format!("`{file}")),
-            "no promise names {file}.rs"
-        );
+        assert!(table.contains(&format!("`{file}")), "no promise names {file}.rs");
     }
 }
 
@@ -103,8 +90,5 @@ fn every_cell_of_the_table_of_faults_leads_to_its_test() {
         must_exist(&files, file, title.trim_end_matches('"'));
         linked += 1;
     }
-    assert!(
-        linked > 60,
-        "{linked} cells are linked: the table was not read"
-    );
+    assert!(linked > 60, "{linked} cells are linked: the table was not read");
 }

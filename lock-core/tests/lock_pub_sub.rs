@@ -18,22 +18,19 @@ const MINUTE: Duration = Duration::from_secs(60);
 const CHANNEL: &str = "redisson_lock__channel:{n}";
 
 fn how() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(MINUTE))
-        .lease(Lease::Fixed(MINUTE))
+    Acquire::default().wait(Wait::AtMost(MINUTE)).lease(Lease::Fixed(MINUTE))
 }
 
 async fn lock(url: &str, way: PubSub, kind: Kind) -> Lock {
-    let options = ClientOptions::default()
-        .poll_bound(MINUTE)
-        .response_timeout(Duration::from_secs(5))
-        .pub_sub(way);
+    let options =
+        ClientOptions::default().poll_bound(MINUTE).response_timeout(Duration::from_secs(5)).pub_sub(way);
     let target = url.parse().expect("a good URL");
     let client = Client::connect(&target, options).await.expect("it answers");
     client.lock(kind, "n").expect("a good name")
 }
 
-/// Starts a waiter, ends the hold by `release` once the waiter listens at `server`, and waits until it has entered.
+/// Starts a waiter, ends the hold by `release` once the waiter listens at `server`, and waits until it has
+/// entered.
 async fn woken<F: Future<Output = ()>>(
     server: &Server,
     waiter: &Lock,
@@ -60,9 +57,7 @@ async fn woken<F: Future<Output = ()>>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_hello_waiters_are_woken() {
     let server = Server::start(&["--rename-command", "HELLO", ""]);
-    server.ok(&[
-        "ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all",
-    ]);
+    server.ok(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"]);
     let url = format!("redis://app:secret@127.0.0.1:{}/3", server.port);
     let holder = lock(&url, PubSub::Auto, Kind::Reentrant).await;
     let waiter = lock(&url, PubSub::Auto, Kind::Reentrant).await;
@@ -118,7 +113,8 @@ async fn a_java_peers_message_wakes() {
     let at = usize::from(slot(b"n") >= 8192);
     let (owner, other) = (&cluster.nodes[at], &cluster.nodes[1 - at]);
     let url = cluster.url();
-    // A plain message may be published at any node of the cluster, a sharded one only at the owner of the slot.
+    // A plain message may be published at any node of the cluster, a sharded one only at the owner of the
+    // slot.
     for (way, publish, server) in [
         (PubSub::Auto, "SPUBLISH", owner),
         (PubSub::Plain, "PUBLISH", other),
@@ -147,10 +143,7 @@ async fn a_line_whose_waiters_listen_in_different_ways_keeps_its_order() {
             [PubSub::Plain, PubSub::Both, PubSub::Sharded],
             [PubSub::Both, PubSub::Sharded, PubSub::Plain],
         ] {
-            let guard = lock(&url, PubSub::Both, kind)
-                .await
-                .acquire_with(how())
-                .await;
+            let guard = lock(&url, PubSub::Both, kind).await.acquire_with(how()).await;
             let guard = guard.expect("free");
             let (entered, mut entries) = tokio::sync::mpsc::unbounded_channel();
             let mut places = 0;
@@ -256,20 +249,11 @@ fn scripts(server: &Server) -> u32 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
-    for deafness in [
-        Deafness::NoChannels,
-        Deafness::NoCommand,
-        Deafness::ProxyThatHangsUp,
-    ] {
+    for deafness in [Deafness::NoChannels, Deafness::NoCommand, Deafness::ProxyThatHangsUp] {
         let arguments: &[&str] = match deafness {
-            Deafness::NoCommand => &[
-                "--rename-command",
-                "SUBSCRIBE",
-                "",
-                "--rename-command",
-                "PSUBSCRIBE",
-                "",
-            ],
+            Deafness::NoCommand => {
+                &["--rename-command", "SUBSCRIBE", "", "--rename-command", "PSUBSCRIBE", ""]
+            }
             _ => &[],
         };
         let server = Server::start(arguments);
@@ -278,11 +262,7 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
             ">secret",
             "~*",
             "+@all",
-            if deafness == Deafness::NoChannels {
-                "resetchannels"
-            } else {
-                "&*"
-            },
+            if deafness == Deafness::NoChannels { "resetchannels" } else { "&*" },
         ];
         server.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
         let address = match deafness {
@@ -319,7 +299,8 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             if (kind, deafness) == (Kind::Reentrant, Deafness::ProxyThatHangsUp) {
-                // The connection is dialled, and ended, again and again; the waiter looks no oftener because of it.
+                // The connection is dialled, and ended, again and again; the waiter looks no oftener because
+                // of it.
                 tokio::time::sleep(Duration::from_secs(3)).await;
                 let before = scripts(&server);
                 tokio::time::sleep(Duration::from_secs(3)).await;
@@ -349,9 +330,7 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
         }
         server.ok(&["DEL", "latch"]);
         let open = tokio::time::timeout(PATIENCE, waits).await;
-        open.expect("it looks")
-            .expect("no panic")
-            .expect("answered");
+        open.expect("it looks").expect("no panic").expect("answered");
         let surveyed = client.survey().await;
         let surveyed = surveyed[0].concerns(Durability::None);
         assert!(says(&surveyed).is_some(), "{deafness:?}");
@@ -363,14 +342,7 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forbidden_channel_takes_no_other_along_and_is_heard_once_it_is_allowed() {
     let server = Server::start(&[]);
-    let rules = [
-        "on",
-        ">secret",
-        "~*",
-        "+@all",
-        "resetchannels",
-        "&*{allowed*",
-    ];
+    let rules = ["on", ">secret", "~*", "+@all", "resetchannels", "&*{allowed*"];
     server.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
     let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
     let target = url.parse().expect("a good URL");
@@ -390,36 +362,19 @@ async fn a_forbidden_channel_takes_no_other_along_and_is_heard_once_it_is_allowe
     for (number, waits) in waiting.into_iter().enumerate() {
         let name = format!("allowed{number}");
         let channel = format!("redisson_lock__channel:{{{name}}}");
-        server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| {
-            answer.ends_with('1')
-        });
+        server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| answer.ends_with('1'));
         tokio::time::sleep(Duration::from_millis(100)).await;
         server.ok(&["DEL", &name]);
         server.ok(&["PUBLISH", &channel, "0"]);
         let entered = tokio::time::timeout(PATIENCE, waits).await;
-        drop(
-            entered
-                .expect("a message")
-                .expect("no panic")
-                .expect("free"),
-        );
+        drop(entered.expect("a message").expect("no panic").expect("free"));
     }
-    assert_eq!(
-        client.concerns().last().map(|last| last.kind),
-        Some(ConcernKind::Messages)
-    );
+    assert_eq!(client.concerns().last().map(|last| last.kind), Some(ConcernKind::Messages));
     server.ok(&["ACL", "SETUSER", "app", "&*"]);
-    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
-        answer.ends_with('1')
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| answer.ends_with('1'));
     held.release().await.expect("held");
     let entered = tokio::time::timeout(PATIENCE, forbidden).await;
-    drop(
-        entered
-            .expect("a message")
-            .expect("no panic")
-            .expect("free"),
-    );
+    drop(entered.expect("a message").expect("no panic").expect("free"));
     let of_kind = |concern: &Concern| concern.kind == ConcernKind::Messages;
     assert!(!client.concerns().iter().any(of_kind));
 }

@@ -6,8 +6,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LostReason, Owner, ReadWrite,
-    Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LostReason, Owner, ReadWrite, Released,
+    Wait,
 };
 use lock_support::{all_is_over, shapes::only_latches_and_tokens_stay};
 use support::{PATIENCE, Server};
@@ -31,9 +31,7 @@ async fn lock(server: &Server, options: ClientOptions) -> ReadWrite {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(MINUTE))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(MINUTE))
 }
 
 fn once() -> Acquire {
@@ -48,9 +46,7 @@ async fn refused(asked: impl Future<Output = Result<Guard, lock_core::LockError>
 /// So many clients have subscribed to the lock's channel.
 fn listening(server: &Server, clients: usize) {
     let channel = "redisson_rwlock:{n}";
-    server.wait_for(&["PUBSUB", "NUMSUB", channel], |answer| {
-        answer == format!("{channel}\n{clients}")
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", channel], |answer| answer == format!("{channel}\n{clients}"));
 }
 
 /// Redisson's scripts look for a mode only, and would take the lock beside its holder, who then loses it.
@@ -58,10 +54,7 @@ fn listening(server: &Server, clients: usize) {
 async fn a_key_that_another_kind_holds_is_not_free() {
     let server = Server::start(&[]);
     let client = client(&server, ClientOptions::default()).await;
-    for (kind, command) in [
-        (Kind::Reentrant, ["HLEN", "n"]),
-        (Kind::Fenced, ["HLEN", "n"]),
-    ] {
+    for (kind, command) in [(Kind::Reentrant, ["HLEN", "n"]), (Kind::Fenced, ["HLEN", "n"])] {
         let other = client.lock(kind, "n").expect("a good name");
         let guard = other.acquire_with(once()).await.expect("free");
         let sides = client.read_write("n").expect("a good name");
@@ -135,7 +128,8 @@ async fn a_downgrade_lets_waiting_readers_in_at_once_and_writers_not() {
     assert_eq!(server.ok(&["EXISTS", "n"]), "0");
 }
 
-/// Whatever one side does, the other goes on being renewed: neither a release nor a renewal of one is about both.
+/// Whatever one side does, the other goes on being renewed: neither a release nor a renewal of one is about
+/// both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_one_side_leaves_the_other_renewed() {
     let server = Server::start(&[]);
@@ -249,10 +243,7 @@ async fn a_renewed_reader_leaves_longer_leases_alone() {
     let mut events = renewed.events();
     for _ in 0..3 {
         let event = tokio::time::timeout(PATIENCE, events.next()).await;
-        assert!(
-            matches!(event, Ok(Some(lock_core::GuardEvent::Extended { .. }))),
-            "{event:?}"
-        );
+        assert!(matches!(event, Ok(Some(lock_core::GuardEvent::Extended { .. }))), "{event:?}");
         for key in ["n", &ending(&long)] {
             let left: u64 = server.ok(&["PTTL", key]).parse().expect("ms");
             assert!(left > 30_000, "{key}: {left} ms");
@@ -363,7 +354,8 @@ async fn only_who_writes_may_read_under_it() {
     reading.release().await.expect("held");
 }
 
-/// Writers that have given up keep readers out of a free lock for one and a half poll bounds, and not until the poll after that.
+/// Writers that have given up keep readers out of a free lock for one and a half poll bounds, and not until
+/// the poll after that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_looks_when_it_has_stood_back_for_long_enough() {
     let server = Server::start(&[]);
@@ -391,7 +383,8 @@ async fn a_reader_looks_when_it_has_stood_back_for_long_enough() {
     }
 }
 
-/// Beside readers that know of no waiting writers, as Java's, a writer of ours waits in vain, and our readers with it: no longer than it does.
+/// Beside readers that know of no waiting writers, as Java's, a writer of ours waits in vain, and our readers
+/// with it: no longer than it does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_gives_up_keeps_no_reader_back() {
     let server = Server::start(&[]);
@@ -423,7 +416,8 @@ async fn a_writer_that_gives_up_keeps_no_reader_back() {
     reading.release().await.expect("held");
 }
 
-/// With the preference a writer gets in between readers that never let the lock go; without it they are shared for ever.
+/// With the preference a writer gets in between readers that never let the lock go; without it they are
+/// shared for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writers_come_first_unless_that_is_refused() {
     let server = Server::start(&[]);
@@ -437,22 +431,12 @@ async fn writers_come_first_unless_that_is_refused() {
         let write = theirs.write().clone();
         async move { write.acquire_with(minute()).await }
     });
-    server.wait_for(&["ZCARD", "locklab_writers_latch:{n}"], |answer| {
-        answer == "1"
-    });
+    server.wait_for(&["ZCARD", "locklab_writers_latch:{n}"], |answer| answer == "1");
     refused(ours.read().acquire_with(once())).await;
-    // Who reads already may read again, or it would wait for the writer that waits for it; and a client that did not ask for
-    // it, as a Java peer, shares.
-    let again = ours
-        .read()
-        .acquire_with(mine)
-        .await
-        .expect("it reads already");
-    let other = indifferent
-        .read()
-        .acquire_with(once())
-        .await
-        .expect("shared");
+    // Who reads already may read again, or it would wait for the writer that waits for it; and a client that
+    // did not ask for it, as a Java peer, shares.
+    let again = ours.read().acquire_with(mine).await.expect("it reads already");
+    let other = indifferent.read().acquire_with(once()).await.expect("shared");
     for reader in [other, again, first] {
         reader.release().await.expect("held");
     }
@@ -463,8 +447,8 @@ async fn writers_come_first_unless_that_is_refused() {
     only_latches_and_tokens_stay(&server);
 }
 
-/// Two clients whose readers overlap, so that somebody reads at every moment: a writer gets in all the same. And two whose writers take
-/// turns: so does a reader.
+/// Two clients whose readers overlap, so that somebody reads at every moment: a writer gets in all the same.
+/// And two whose writers take turns: so does a reader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn neither_side_is_starved_by_a_stream_of_the_other() {
     for stream in [Kind::Read, Kind::Write] {
@@ -536,16 +520,7 @@ async fn holds_of_a_java_peer_count_as_it_means_them() {
     writing.release().await.expect("held");
 
     // It writes and reads, and has no key for its write hold: that lasts as long as the hash.
-    server.ok(&[
-        "HSET",
-        "n",
-        "mode",
-        "write",
-        "java:1:write",
-        "1",
-        "java:1",
-        "1",
-    ]);
+    server.ok(&["HSET", "n", "mode", "write", "java:1:write", "1", "java:1", "1"]);
     server.ok(&["PEXPIRE", "n", "60000"]);
     server.ok(&["SET", "{n}:java:1:rwlock_timeout:1", "1", "PX", "60000"]);
     refused(lock.read().acquire_with(once())).await;

@@ -1,5 +1,5 @@
-//! Random operations of readers and writers: compares the server with a model of a few lines, and with models that
-//! have the faults of other libraries, which the comparison must notice.
+//! Random operations of readers and writers: compares the server with a model of a few lines, and with models
+//! that have the faults of other libraries, which the comparison must notice.
 
 mod support;
 
@@ -15,11 +15,7 @@ use proptest::{
 use support::Server;
 
 /// Leases that are asked for, and time that passes; no test takes so long that a lease ends by itself.
-const LEASES: [Duration; 3] = [
-    Duration::from_secs(200),
-    Duration::from_secs(500),
-    Duration::from_secs(1100),
-];
+const LEASES: [Duration; 3] = [Duration::from_secs(200), Duration::from_secs(500), Duration::from_secs(1100)];
 /// What a lease may have lost by itself when it is looked at.
 const SLACK: Duration = Duration::from_secs(80);
 const OWNERS: usize = 3;
@@ -101,8 +97,9 @@ impl Model {
     fn side(&self, side: Side, owner: usize) -> Option<&Holds> {
         match side {
             Side::Read => self.read.get(&owner),
-            Side::Write => (self.write.as_ref())
-                .and_then(|(writer, holds)| (*writer == owner).then_some(holds)),
+            Side::Write => {
+                (self.write.as_ref()).and_then(|(writer, holds)| (*writer == owner).then_some(holds))
+            }
         }
     }
 
@@ -125,11 +122,7 @@ impl Model {
     fn acquire(&mut self, side: Side, owner: usize, lease: Duration) -> Asked {
         let again = self.side(side, owner).cloned();
         if again.is_none() {
-            if self
-                .write
-                .as_ref()
-                .is_some_and(|(writer, _)| *writer != owner)
-            {
+            if self.write.as_ref().is_some_and(|(writer, _)| *writer != owner) {
                 return Asked::Busy;
             }
             if side == Side::Write && !self.read.is_empty() {
@@ -181,7 +174,8 @@ impl Model {
         true
     }
 
-    /// So much of every lease passes; the numbers of the holds that have ended by it, last first, of each side and owner.
+    /// So much of every lease passes; the numbers of the holds that have ended by it, last first, of each
+    /// side and owner.
     fn pass(&mut self, time: Duration) -> Vec<(Side, usize, usize)> {
         let longest = self.read.values().flatten().max().copied();
         if self.fault == Fault::HoldsLiveTogether {
@@ -283,18 +277,11 @@ impl Real<'_> {
             let expected = (0..OWNERS).filter(|owner| model.side(side, *owner).is_some());
             prop_assert_eq!(holders.len(), expected.count(), "{:?}: {:?}", side, holders);
             for holder in holders {
-                let owner = (0..OWNERS)
-                    .find(|owner| holder.owner == format!("{}:{owner}", self.client.id()));
+                let owner = (0..OWNERS).find(|owner| holder.owner == format!("{}:{owner}", self.client.id()));
                 let holds = model.side(side, owner.expect("one of ours"));
                 let holds = holds.cloned().unwrap_or_default();
                 let left = holds.iter().max().copied().unwrap_or_default();
-                prop_assert_eq!(
-                    holder.holds,
-                    holds.len() as u64,
-                    "{:?} of {:?}",
-                    side,
-                    holder
-                );
+                prop_assert_eq!(holder.holds, holds.len() as u64, "{:?} of {:?}", side, holder);
                 let found = holder.remaining.expect("a lease");
                 prop_assert!(
                     found <= left && found + SLACK > left,
@@ -309,11 +296,7 @@ impl Real<'_> {
         let read = model.read.values().flatten();
         let write = model.write.iter().flat_map(|(_, holds)| holds);
         let longest = read.chain(write).max().copied();
-        let found_ms: i64 = self
-            .server
-            .call(&["PTTL", self.lock.name()])
-            .parse()
-            .expect("ms");
+        let found_ms: i64 = self.server.call(&["PTTL", self.lock.name()]).parse().expect("ms");
         let found = u64::try_from(found_ms).ok().map(Duration::from_millis);
         prop_assert_eq!(found.is_some(), longest.is_some(), "the hash");
         if let (Some(found), Some(longest)) = (found, longest) {
@@ -333,9 +316,7 @@ fn compare(fault: Fault, cases: u32) -> Result<(), String> {
     let server = Server::start(&[]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let target = server.url().parse().expect("a good URL");
-    let client = runtime
-        .block_on(Client::connect(&target, ClientOptions::default()))
-        .expect("it answers");
+    let client = runtime.block_on(Client::connect(&target, ClientOptions::default())).expect("it answers");
     let mut config = ProptestConfig::with_cases(cases);
     config.failure_persistence = None;
     if fault != Fault::None {
@@ -353,11 +334,7 @@ fn compare(fault: Fault, cases: u32) -> Result<(), String> {
             lock: lock.expect("a good name"),
             guards: BTreeMap::new(),
         };
-        let mut model = Model {
-            fault,
-            read: BTreeMap::new(),
-            write: None,
-        };
+        let mut model = Model { fault, read: BTreeMap::new(), write: None };
         runtime.block_on(async {
             for step in &steps {
                 real.step(&mut model, step).await?;

@@ -34,9 +34,7 @@ async fn client_at(addresses: &[SocketAddr], options: ClientOptions) -> Client {
     let addresses: Vec<_> = addresses.iter().map(SocketAddr::to_string).collect();
     let target = format!("redlock://{}", addresses.join(","));
     let target = target.parse().expect("a good URL");
-    Client::connect(&target, options)
-        .await
-        .expect("a majority answers")
+    Client::connect(&target, options).await.expect("a majority answers")
 }
 
 async fn lock(servers: &[Server]) -> Lock {
@@ -44,9 +42,7 @@ async fn lock(servers: &[Server]) -> Lock {
 }
 
 fn fixed(lease: Duration) -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(lease))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(lease))
 }
 
 fn once() -> Acquire {
@@ -80,21 +76,16 @@ async fn all_masters_get_the_lock_and_give_it_back() {
     nothing_left(&servers);
 }
 
-/// By two names it is one server all the same: its vote counts once, or clients that see it so and clients that see two servers could both have a
-/// majority.
+/// By two names it is one server all the same: its vote counts once, or clients that see it so and clients
+/// that see two servers could both have a majority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_under_two_names_has_one_vote() {
     let (twice, other) = (Server::start(&[]), Server::start(&[]));
     let port = twice.address().port();
-    let target = format!(
-        "redlock://127.0.0.1:{port},localhost:{port},{}",
-        other.address()
-    );
+    let target = format!("redlock://127.0.0.1:{port},localhost:{port},{}", other.address());
     let target = target.parse().expect("a good URL");
     let client = Client::connect(&target, ClientOptions::default());
-    let client = client
-        .await
-        .expect("two servers of three names are a majority");
+    let client = client.await.expect("two servers of three names are a majority");
     let lock = client.lock(Kind::Redlock, "n").expect("a good name");
     let guard = lock.acquire_with(once()).await.expect("two of three");
     guard.release().await.expect("held");
@@ -104,8 +95,9 @@ async fn a_server_under_two_names_has_one_vote() {
     assert!(said.contains("1 of 3 masters answered"), "{said}");
 }
 
-/// A release goes to masters too that had refused the acquire. Held up on its way to one of them, it must not take away what the same owner
-/// has been given there since: so the release says which acquire it is for, and that one is kept out from then on.
+/// A release goes to masters too that had refused the acquire. Held up on its way to one of them, it must not
+/// take away what the same owner has been given there since: so the release says which acquire it is for, and
+/// that one is kept out from then on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_is_bound_to_its_own_acquire_where_that_was_refused() {
     let servers = five();
@@ -123,17 +115,14 @@ async fn a_release_is_bound_to_its_own_acquire_where_that_was_refused() {
     }
 }
 
-/// A master that comes back without its memory may have given the same owner the lock anew before a release reaches it that is older; and
-/// that is so too where renewals have carried the hold beyond its first lease.
+/// A master that comes back without its memory may have given the same owner the lock anew before a release
+/// reaches it that is older; and that is so too where renewals have carried the hold beyond its first lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_of_a_long_hold_leaves_the_owners_next_one_alone() {
     let servers = five();
     let lock = lock(&servers).await;
     let lease = 1_500 * MS;
-    let guard = lock
-        .acquire_with(fixed(lease).owner(Owner::numbered(3)))
-        .await
-        .expect("all are free");
+    let guard = lock.acquire_with(fixed(lease).owner(Owner::numbered(3))).await.expect("all are free");
     let began = Instant::now();
     for server in &servers {
         server.wait_for(&["EXISTS", "n"], |answer| answer == "1");
@@ -158,7 +147,8 @@ async fn a_release_of_a_long_hold_leaves_the_owners_next_one_alone() {
     }
 }
 
-/// A master that was out of reach until the lock had ended there may have given the same owner the lock anew when the release comes.
+/// A master that was out of reach until the lock had ended there may have given the same owner the lock anew
+/// when the release comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_comes_after_the_lease_leaves_the_owners_next_hold_alone() {
     let servers = five();
@@ -176,7 +166,8 @@ async fn a_release_that_comes_after_the_lease_leaves_the_owners_next_hold_alone(
     last.ok(&["HSET", "n", &owner, "1"]);
     relay.heal();
     // When the release has come, the acquire is kept out for good.
-    let latches = "for _, key in ipairs(redis.call('keys', '*acquire_latch*')) do return redis.call('get', key) end";
+    let latches =
+        "for _, key in ipairs(redis.call('keys', '*acquire_latch*')) do return redis.call('get', key) end";
     last.wait_for(&["EVAL", latches, "0"], |answer| answer == "0");
     assert_eq!(last.ok(&["HGET", "n", &owner]), "1");
 }
@@ -202,7 +193,8 @@ async fn an_inner_hold_that_lapsed_is_counted_no_more() {
     nothing_left(&servers);
 }
 
-/// An undo is repeated until it is acknowledged, and so may come twice, the second time when the same owner has the lock again.
+/// An undo is repeated until it is acknowledged, and so may come twice, the second time when the same owner
+/// has the lock again.
 #[test]
 fn an_undo_that_comes_twice_leaves_the_owners_next_hold_alone() {
     let server = Server::start(&[]);
@@ -239,30 +231,19 @@ async fn a_dead_minority_costs_nothing() {
     let lock = lock(&servers).await;
     servers[1].kill();
     servers[3].kill();
-    let living: Vec<_> = servers
-        .into_iter()
-        .enumerate()
-        .filter(|(index, _)| index % 2 == 0)
-        .map(|(_, one)| one)
-        .collect();
+    let living: Vec<_> =
+        servers.into_iter().enumerate().filter(|(index, _)| index % 2 == 0).map(|(_, one)| one).collect();
     let mut waits = Vec::new();
     for _ in 0..21 {
         let began = Instant::now();
-        let guard = lock
-            .acquire_with(fixed(60_000 * MS))
-            .await
-            .expect("three of five");
+        let guard = lock.acquire_with(fixed(60_000 * MS)).await.expect("three of five");
         guard.extend(60_000 * MS).await.expect("three of five");
         guard.release().await.expect("three of five");
         waits.push(began.elapsed());
     }
     waits.sort_unstable();
     // A lease of a minute lets each master take its second: a client that waits for the dead takes that long.
-    assert!(
-        waits[10] < 500 * MS,
-        "the median cycle took {:?}",
-        waits[10]
-    );
+    assert!(waits[10] < 500 * MS, "the median cycle took {:?}", waits[10]);
     nothing_left(&living);
 }
 
@@ -275,39 +256,28 @@ async fn a_silent_minority_costs_nothing() {
     let mut waits = Vec::new();
     for _ in 0..21 {
         let began = Instant::now();
-        let guard = lock
-            .acquire_with(fixed(60_000 * MS))
-            .await
-            .expect("three of five");
+        let guard = lock.acquire_with(fixed(60_000 * MS)).await.expect("three of five");
         guard.release().await.expect("three of five");
         waits.push(began.elapsed());
     }
     waits.sort_unstable();
-    assert!(
-        waits[10] < 500 * MS,
-        "the median cycle took {:?}",
-        waits[10]
-    );
+    assert!(waits[10] < 500 * MS, "the median cycle took {:?}", waits[10]);
     nothing_left(&servers[1..4]);
 }
 
-/// What a silent master may have taken is given back for as long as a lease lasts; the owner looks again meanwhile.
+/// What a silent master may have taken is given back for as long as a lease lasts; the owner looks again
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_named_owner_who_waits_does_not_wait_for_a_silent_master() {
     let servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
     let theirs = lock(&servers).await;
-    let options = ClientOptions::default()
-        .response_timeout(7_500 * MS)
-        .node_timeout(50 * MS)
-        .poll_bound(20 * MS);
+    let options =
+        ClientOptions::default().response_timeout(7_500 * MS).node_timeout(50 * MS).poll_bound(20 * MS);
     let ours = lock_with(&servers, options).await;
     let held = theirs.acquire_with(once()).await.expect("free");
     stop(&servers[0]);
     let scripts = |stats: &str| -> u64 {
-        let calls = stats
-            .split("cmdstat_evalsha:calls=")
-            .nth(1)
-            .and_then(|rest| rest.split(',').next());
+        let calls = stats.split("cmdstat_evalsha:calls=").nth(1).and_then(|rest| rest.split(',').next());
         calls.map_or(0, |calls| calls.parse().expect("a number"))
     };
     let stats = ["INFO", "commandstats"];
@@ -333,10 +303,7 @@ async fn without_a_majority_it_certainly_fails_and_leaves_nothing() {
     let _ = lock.acquire_with(fixed(10_000 * MS).wait(Wait::Try)).await;
     for wait in [Wait::Try, Wait::AtMost(300 * MS)] {
         let began = Instant::now();
-        let error = lock
-            .acquire_with(fixed(10_000 * MS).wait(wait))
-            .await
-            .expect_err("two of five");
+        let error = lock.acquire_with(fixed(10_000 * MS).wait(wait)).await.expect_err("two of five");
         assert!(error.is_definite(), "{error}");
         assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
         assert!(began.elapsed() < 2500 * MS, "took {:?}", began.elapsed());
@@ -354,10 +321,7 @@ async fn contenders_split_the_vote_and_each_gets_its_turn() {
         let inside = inside.clone();
         tasks.push(tokio::spawn(async move {
             for _ in 0..5 {
-                let guard = lock
-                    .acquire_with(fixed(60_000 * MS))
-                    .await
-                    .expect("its turn comes");
+                let guard = lock.acquire_with(fixed(60_000 * MS)).await.expect("its turn comes");
                 assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                 tokio::task::yield_now().await;
                 inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
@@ -366,10 +330,7 @@ async fn contenders_split_the_vote_and_each_gets_its_turn() {
         }));
     }
     for task in tasks {
-        tokio::time::timeout(PATIENCE, task)
-            .await
-            .expect("served")
-            .expect("no panic");
+        tokio::time::timeout(PATIENCE, task).await.expect("served").expect("no panic");
     }
     nothing_left(&servers);
 }
@@ -386,7 +347,8 @@ async fn an_equal_owner_enters_again() {
     nothing_left(&servers);
 }
 
-/// Two masters that lost everything are a minority; a third one makes it a lost lock, and no extension brings it back.
+/// Two masters that lost everything are a minority; a third one makes it a lost lock, and no extension brings
+/// it back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_is_lost_with_its_majority_and_not_before() {
     let servers = five();
@@ -397,28 +359,15 @@ async fn a_hold_is_lost_with_its_majority_and_not_before() {
     }
     servers[0].ok(&["DEL", "n"]);
     servers[1].ok(&["DEL", "n"]);
-    guard
-        .extend(60_000 * MS)
-        .await
-        .expect("three of five have it");
+    guard.extend(60_000 * MS).await.expect("three of five have it");
     servers[2].ok(&["DEL", "n"]);
-    let error = guard
-        .extend(60_000 * MS)
-        .await
-        .expect_err("two of five have it");
+    let error = guard.extend(60_000 * MS).await.expect_err("two of five have it");
     assert_eq!(error.kind(), ErrorKind::NotHeld, "{error}");
     assert_eq!(guard.lost().await, LostReason::Missing);
     for server in &servers[..3] {
-        assert_eq!(
-            server.ok(&["EXISTS", "n"]),
-            "0",
-            "an extension made the lock anew"
-        );
+        assert_eq!(server.ok(&["EXISTS", "n"]), "0", "an extension made the lock anew");
     }
-    assert_eq!(
-        guard.release().await.expect_err("lost").kind(),
-        ErrorKind::NotHeld
-    );
+    assert_eq!(guard.release().await.expect_err("lost").kind(), ErrorKind::NotHeld);
     nothing_left(&servers);
 }
 
@@ -426,30 +375,18 @@ async fn a_hold_is_lost_with_its_majority_and_not_before() {
 async fn a_release_wakes_the_next_one() {
     let servers = five();
     let minute = 60_000 * MS;
-    let guard = lock(&servers)
-        .await
-        .acquire_with(fixed(minute))
-        .await
-        .expect("free");
+    let guard = lock(&servers).await.acquire_with(fixed(minute)).await.expect("free");
     let waiter = lock_with(&servers, ClientOptions::default().poll_bound(minute)).await;
     let waiting = tokio::spawn(async move { waiter.acquire_with(fixed(60_000 * MS)).await });
     for server in &servers {
-        server.wait_for(
-            &["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"],
-            |answer| answer.ends_with('1'),
-        );
+        server.wait_for(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"], |answer| answer.ends_with('1'));
     }
     guard.release().await.expect("held");
-    drop(
-        tokio::time::timeout(PATIENCE, waiting)
-            .await
-            .expect("woken")
-            .expect("no panic")
-            .expect("entered"),
-    );
+    drop(tokio::time::timeout(PATIENCE, waiting).await.expect("woken").expect("no panic").expect("entered"));
 }
 
-/// Commands for each of the hand-offs between tasks of so many clients that hold a lock over five masters for 10 ms each.
+/// Commands for each of the hand-offs between tasks of so many clients that hold a lock over five masters for
+/// 10 ms each.
 async fn commands_per_hand_off(clients: usize) -> f64 {
     const TASKS: usize = 4;
     const TURNS: usize = 25;
@@ -478,7 +415,8 @@ async fn commands_per_hand_off(clients: usize) -> f64 {
     commands as f64 / (TASKS * TURNS) as f64
 }
 
-/// What a client's next waiter asks goes behind the release, on the same connections; no message has to come first.
+/// What a client's next waiter asks goes behind the release, on the same connections; no message has to come
+/// first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_off_within_a_client_is_as_short_as_an_acquire() {
     const TASKS: u32 = 4;
@@ -516,40 +454,36 @@ async fn a_hand_off_within_a_client_is_as_short_as_an_acquire() {
     );
 }
 
-/// Each master speaks of a release for itself, and the waiter may hear the last of them when it has looked already.
+/// Each master speaks of a release for itself, and the waiter may hear the last of them when it has looked
+/// already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_every_master_speaks_of_is_worth_one_look() {
     let commands = commands_per_hand_off(1).await;
-    // A release and an acquire at each master, a look of those who come first, and what each connection begins with.
+    // A release and an acquire at each master, a look of those who come first, and what each connection
+    // begins with.
     assert!(commands < 12.1, "{commands} commands for each hand-off");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_vote_seldom_leads_to_another() {
     let commands = commands_per_hand_off(2).await;
-    // A look of the other client too, and what that took before it saw that the lock was gone: 17, and a few times another look.
+    // A look of the other client too, and what that took before it saw that the lock was gone: 17, and a few
+    // times another look.
     assert!(commands < 30.0, "{commands} commands for each hand-off");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_kinds_say_that_they_live_elsewhere() {
     let servers = five();
-    let addresses: Vec<_> = servers
-        .iter()
-        .map(|server| server.address().to_string())
-        .collect();
-    let target = format!("redlock://{}", addresses.join(","))
-        .parse()
-        .expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("a majority answers");
+    let addresses: Vec<_> = servers.iter().map(|server| server.address().to_string()).collect();
+    let target = format!("redlock://{}", addresses.join(",")).parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("a majority answers");
     let error = client.lock(Kind::Reentrant, "n").expect_err("one set only");
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }
 
-/// A master that comes back without its memory would make a second majority. The client that knows of it waits; the other one
-/// shows that there was something to wait for.
+/// A master that comes back without its memory would make a second majority. The client that knows of it
+/// waits; the other one shows that there was something to wait for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_without_its_memory_grants_nothing_for_a_while() {
     let lease = 5_000 * MS;
@@ -566,10 +500,7 @@ async fn a_master_without_its_memory_grants_nothing_for_a_while() {
     let hasty = lock(&servers).await;
     let second = hasty.acquire_with(fixed(lease).wait(Wait::AtMost(PATIENCE)));
     let second = second.await.expect("two of three are free");
-    assert!(
-        held.valid_until() > Instant::now(),
-        "too slow to show two holders"
-    );
+    assert!(held.valid_until() > Instant::now(), "too slow to show two holders");
     second.release().await.expect("held");
 
     let careful = lock_with(&servers, ClientOptions::default().restart_delay(lease)).await;

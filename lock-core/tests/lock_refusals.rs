@@ -25,25 +25,19 @@ async fn lock(url: &str, kind: Kind) -> Lock {
 }
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(60_000 * MS))
 }
 
 /// Refused within the bound and said so with the code; acquired as soon as the server is ready.
 async fn passes(lock: &Lock, code: &str, ready: impl FnOnce() + Send + 'static) {
     let began = Instant::now();
-    let error = lock
-        .acquire_with(minute().wait(Wait::AtMost(150 * MS)))
-        .await;
+    let error = lock.acquire_with(minute().wait(Wait::AtMost(150 * MS))).await;
     let error = error.expect_err(code);
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
-    // The connection to a server that is no master is given up, and making the next one may be the last thing tried.
+    // The connection to a server that is no master is given up, and making the next one may be the last thing
+    // tried.
     let said = error.to_string();
-    assert!(
-        said.contains(code) || said.contains("not connected"),
-        "{error}"
-    );
+    assert!(said.contains(code) || said.contains("not connected"), "{error}");
     assert!(began.elapsed() >= 140 * MS, "{code} was not asked again");
     let ready = tokio::task::spawn_blocking(|| {
         std::thread::sleep(100 * MS);
@@ -105,8 +99,8 @@ fn reload(server: &Server, keys: &str) -> std::thread::JoinHandle<()> {
     reload
 }
 
-/// A question that is cut off right after it was sent makes "unknown" of what the server has refused a dozen times. Bounds are tried
-/// one after the other, since some of them end just behind an attempt.
+/// A question that is cut off right after it was sent makes "unknown" of what the server has refused a dozen
+/// times. Bounds are tried one after the other, since some of them end just behind an attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_attempt_begins_without_time_for_its_answer() {
     let server = Server::start(&SLOW_TO_LOAD);
@@ -128,9 +122,7 @@ async fn no_attempt_begins_without_time_for_its_answer() {
     warm.release().await.expect("held");
     let reload = reload(&server, "500");
     for bound in 40..80 {
-        let error = lock
-            .acquire_with(minute().wait(Wait::AtMost(bound * MS)))
-            .await;
+        let error = lock.acquire_with(minute().wait(Wait::AtMost(bound * MS))).await;
         error.expect_err("it is loading");
     }
     reload.join().expect("no panic");
@@ -161,9 +153,7 @@ async fn a_cluster_that_is_down_or_moves_is_waited_for() {
     // One slot that nobody serves takes the whole cluster down.
     let missing = if slot < 8192 { "0" } else { "16383" };
     cluster.nodes[from].ok(&["CLUSTER", "DELSLOTS", missing]);
-    cluster.nodes[from].wait_for(&["CLUSTER", "INFO"], |info| {
-        info.contains("cluster_state:fail")
-    });
+    cluster.nodes[from].wait_for(&["CLUSTER", "INFO"], |info| info.contains("cluster_state:fail"));
     let address = cluster.nodes[from].address();
     let heal = move || redis_call(address)(&["CLUSTER", "ADDSLOTS", missing]);
     passes(&lock, "CLUSTERDOWN", heal).await;
@@ -173,10 +163,7 @@ async fn a_cluster_that_is_down_or_moves_is_waited_for() {
     cluster.begin_migration(slot, from, to);
     let port = cluster.nodes[to].port.to_string();
     cluster.nodes[from].ok(&["MIGRATE", "127.0.0.1", &port, "n", "0", "5000"]);
-    guard
-        .extend(90_000 * MS)
-        .await
-        .expect("it is there, by ASK");
+    guard.extend(90_000 * MS).await.expect("it is there, by ASK");
     let error = lock.acquire_with(minute().wait(Wait::Try)).await;
     assert_eq!(error.expect_err("held").kind(), ErrorKind::Busy);
     let releasing = tokio::spawn(guard.release());
@@ -196,20 +183,16 @@ async fn what_does_not_pass_is_said_at_once() {
         let lock = lock(&server.url(), kind).await;
         let warm = lock.acquire_with(minute()).await.expect("free");
         warm.release().await.expect("held");
-        for (setting, harm, cure, code) in [
-            ("maxmemory", "1", "0", "OOM"),
-            ("min-replicas-to-write", "1", "0", "NOREPLICAS"),
-        ] {
+        for (setting, harm, cure, code) in
+            [("maxmemory", "1", "0", "OOM"), ("min-replicas-to-write", "1", "0", "NOREPLICAS")]
+        {
             server.ok(&["CONFIG", "SET", setting, harm]);
             let began = Instant::now();
             let error = lock.acquire_with(minute()).await.expect_err(code);
             server.ok(&["CONFIG", "SET", setting, cure]);
             assert_eq!(error.kind(), ErrorKind::Failed, "{kind}: {error}");
             assert!(error.to_string().contains(code), "{kind}: {error}");
-            assert!(
-                began.elapsed() < PATIENCE / 2,
-                "{kind}: {code} was waited out"
-            );
+            assert!(began.elapsed() < PATIENCE / 2, "{kind}: {code} was waited out");
             assert_eq!(server.ok(&["EXISTS", "n"]), "0", "{kind}: {code}");
         }
     }
@@ -239,9 +222,7 @@ fn server_without_a_disk() -> Server {
     std::fs::create_dir_all(in_the_way).expect("a directory of ours");
     server.ok(&["CONFIG", "SET", "save", "3600 1000000"]);
     server.ok(&["BGSAVE"]);
-    server.wait_for(&["INFO", "persistence"], |info| {
-        info.contains("rdb_last_bgsave_status:err")
-    });
+    server.wait_for(&["INFO", "persistence"], |info| info.contains("rdb_last_bgsave_status:err"));
     server
 }
 
@@ -318,9 +299,7 @@ async fn a_release_waits_for_a_connection_to_a_server_that_takes_no_more() {
     let mut calls = std::net::TcpStream::connect(server.address()).expect("a server");
     let mut admin = move |words: &str| {
         use std::io::{Read, Write};
-        calls
-            .write_all(format!("{words}\r\n").as_bytes())
-            .expect("written");
+        calls.write_all(format!("{words}\r\n").as_bytes()).expect("written");
         let mut answer = [0; 65_536];
         let read = calls.read(&mut answer).expect("an answer");
         String::from_utf8_lossy(&answer[..read]).into_owned()
@@ -369,16 +348,7 @@ async fn a_broken_token_counter_leaves_no_lock_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_channels_can_lock_and_release() {
     let server = Server::start(&[]);
-    server.ok(&[
-        "ACL",
-        "SETUSER",
-        "app",
-        "on",
-        ">secret",
-        "~*",
-        "+@all",
-        "resetchannels",
-    ]);
+    server.ok(&["ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "resetchannels"]);
     let url = format!("redis://app:secret@127.0.0.1:{}", server.port);
     for &kind in Kind::ALL {
         passes_on(&url, kind).await;
@@ -398,27 +368,18 @@ async fn passes_on(url: &str, kind: Kind) {
     next.release().await.expect("held");
 }
 
-/// A proxy without CLIENT or EVALSHA, or a user without them: names are for people, and a script goes by its text.
+/// A proxy without CLIENT or EVALSHA, or a user without them: names are for people, and a script goes by its
+/// text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_names_and_digests_is_locked_all_the_same() {
-    let renamed = [
-        "--rename-command",
-        "CLIENT",
-        "",
-        "--rename-command",
-        "EVALSHA",
-        "",
-    ];
+    let renamed = ["--rename-command", "CLIENT", "", "--rename-command", "EVALSHA", ""];
     let unknown = Server::start(&renamed);
     let loads_nothing = Server::start(&["--rename-command", "SCRIPT", ""]);
     let refusing = Server::start(&[]);
     let rules = ["on", ">secret", "~*", "&*", "+@all", "-client", "-evalsha"];
     refusing.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
-    for url in [
-        unknown.url(),
-        loads_nothing.url(),
-        format!("redis://app:secret@127.0.0.1:{}", refusing.port),
-    ] {
+    for url in [unknown.url(), loads_nothing.url(), format!("redis://app:secret@127.0.0.1:{}", refusing.port)]
+    {
         for &kind in Kind::ALL {
             passes_on(&url, kind).await;
         }
@@ -457,10 +418,7 @@ async fn a_user_of_the_books_rule_may_all_that_locks_need() {
         latch.count_down().await.expect("allowed");
         latch.wait().await.expect("allowed");
         let concerns = client.concerns();
-        assert!(
-            (concerns.iter()).all(|concern| concern.kind == ConcernKind::Unread),
-            "{concerns:?}"
-        );
+        assert!((concerns.iter()).all(|concern| concern.kind == ConcernKind::Unread), "{concerns:?}");
         client.close().await;
     }
     assert_eq!(rules, 4);
@@ -497,12 +455,7 @@ async fn waits_while_busy(server: &Server, url: String) {
     server.ok(&["SCRIPT", "KILL"]);
     let client = connecting.await.expect("no panic").expect("it answers");
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
-    lock.acquire()
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("held");
+    lock.acquire().await.expect("free").release().await.expect("held");
     script.join().expect("no panic");
 }
 

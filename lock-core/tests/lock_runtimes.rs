@@ -1,4 +1,5 @@
-//! One client and several runtimes: what it has is carried by the runtime on which it was made, whichever asks for it.
+//! One client and several runtimes: what it has is carried by the runtime on which it was made, whichever
+//! asks for it.
 
 mod support;
 
@@ -19,19 +20,12 @@ const RARELY: Duration = Duration::from_secs(60);
 
 fn several_workers() -> Runtime {
     let mut builder = Builder::new_multi_thread();
-    builder
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("threads")
+    builder.worker_threads(2).enable_all().build().expect("threads")
 }
 
 /// As actix has one for each of its threads.
 fn one_thread() -> Runtime {
-    Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 async fn connect(server: &Server) -> Client {
@@ -56,10 +50,7 @@ async fn is_woken(client: &Client, rival: &Client, server: &Server, name: &str) 
     let release = async {
         let channel = format!("redisson_lock__channel:{{{name}}}");
         let until = Instant::now() + PATIENCE;
-        while !server
-            .call(&["PUBSUB", "NUMSUB", &channel])
-            .ends_with("\n1")
-        {
+        while !server.call(&["PUBSUB", "NUMSUB", &channel]).ends_with("\n1") {
             assert!(Instant::now() < until, "nobody listens to {channel}");
             tokio::time::sleep(10 * MS).await;
         }
@@ -76,11 +67,7 @@ fn who_waits_on_a_runtime_that_ends_takes_no_subscriptions_along() {
     let (client, rival) = main.block_on(async { (connect(&server).await, connect(&server).await) });
     let held = main.block_on(acquire(&rival, "first"));
     let first = client.lock(Kind::Reentrant, "first").expect("a good name");
-    let waited = move || {
-        one_thread()
-            .block_on(first.acquire_timeout(100 * MS))
-            .map(drop)
-    };
+    let waited = move || one_thread().block_on(first.acquire_timeout(100 * MS)).map(drop);
     let refused = thread::spawn(waited).join().expect("no panic");
     refused.expect_err("another client holds it");
     main.block_on(held.release()).expect("held");
@@ -133,13 +120,9 @@ fn a_call_returns_by_its_bound_while_nobody_drives_the_clients_runtime() {
     other.block_on(async {
         let lock = client.lock(Kind::Plain, "x").expect("a good name");
         let asked = timeout(PATIENCE, lock.try_acquire()).await;
-        asked
-            .expect("it returns")
-            .expect_err("nobody reads the answer");
+        asked.expect("it returns").expect_err("nobody reads the answer");
         let released = timeout(PATIENCE, guard.release()).await;
-        released
-            .expect("it returns")
-            .expect_err("nobody reads the answer");
+        released.expect("it returns").expect_err("nobody reads the answer");
     });
     // Driven again, it serves.
     undriven.block_on(async {
@@ -202,9 +185,7 @@ fn a_client_in_a_static_serves_runtimes_that_come_and_go() {
     // Without it the error says what is missing.
     drop(lasting);
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
-    let refused = one_thread()
-        .block_on(lock.acquire())
-        .expect_err("nobody carries it");
+    let refused = one_thread().block_on(lock.acquire()).expect_err("nobody carries it");
     assert!(refused.to_string().contains("has ended"), "{refused}");
 }
 

@@ -46,9 +46,7 @@ fn long() -> Wait {
 
 /// Waits until so many clients listen, and the look that follows a subscription is through.
 async fn listened_to(server: &Server, clients: usize) {
-    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
-        answer.ends_with(&clients.to_string())
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| answer.ends_with(&clients.to_string()));
     let looks = || scripts_run(server);
     let mut before = looks();
     loop {
@@ -95,10 +93,7 @@ async fn none_at_all_is_no_question() {
     let client = client(&server.url(), ClientOptions::default()).await;
     let semaphore = client.semaphore("n").expect("a good name");
     let before = client.stats().commands;
-    semaphore
-        .take_with(0, Wait::Forever)
-        .await
-        .expect("nothing");
+    semaphore.take_with(0, Wait::Forever).await.expect("nothing");
     assert!(semaphore.try_take(0).await.expect("nothing"));
     semaphore.release(0).await.expect("nothing");
     assert_eq!(client.stats().commands, before);
@@ -126,24 +121,20 @@ async fn an_end_is_kept() {
     assert_eq!(error.expect_err("no life").kind(), ErrorKind::Invalid);
 
     // Who gives back what was taken of one that has ended begins none.
-    let guards = [
-        semaphore.acquire_with(1, Wait::Try).await,
-        semaphore.acquire_with(1, Wait::Try).await,
-    ];
+    let guards = [semaphore.acquire_with(1, Wait::Try).await, semaphore.acquire_with(1, Wait::Try).await];
     let [released, dropped] = guards.map(|guard| guard.expect("free"));
     server.ok(&["DEL", "n"]);
     let said = scripts_run(&server);
     released.release().await.expect("answered");
     drop(dropped);
-    server.wait_for(&["INFO", "commandstats"], |_| {
-        scripts_run(&server) >= said + 2
-    });
+    server.wait_for(&["INFO", "commandstats"], |_| scripts_run(&server) >= said + 2);
     assert_eq!(server.ok(&["EXISTS", "n"]), "0", "begun without an end");
     let begun = semaphore.try_set_permits(5, Some(MINUTE)).await;
     assert!(begun.expect("answered"));
 }
 
-/// Replicas are asked for what the question itself has written: a repetition that wrote nothing would be acknowledged by nobody.
+/// Replicas are asked for what the question itself has written: a repetition that wrote nothing would be
+/// acknowledged by nobody.
 #[tokio::test]
 async fn a_repetition_is_a_write_too() {
     let server = Server::start(&[]);
@@ -157,16 +148,7 @@ async fn a_repetition_is_a_write_too() {
     };
     for _ in 0..2 {
         let before = written();
-        server.ok(&[
-            "EVAL",
-            take,
-            "2",
-            "n",
-            "latch",
-            "2",
-            "60000",
-            "9999999999999",
-        ]);
+        server.ok(&["EVAL", take, "2", "n", "latch", "2", "60000", "9999999999999"]);
         assert!(written() > before);
         assert_eq!(server.ok(&["GET", "n"]), "3", "taken once");
     }
@@ -191,10 +173,7 @@ async fn the_wire_is_that_of_rsemaphore() {
     assert_eq!(sent.len(), 3, "{all:?}");
     let latch = |word: &String, prefix: &str| {
         let id = word.strip_prefix(prefix).unwrap_or_default();
-        assert!(
-            id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
-            "{word}"
-        );
+        assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{word}");
     };
     assert_eq!(sent[0][2..4], ["2", "n"]);
     latch(&sent[0][4], "locklab_answer_latch:{n}:");
@@ -263,9 +242,7 @@ async fn one_try_that_is_lost_is_unknown_and_given_back() {
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
         if loss == Loss::Stranded {
             // Undone before it came: then it must not take anything when it comes.
-            server.wait_for(&["KEYS", "redisson_acquire_latch*"], |latches| {
-                latches.lines().count() == 2
-            });
+            server.wait_for(&["KEYS", "redisson_acquire_latch*"], |latches| latches.lines().count() == 2);
             relay.heal();
             tokio::time::sleep(100 * MS).await;
         }
@@ -284,10 +261,7 @@ async fn a_release_of_several_wakes_as_many() {
     for number in 0..5 {
         let semaphore = if number % 2 == 0 { &ours } else { &theirs }.clone();
         waiters.push(tokio::spawn(async move {
-            semaphore
-                .take_with(1, long())
-                .await
-                .expect("its turn comes");
+            semaphore.take_with(1, long()).await.expect("its turn comes");
         }));
     }
     listened_to(&server, 2).await;
@@ -335,13 +309,11 @@ async fn without_any_message_a_waiter_looks_at_the_poll_bound() {
 }
 
 async fn listened_to_once(server: &Server) {
-    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| {
-        answer.ends_with('1')
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", CHANNEL], |answer| answer.ends_with('1'));
 }
 
-/// One who wants three stands before many who want one: those do not overtake, and when it gives up they are let in at
-/// once.
+/// One who wants three stands before many who want one: those do not overtake, and when it gives up they are
+/// let in at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_at_once_are_not_starved_by_ones() {
     let server = Server::start(&[]);
@@ -349,12 +321,7 @@ async fn three_at_once_are_not_starved_by_ones() {
     semaphore.try_set_permits(2, None).await.expect("answered");
     let many = tokio::spawn({
         let semaphore = semaphore.clone();
-        async move {
-            semaphore
-                .take_with(3, long())
-                .await
-                .expect("its turn comes")
-        }
+        async move { semaphore.take_with(3, long()).await.expect("its turn comes") }
     });
     listened_to(&server, 1).await;
     let entered = Arc::new(AtomicI64::new(0));
@@ -362,10 +329,7 @@ async fn three_at_once_are_not_starved_by_ones() {
     for _ in 0..4 {
         let (semaphore, entered) = (semaphore.clone(), Arc::clone(&entered));
         ones.push(tokio::spawn(async move {
-            semaphore
-                .take_with(1, long())
-                .await
-                .expect("its turn comes");
+            semaphore.take_with(1, long()).await.expect("its turn comes");
             entered.fetch_add(1, Ordering::SeqCst);
         }));
     }
@@ -388,10 +352,7 @@ async fn three_at_once_are_not_starved_by_ones() {
         async move { semaphore.take_with(3, Wait::AtMost(300 * MS)).await }
     });
     listened_to_once(&server).await;
-    semaphore
-        .take_with(2, long())
-        .await
-        .expect("let in at once");
+    semaphore.take_with(2, long()).await.expect("let in at once");
     let error = gives_up.await.expect("no panic").expect_err("too few");
     assert_eq!(error.kind(), ErrorKind::Busy);
 }
@@ -419,7 +380,8 @@ async fn a_guard_gives_back_once_and_only_where_it_was_asked_for() {
     free("1");
 }
 
-/// Every await of acquire and release is a place where the caller may go away: no permit goes with it and none is made.
+/// Every await of acquire and release is a place where the caller may go away: no permit goes with it and
+/// none is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
     let server = Server::start(&[]);
@@ -462,15 +424,13 @@ async fn a_future_dropped_after_any_number_of_polls_keeps_the_count() {
     assert_eq!(server.ok(&["GET", "n"]), there.to_string());
 }
 
-/// Many tasks of several clients take and give; never are more inside than there are permits, and all come back.
+/// Many tasks of several clients take and give; never are more inside than there are permits, and all come
+/// back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn never_more_inside_than_permits() {
     const PERMITS: i64 = 4;
     let server = Server::start(&[]);
-    let clients = [
-        semaphore(&server.url()).await,
-        semaphore(&server.url()).await,
-    ];
+    let clients = [semaphore(&server.url()).await, semaphore(&server.url()).await];
     let begun = clients[0].try_set_permits(4, None).await;
     assert!(begun.expect("answered"));
     let inside = Arc::new(AtomicI64::new(0));
@@ -514,7 +474,8 @@ async fn a_full_server_takes_releases() {
     assert_eq!(server.ok(&["GET", "n"]), "4");
 }
 
-/// A busy semaphore does not keep a latch for each request of the last minute, also in a minute without lost answers.
+/// A busy semaphore does not keep a latch for each request of the last minute, also in a minute without lost
+/// answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn latches_do_not_pile_up() {
     let server = Server::start(&[]);
@@ -546,7 +507,8 @@ async fn five_behind_a_relay(server: &Server) -> (Relay, Semaphore) {
     (relay, semaphore)
 }
 
-/// A take that the network keeps until nobody remembers that it was undone. Deleting what remembers it stands for the end of its life.
+/// A take that the network keeps until nobody remembers that it was undone. Deleting what remembers it stands
+/// for the end of its life.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_take_that_comes_when_its_undo_is_forgotten_takes_nothing() {
     let server = Server::start(&[]);
@@ -558,22 +520,11 @@ async fn a_take_that_comes_when_its_undo_is_forgotten_takes_nothing() {
     let asking = tokio::spawn(async move { semaphore.take_with(2, Wait::Try).await });
     let error = asking.await.expect("no panic").expect_err("kept");
     assert!(!error.is_definite(), "{error}");
-    let undone = server.wait_for(&["KEYS", "redisson_acquire_latch*"], |keys| {
-        !keys.is_empty()
-    });
-    assert_eq!(
-        server.ok(&["GET", &undone]),
-        "0",
-        "it is kept out for a while"
-    );
+    let undone = server.wait_for(&["KEYS", "redisson_acquire_latch*"], |keys| !keys.is_empty());
+    assert_eq!(server.ok(&["GET", &undone]), "0", "it is kept out for a while");
     server.ok(&["DEL", &undone]);
     let given_up = server.ok(&["TIME"]);
-    let s = |time: &str| {
-        time.lines()
-            .next()
-            .and_then(|s| s.parse::<u64>().ok())
-            .expect("s")
-    };
+    let s = |time: &str| time.lines().next().and_then(|s| s.parse::<u64>().ok()).expect("s");
     let late = s(&given_up) + 7;
     while s(&server.ok(&["TIME"])) < late {
         tokio::time::sleep(100 * MS).await;
@@ -588,8 +539,8 @@ async fn a_take_that_comes_when_its_undo_is_forgotten_takes_nothing() {
     assert_eq!(server.ok(&["GET", "n"]), "5", "taken for ever");
 }
 
-/// Nobody can be reached for longer than a minute, and then what was taken is given back. Shortening what remembers it by a minute stands
-/// for the wait.
+/// Nobody can be reached for longer than a minute, and then what was taken is given back. Shortening what
+/// remembers it by a minute stands for the wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_taken_behind_a_long_partition_is_given_back() {
     let server = Server::start(&[]);
@@ -610,7 +561,8 @@ async fn what_was_taken_behind_a_long_partition_is_given_back() {
     server.wait_for(&["GET", "n"], |free| free == "5");
 }
 
-/// Each acquire whose answer is lost leaves an undo. In a long outage they do not pile up: from a thousand on nothing more is asked for.
+/// Each acquire whose answer is lost leaves an undo. In a long outage they do not pile up: from a thousand on
+/// nothing more is asked for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undos_do_not_pile_up_in_an_outage() {
     let server = Server::start(&[]);
@@ -629,17 +581,15 @@ async fn undos_do_not_pile_up_in_an_outage() {
     assert!(many().await.iter().all(unknown));
     for error in many().await {
         assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
-        assert!(
-            error.to_string().contains("still to be given back"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("still to be given back"), "{error}");
     }
     drop(frozen);
     server.wait_for(&["GET", "n"], |free| free == "5");
     assert!(semaphore.acquire_timeout(1, PATIENCE).await.is_ok());
 }
 
-/// What was answered needs no record: nothing stays for an hour, whether a guard was dropped or released, and though nothing more is asked.
+/// What was answered needs no record: nothing stays for an hour, whether a guard was dropped or released, and
+/// though nothing more is asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_of_answered_requests_end_while_the_client_is_idle() {
     let server = Server::start(&[]);
@@ -652,16 +602,13 @@ async fn records_of_answered_requests_end_while_the_client_is_idle() {
             _ => guard.release().await.expect("held"),
         }
     }
-    assert!(
-        server
-            .ok(&["KEYS", "*latch*"])
-            .contains("locklab_answer_latch")
-    );
+    assert!(server.ok(&["KEYS", "*latch*"]).contains("locklab_answer_latch"));
     server.wait_for(&["KEYS", "*"], |keys| keys == "n");
     assert_eq!(server.ok(&["GET", "n"]), "1");
 }
 
-/// A client that is killed leaves what is there at that moment: the records of its last quarter of a second, however long it has worked.
+/// A client that is killed leaves what is there at that moment: the records of its last quarter of a second,
+/// however long it has worked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_moment_would_leave_few_records() {
     let server = Server::start(&[]);
@@ -677,10 +624,7 @@ async fn a_kill_at_any_moment_would_leave_few_records() {
         for record in keys.split_whitespace() {
             // It may have been deleted since: -2.
             let left: i64 = server.call(&["PTTL", record]).parse().expect("ms");
-            assert!(
-                left <= 3_600_000 && left != -1,
-                "{record} stays for {left} ms"
-            );
+            assert!(left <= 3_600_000 && left != -1, "{record} stays for {left} ms");
             first.get_or_insert_with(|| record.to_owned());
         }
     }
@@ -692,7 +636,5 @@ async fn a_kill_at_any_moment_would_leave_few_records() {
             guard.release().await.expect("held");
         }
     };
-    tokio::time::timeout(PATIENCE, keeps_working)
-        .await
-        .expect("it ends");
+    tokio::time::timeout(PATIENCE, keeps_working).await.expect("it ends");
 }

@@ -12,17 +12,16 @@ use support::PATIENCE;
 const MS: Duration = Duration::from_millis(1);
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(60_000 * MS))
 }
 
 fn reenters(kind: Kind) -> bool {
     !matches!(kind, Kind::Plain | Kind::NonReentrant | Kind::Queued)
 }
 
-/// How often the owner holds the lock, on the servers that decide. Of several a minority whose answers were lost may lag behind, or have
-/// been asked again before an earlier question was undone there, so that it has no vote; but none may count more.
+/// How often the owner holds the lock, on the servers that decide. Of several a minority whose answers were
+/// lost may lag behind, or have been asked again before an earlier question was undone there, so that it has
+/// no vote; but none may count more.
 fn counts(deployed: &Deployed, name: &str, count: u32) {
     let deciders = deployed.deciders(name);
     let until = Instant::now() + PATIENCE;
@@ -30,11 +29,7 @@ fn counts(deployed: &Deployed, name: &str, count: u32) {
         let said: Vec<_> = (deciders.iter())
             .map(|&index| deployed.servers[index].ok(&["HVALS", name]))
             // A read-write lock says its mode beside the count.
-            .map(|said| {
-                said.split_whitespace()
-                    .filter_map(|value| value.parse::<u32>().ok())
-                    .sum::<u32>()
-            })
+            .map(|said| said.split_whitespace().filter_map(|value| value.parse::<u32>().ok()).sum::<u32>())
             .collect();
         let agree = said.iter().filter(|said| **said == count).count();
         if agree > deciders.len() / 2 && said.iter().all(|said| *said <= count) {
@@ -55,14 +50,11 @@ async fn lost_answers_do_nothing_twice(deployed: &Deployed) {
             if loss == Loss::Silence && !matches!(kind, Kind::Reentrant | Kind::Redlock) {
                 continue;
             }
-            // A plain lock has no records: what its owner gives back is repeated, which the same owner's fair lock of that name waits for.
+            // A plain lock has no records: what its owner gives back is repeated, which the same owner's fair
+            // lock of that name waits for.
             let name = deployed.name_of(kind.name(), 0);
             let lock = client.lock(kind, &name).expect("a good name");
-            let first = if kind == Kind::Plain {
-                "SET"
-            } else {
-                "EVALSHA"
-            };
+            let first = if kind == Kind::Plain { "SET" } else { "EVALSHA" };
             let lose = |word| {
                 // Of several masters a majority: the minority's answers decide nothing.
                 let deciders = deployed.deciders(&name);
@@ -70,13 +62,7 @@ async fn lost_answers_do_nothing_twice(deployed: &Deployed) {
                     deployed.relays[index].lose(word, loss);
                 }
             };
-            let lost = || {
-                deployed
-                    .relays
-                    .iter()
-                    .map(|relay| relay.lost())
-                    .sum::<usize>()
-            };
+            let lost = || deployed.relays.iter().map(|relay| relay.lost()).sum::<usize>();
             for owner in [None, Some(Owner::numbered(4))] {
                 let mut how = minute();
                 how.owner = owner;
@@ -142,32 +128,20 @@ async fn a_grant_that_arrives_after_its_lease_is_none() {
         let lock = client.lock(kind, "n").expect("a good name");
         let warm = lock.acquire_with(minute()).await.expect("free");
         warm.release().await.expect("held");
-        let word = if kind == Kind::Plain {
-            "SET"
-        } else {
-            "EVALSHA"
-        };
+        let word = if kind == Kind::Plain { "SET" } else { "EVALSHA" };
 
         deployed.relays[0].lose(word, Loss::Late(300 * MS));
         let late = lock.acquire_with(how.clone().wait(Wait::Try)).await;
         let error = late.expect_err("its lease is over");
         // A quorum gives each master less time than the lease, so the answer counts as lost there.
-        let expected = if kind == Kind::Redlock {
-            ErrorKind::Unknown
-        } else {
-            ErrorKind::Busy
-        };
+        let expected = if kind == Kind::Redlock { ErrorKind::Unknown } else { ErrorKind::Busy };
         assert_eq!(error.kind(), expected, "{kind}: {error}");
 
         deployed.relays[0].lose(word, Loss::Late(300 * MS));
         let guard = lock.acquire_with(how.clone()).await.expect("asked anew");
         let (sent_at, valid_until) = (guard.sent_at(), guard.valid_until());
         assert!(valid_until <= sent_at + 200 * MS, "{kind}");
-        assert_eq!(
-            deployed.relays[0].lost() % 2,
-            0,
-            "{kind}: the second was not late"
-        );
+        assert_eq!(deployed.relays[0].lost() % 2, 0, "{kind}: the second was not late");
         drop(guard);
         deployed.only_latches_and_tokens_stay("n");
     }

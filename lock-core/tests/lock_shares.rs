@@ -1,4 +1,5 @@
-//! What each of several clients gets of a lock without order: those that are near leave some to those that are far.
+//! What each of several clients gets of a lock without order: those that are near leave some to those that
+//! are far.
 
 mod lock_support;
 mod support;
@@ -14,26 +15,21 @@ use support::{
 
 const NEAR: Duration = Duration::ZERO;
 const MS: Duration = Duration::from_millis(1);
-/// Longer than a way there and back to the near ones: else a look that comes too late hits the next moment between two holds by chance.
+/// Longer than a way there and back to the near ones: else a look that comes too late hits the next moment
+/// between two holds by chance.
 const HOLD: Duration = Duration::from_millis(8);
 const RUN: Duration = Duration::from_millis(2_500);
 
 /// The kinds without order whose releases say who listens.
-const KINDS: [Kind; 5] = [
-    Kind::Plain,
-    Kind::Reentrant,
-    Kind::NonReentrant,
-    Kind::Fenced,
-    Kind::Write,
-];
+const KINDS: [Kind; 5] = [Kind::Plain, Kind::Reentrant, Kind::NonReentrant, Kind::Fenced, Kind::Write];
 
 fn least(shares: &[Share]) -> f64 {
     let fair = shares.iter().map(|share| share.fair);
     fair.fold(f64::INFINITY, f64::min)
 }
 
-/// The farthest is at least half as well off as all are together, up to 2 ms away, and a quarter up to 5; with a margin for a machine that
-/// has something else to do.
+/// The farthest is at least half as well off as all are together, up to 2 ms away, and a quarter up to 5;
+/// with a margin for a machine that has something else to do.
 async fn share_alike(kind: Kind, distances: &[Duration], wanted: f64) {
     let server = Server::start(&[]);
     let shares = shares(&server, kind, distances, 1, HOLD, RUN).await;
@@ -93,10 +89,7 @@ async fn redisson_gets_its_share_beside_us() {
         grants.extend(theirs);
         let even = f64::from(grants.iter().sum::<u32>()) / grants.len() as f64;
         for &each in &grants {
-            assert!(
-                f64::from(each) >= 0.4 * even,
-                "{kind}, ours first: {grants:?}"
-            );
+            assert!(f64::from(each) >= 0.4 * even, "{kind}, ours first: {grants:?}");
         }
     }
 }

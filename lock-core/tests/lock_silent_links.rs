@@ -5,18 +5,14 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LostReason, Owner, Released, Wait,
-};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LostReason, Owner, Released, Wait};
 use lock_support::{Loss, shapes::Deployed};
 use support::{PATIENCE, Server};
 
 const MS: Duration = Duration::from_millis(1);
 
 fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(60_000 * MS))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(60_000 * MS))
 }
 
 /// The old connection stays silent for ever, a new one would work: only missed replies can tell.
@@ -31,7 +27,8 @@ async fn a_silent_connection_is_dialled_anew() {
 
     let before = relay.connections();
     relay.stall();
-    // One call has four response timeouts for finding out, dialling and asking; a loaded machine may need more.
+    // One call has four response timeouts for finding out, dialling and asking; a loaded machine may need
+    // more.
     let until = Instant::now() + PATIENCE;
     while let Err(error) = guard.extend(60_000 * MS).await {
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
@@ -43,9 +40,7 @@ async fn a_silent_connection_is_dialled_anew() {
     // And a waiter's as well: its subscription is on a silent connection, and nobody speaks to it.
     let holder = lock.acquire_with(minute()).await.expect("free");
     let waiting = tokio::spawn({
-        let options = ClientOptions::default()
-            .response_timeout(150 * MS)
-            .poll_bound(60_000 * MS);
+        let options = ClientOptions::default().response_timeout(150 * MS).poll_bound(60_000 * MS);
         let lock = deployed.client(options).await.lock(Kind::Reentrant, "n");
         async move { lock.expect("a good name").acquire_with(minute()).await }
     });
@@ -65,9 +60,7 @@ async fn a_silent_connection_is_dialled_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
     let deployed = Deployed::cluster().await;
-    let options = ClientOptions::default()
-        .watchdog_lease(900 * MS)
-        .response_timeout(5000 * MS);
+    let options = ClientOptions::default().watchdog_lease(900 * MS).response_timeout(5000 * MS);
     let client = deployed.client(options).await;
     let lock = |name: &str| client.lock(Kind::Reentrant, name).expect("a good name");
     let (bad, good) = (deployed.name_at(0), deployed.name_at(1));
@@ -77,10 +70,7 @@ async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
         let guard = lock(&name).acquire_with(Acquire::default()).await;
         held_on_bad.push(guard.expect("free"));
     }
-    let kept = lock(&good)
-        .acquire_with(Acquire::default())
-        .await
-        .expect("free");
+    let kept = lock(&good).acquire_with(Acquire::default()).await.expect("free");
 
     deployed.relays[0].black_hole();
     let silent_since = Instant::now();
@@ -111,27 +101,16 @@ async fn a_silent_shard_delays_no_lock_and_no_renewal_on_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_masters_keep_nobody_beyond_the_bound() {
     let deployed = Deployed::masters(3).await;
-    let options = || {
-        ClientOptions::default()
-            .response_timeout(5000 * MS)
-            .connect_timeout(5000 * MS)
-    };
+    let options = || ClientOptions::default().response_timeout(5000 * MS).connect_timeout(5000 * MS);
     for silent in 2..=3 {
         let client = deployed.client(options()).await;
         let lock = client.lock(Kind::Redlock, "n").expect("a good name");
-        lock.acquire_with(minute())
-            .await
-            .expect("free")
-            .release()
-            .await
-            .expect("held");
+        lock.acquire_with(minute()).await.expect("free").release().await.expect("held");
         for relay in &deployed.relays[..silent] {
             relay.black_hole();
         }
         let began = Instant::now();
-        let error = lock
-            .acquire_with(minute().wait(Wait::AtMost(100 * MS)))
-            .await;
+        let error = lock.acquire_with(minute().wait(Wait::AtMost(100 * MS))).await;
         let waited = began.elapsed();
         let error = error.expect_err("no majority");
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
@@ -144,15 +123,12 @@ async fn silent_masters_keep_nobody_beyond_the_bound() {
     }
 }
 
-/// What a master is sent may arrive when everything is over, as a network delivers what it had held: nobody's lock.
+/// What a master is sent may arrive when everything is over, as a network delivers what it had held: nobody's
+/// lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
     let deployed = Deployed::masters(3).await;
-    let options = || {
-        ClientOptions::default()
-            .response_timeout(150 * MS)
-            .node_timeout(150 * MS)
-    };
+    let options = || ClientOptions::default().response_timeout(150 * MS).node_timeout(150 * MS);
     // A minority: the vote is won without it. A majority: it is lost, and given back.
     for stranded in [1, 2] {
         for owner in [None, Some(Owner::numbered(1))] {
@@ -170,7 +146,8 @@ async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
             match lock.acquire_with(how).await {
                 Ok(guard) => {
                     assert_eq!(stranded, 1);
-                    // The answer of the minority is lost meanwhile, and the release goes over a new connection.
+                    // The answer of the minority is lost meanwhile, and the release goes over a new
+                    // connection.
                     tokio::time::sleep(50 * MS).await;
                     assert_eq!(guard.release().await.expect("held"), Released::Freed);
                 }
@@ -193,17 +170,15 @@ async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
                         free_since = Instant::now();
                     }
                 }
-                assert!(
-                    Instant::now() < until,
-                    "{stranded} late, {owner:?}: held by nobody"
-                );
+                assert!(Instant::now() < until, "{stranded} late, {owner:?}: held by nobody");
                 tokio::time::sleep(5 * MS).await;
             }
         }
     }
 }
 
-/// Every connection of a client has the system's keepalive timer running, also while nobody asks anything on it.
+/// Every connection of a client has the system's keepalive timer running, also while nobody asks anything on
+/// it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_system_probes_an_idle_link() {
@@ -214,7 +189,8 @@ async fn the_system_probes_an_idle_link() {
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let guard = lock.acquire_with(minute()).await.expect("free");
 
-    // The fields of proc_net_tcp(5): our end, the other end, the state (01 is established), the queues, the timer (02 is keepalive).
+    // The fields of proc_net_tcp(5): our end, the other end, the state (01 is established), the queues, the
+    // timer (02 is keepalive).
     let other_end = format!(":{:04X}", server.address().port());
     let timers = || -> Vec<String> {
         let connections = std::fs::read_to_string("/proc/net/tcp").expect("Linux");

@@ -1,7 +1,8 @@
-//! A queued lock's line while the server's clock steps: by an administrator's hand, or as a failover to a server with
-//! another clock does it.
+//! A queued lock's line while the server's clock steps: by an administrator's hand, or as a failover to a
+//! server with another clock does it.
 //!
-//! All that a clock has written lies in the data, so its step by so much is the same as a step of all that by as much the other way.
+//! All that a clock has written lies in the data, so its step by so much is the same as a step of all that by
+//! as much the other way.
 
 mod lock_support;
 mod support;
@@ -35,15 +36,12 @@ fn step(server: &Server, by_ms: i64) {
 
 fn now_ms(server: &Server) -> i64 {
     let time = server.ok(&["TIME"]);
-    let parts: Vec<i64> = time
-        .lines()
-        .map(|part| part.parse().expect("a number"))
-        .collect();
+    let parts: Vec<i64> = time.lines().map(|part| part.parse().expect("a number")).collect();
     parts[0] * 1000 + parts[1] / 1000
 }
 
-/// Two wait while the clock steps, and a newcomer comes at once after that. As soon as the waiters have been heard again, the line is in
-/// the order in which they came.
+/// Two wait while the clock steps, and a newcomer comes at once after that. As soon as the waiters have been
+/// heard again, the line is in the order in which they came.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_newcomer_passes_those_who_wait_when_the_clock_steps() {
     for by_ms in [-STEP_MS, STEP_MS] {
@@ -66,41 +64,26 @@ async fn no_newcomer_passes_those_who_wait_when_the_clock_steps() {
         let newcomer = lock(&server, Kind::Queued).await;
         order.push(wait_for(&newcomer));
         waits(&server, Kind::Queued, 4);
-        server.wait_for(&["ZRANGE", RANKS, "0", "-1"], |ranks| {
-            ranks.starts_with(&format!("dead\n{before}\n"))
-        });
+        server
+            .wait_for(&["ZRANGE", RANKS, "0", "-1"], |ranks| ranks.starts_with(&format!("dead\n{before}\n")));
         // Each has been heard by the clock of now.
         let now = now_ms(&server);
         for client in before.lines() {
             server.wait_for(&["HGET", LINE, client], |entry| {
-                let alive = entry
-                    .split(' ')
-                    .next()
-                    .and_then(|ms| ms.parse::<i64>().ok());
+                let alive = entry.split(' ').next().and_then(|ms| ms.parse::<i64>().ok());
                 alive.is_some_and(|alive| (now..now + STEP_MS).contains(&alive))
             });
         }
         let entry = server.ok(&["HGET", LINE, "dead"]);
-        let alive: i64 = entry
-            .split(' ')
-            .next()
-            .expect("a word")
-            .parse()
-            .expect("ms");
-        assert!(
-            alive < now_ms(&server) + 2000,
-            "{by_ms}: {alive} is far away"
-        );
+        let alive: i64 = entry.split(' ').next().expect("a word").parse().expect("ms");
+        assert!(alive < now_ms(&server) + 2000, "{by_ms}: {alive} is far away");
         server.ok(&["HDEL", LINE, "dead"]);
         server.ok(&["ZREM", RANKS, "dead"]);
         let mut guard = guard;
         while !order.is_empty() {
             guard.release().await.expect("held");
             guard = order.remove(0).await.expect("no panic").expect("its turn");
-            assert!(
-                order.iter().all(|next| !next.is_finished()),
-                "{by_ms}: overtaken"
-            );
+            assert!(order.iter().all(|next| !next.is_finished()), "{by_ms}: overtaken");
         }
         guard.release().await.expect("held");
         only_latches_and_tokens_stay(&server);

@@ -15,15 +15,14 @@ use std::{
 };
 
 use lock_core::{Client, ClientOptions, Kind};
-use metrics::{
-    Counter, Gauge, Histogram, Key, KeyName, Metadata as MetricData, SharedString, Unit,
-};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata as MetricData, SharedString, Unit};
 use support::{PATIENCE, Server};
 use tracing::{Event, Metadata, Subscriber, field::Field, span};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Every figure by its name and labels: of a histogram how often it was recorded, of a gauge the bits of its value.
+/// Every figure by its name and labels: of a histogram how often it was recorded, of a gauge the bits of its
+/// value.
 static FIGURES: LazyLock<Mutex<BTreeMap<String, Arc<AtomicU64>>>> = LazyLock::new(Mutex::default);
 
 struct Figures;
@@ -37,9 +36,7 @@ impl metrics::HistogramFn for Count {
 }
 
 fn figure(key: &Key) -> Arc<AtomicU64> {
-    let labels = key
-        .labels()
-        .map(|label| format!(" {}={}", label.key(), label.value()));
+    let labels = key.labels().map(|label| format!(" {}={}", label.key(), label.value()));
     let name = key.name().to_owned() + &labels.collect::<String>();
     Arc::clone(FIGURES.lock().expect("no panic").entry(name).or_default())
 }
@@ -79,9 +76,7 @@ impl Lines {
 
     fn has(&self, begin: &str, part: &str) -> bool {
         let lines = self.0.lock().expect("no panic");
-        lines
-            .iter()
-            .any(|line| line.starts_with(begin) && line.contains(part))
+        lines.iter().any(|line| line.starts_with(begin) && line.contains(part))
     }
 }
 
@@ -108,9 +103,7 @@ impl Subscriber for Lines {
 async fn waits_holds_renewals_and_losses_are_told() {
     let lines = Lines::default();
     tracing::subscriber::set_global_default(lines.clone()).expect("the only one");
-    metrics::set_global_recorder(Figures)
-        .map_err(|_| ())
-        .expect("the only one");
+    metrics::set_global_recorder(Figures).map_err(|_| ()).expect("the only one");
     let server = Server::start(&[]);
     let options = ClientOptions::default().watchdog_lease(300 * MS);
     let target = server.url().parse().expect("a good URL");
@@ -123,24 +116,18 @@ async fn waits_holds_renewals_and_losses_are_told() {
         let lock = lock.clone();
         async move { lock.acquire().await.expect("given back") }
     });
-    server.wait_for(&["PUBSUB", "CHANNELS"], |channels| {
-        channels.contains("orders")
-    });
+    server.wait_for(&["PUBSUB", "CHANNELS"], |channels| channels.contains("orders"));
     tokio::time::sleep(200 * MS).await;
     guard.release().await.expect("held");
     let guard = waiter.await.expect("no panic");
     server.ok(&["DEL", "orders"]);
-    tokio::time::timeout(PATIENCE, guard.lost())
-        .await
-        .expect("told");
+    tokio::time::timeout(PATIENCE, guard.lost()).await.expect("told");
     drop(guard);
     client.close().await;
     let of = |name: &str| {
         let name = name.replace("KIND", "lock.kind=reentrant");
         let figures = FIGURES.lock().expect("no panic");
-        figures
-            .get(&name)
-            .map(|figure| figure.load(Ordering::Relaxed))
+        figures.get(&name).map(|figure| figure.load(Ordering::Relaxed))
     };
     assert_eq!(of("lock.acquire.duration KIND outcome=granted"), Some(2));
     assert_eq!(of("lock.acquire.duration KIND outcome=busy"), Some(1));
@@ -149,10 +136,7 @@ async fn waits_holds_renewals_and_losses_are_told() {
     assert_eq!(of("lock.losses KIND"), Some(1));
     assert_eq!(of("lock.held KIND"), Some(0.0_f64.to_bits()));
     let renewed = ["false", "true"].map(|late| of(&format!("lock.renewals KIND late={late}")));
-    assert!(
-        renewed.into_iter().flatten().sum::<u64>() > 0,
-        "{renewed:?}"
-    );
+    assert!(renewed.into_iter().flatten().sum::<u64>() > 0, "{renewed:?}");
     assert!(lines.has("lock.acquire", "lock.name=\"orders\""));
     assert!(lines.has("record", "error.type=\"busy\""));
     assert!(lines.has("lock.hold", "lock.handed_over=true"));

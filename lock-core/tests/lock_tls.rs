@@ -5,8 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, Released, TlsOptions, Wait,
-    slot,
+    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, LockError, Released, TlsOptions, Wait, slot,
 };
 use support::{PATIENCE, Server, tls::Authority};
 
@@ -14,9 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const USER: [&str; 7] = ["--user", "app", "on", ">s3cret", "~*", "&*", "+@all"];
 
 fn how() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(MINUTE))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(MINUTE))
 }
 
 async fn connect(url: &str, options: ClientOptions) -> Result<Client, LockError> {
@@ -24,8 +21,8 @@ async fn connect(url: &str, options: ClientOptions) -> Result<Client, LockError>
     Client::connect(&target, options).await
 }
 
-/// One holds, another waits and is woken: without the message it would look again after a minute. Every connection is
-/// the user's, by TLS, also after the server has dropped them all.
+/// One holds, another waits and is woken: without the message it would look again after a minute. Every
+/// connection is the user's, by TLS, also after the server has dropped them all.
 async fn locks_and_wakes(url: &str, kind: Kind, servers: &[(&Server, u16)], expected: &str) {
     let options = ClientOptions::default()
         .poll_bound(MINUTE)
@@ -48,23 +45,16 @@ async fn locks_and_wakes(url: &str, kind: Kind, servers: &[(&Server, u16)], expe
             let channel = "redisson_lock__channel:{n}";
             server.wait_for(&["PUBSUB", numsub, channel], |answer| answer.ends_with('1'));
             let list = server.ok(&["CLIENT", "LIST"]);
-            let ours: Vec<_> = (list.lines())
-                .filter(|line| line.contains(" name=over-tls "))
-                .collect();
+            let ours: Vec<_> = (list.lines()).filter(|line| line.contains(" name=over-tls ")).collect();
             assert!(ours.len() >= 2, "{list}");
             let address = format!(" laddr=127.0.0.1:{port} ");
             for line in &ours {
                 assert!(line.contains(&address) && line.contains(expected), "{line}");
             }
-            assert!(
-                ours.iter().any(|line| line.contains("sub=1 ")),
-                "nobody listens: {list}"
-            );
+            assert!(ours.iter().any(|line| line.contains("sub=1 ")), "nobody listens: {list}");
         }
         assert_eq!(guard.release().await.expect("held"), Released::Freed);
-        let woken = tokio::time::timeout(PATIENCE, waiting)
-            .await
-            .expect("woken");
+        let woken = tokio::time::timeout(PATIENCE, waiting).await.expect("woken");
         let guard = woken.expect("no panic").expect("woken");
         guard.release().await.expect("held");
         for (server, _) in servers {
@@ -78,17 +68,12 @@ async fn locks_and_wakes(url: &str, kind: Kind, servers: &[(&Server, u16)], expe
 async fn a_single_server_and_masters_serve_over_tls() {
     let authority = Authority::new();
     let servers: Vec<_> = (0..3).map(|_| authority.server(&USER)).collect();
-    let all: Vec<_> = servers
-        .iter()
-        .map(|(server, port)| (server, *port))
-        .collect();
+    let all: Vec<_> = servers.iter().map(|(server, port)| (server, *port)).collect();
     let query = authority.query();
     let url = format!("rediss://app:s3cret@127.0.0.1:{}/3{query}", all[0].1);
     locks_and_wakes(&url, Kind::Fenced, &all[..1], " user=app ").await;
     locks_and_wakes(&url, Kind::Plain, &all[..1], " db=3 ").await;
-    let addresses: Vec<_> = (all.iter())
-        .map(|(_, port)| format!("127.0.0.1:{port}"))
-        .collect();
+    let addresses: Vec<_> = (all.iter()).map(|(_, port)| format!("127.0.0.1:{port}")).collect();
     let url = format!("redlocks://app:s3cret@{}{query}", addresses.join(","));
     locks_and_wakes(&url, Kind::Redlock, &all, " user=app ").await;
 }
@@ -98,9 +83,7 @@ async fn a_sentinels_master_serves_over_tls() {
     let authority = Authority::new();
     let (master, port) = authority.server(&USER);
     let (sentinel, sentinel_port) = authority.sentinel(port);
-    sentinel.wait_for(&["SENTINEL", "MASTER", "m"], |state| {
-        state.contains("flags\nmaster\n")
-    });
+    sentinel.wait_for(&["SENTINEL", "MASTER", "m"], |state| state.contains("flags\nmaster\n"));
     let query = authority.query();
     let url = format!("rediss-sentinel://app:s3cret@127.0.0.1:{sentinel_port}/m/2{query}");
     locks_and_wakes(&url, Kind::Reentrant, &[(&master, port)], " user=app ").await;
@@ -112,17 +95,11 @@ async fn a_cluster_serves_over_tls() {
     let authority = Authority::new();
     let arguments = [&["--cluster-enabled", "yes"][..], &USER].concat();
     let nodes: Vec<_> = (0..2).map(|_| authority.server(&arguments)).collect();
-    for (index, ((node, _), (from, to))) in nodes
-        .iter()
-        .zip([("0", "8191"), ("8192", "16383")])
-        .enumerate()
-    {
+    for (index, ((node, _), (from, to))) in nodes.iter().zip([("0", "8191"), ("8192", "16383")]).enumerate() {
         node.ok(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
         node.ok(&["CLUSTER", "ADDSLOTSRANGE", from, to]);
     }
-    nodes[0]
-        .0
-        .ok(&["CLUSTER", "MEET", "127.0.0.1", &nodes[1].1.to_string()]);
+    nodes[0].0.ok(&["CLUSTER", "MEET", "127.0.0.1", &nodes[1].1.to_string()]);
     for (node, _) in &nodes {
         node.wait_for(&["CLUSTER", "INFO"], |info| {
             info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
@@ -131,10 +108,7 @@ async fn a_cluster_serves_over_tls() {
     let owner = &nodes[usize::from(slot(b"n") >= 8192)];
     // The client is told the TLS ports of the others, since it asks over TLS.
     for (_, seed) in &nodes {
-        let url = format!(
-            "rediss-cluster://app:s3cret@127.0.0.1:{seed}{}",
-            authority.query()
-        );
+        let url = format!("rediss-cluster://app:s3cret@127.0.0.1:{seed}{}", authority.query());
         locks_and_wakes(&url, Kind::Reentrant, &[(&owner.0, owner.1)], " user=app ").await;
     }
 }
@@ -189,11 +163,7 @@ async fn trust_is_not_given_for_nothing() {
     ] {
         let client = connect(&accepted, ClientOptions::default()).await;
         let lock = client.expect("trusted").lock(Kind::Plain, "n");
-        let guard = lock
-            .expect("a good name")
-            .acquire_with(how())
-            .await
-            .expect("free");
+        let guard = lock.expect("a good name").acquire_with(how()).await.expect("free");
         guard.release().await.expect("held");
     }
 }
@@ -213,13 +183,11 @@ async fn a_server_that_asks_for_a_certificate_gets_it() {
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
     drop(lock.acquire_with(how()).await.expect("free"));
     let (ca, cert, key) = (authority.file("ca.pem"), cert.display(), key.display());
-    let by_url = format!(
-        "{url}?tls-ca={}&tls-cert={cert}&tls-key={key}",
-        ca.display()
-    );
+    let by_url = format!("{url}?tls-ca={}&tls-cert={cert}&tls-key={key}", ca.display());
     let client = connect(&by_url, ClientOptions::default()).await;
     client.expect("let in");
-    // The same from memory, where nothing of the key is shown; what is no certificate is said before anything is dialled.
+    // The same from memory, where nothing of the key is shown; what is no certificate is said before anything
+    // is dialled.
     let read = |name| std::fs::read(authority.file(name)).expect("written");
     let tls = TlsOptions::default()
         .ca_pem(read("ca.pem"))
@@ -228,9 +196,7 @@ async fn a_server_that_asks_for_a_certificate_gets_it() {
     let client = connect(&url, ClientOptions::default().tls(tls.clone())).await;
     client.expect("let in");
     let wrong = ClientOptions::default().tls(tls.ca_pem("no certificate"));
-    let error = connect("rediss://127.0.0.1:1", wrong)
-        .await
-        .expect_err("no PEM");
+    let error = connect("rediss://127.0.0.1:1", wrong).await.expect_err("no PEM");
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     assert!(error.to_string().contains("in memory"), "{error}");
 }
@@ -243,19 +209,13 @@ async fn a_file_that_cannot_be_used_is_named_before_anything_is_dialled() {
     for (options, file) in [
         (TlsOptions::default().ca_file(&missing), &missing),
         (TlsOptions::default().ca_file(&key), &key),
-        (
-            TlsOptions::default().client_certificate(&missing, &key),
-            &missing,
-        ),
+        (TlsOptions::default().client_certificate(&missing, &key), &missing),
     ] {
         let options = ClientOptions::default().tls(options);
         let error = connect("rediss://127.0.0.1:1", options).await;
         let error = error.expect_err("a bad file");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(
-            error.to_string().contains(&file.display().to_string()),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&file.display().to_string()), "{error}");
     }
 }
 
@@ -283,11 +243,7 @@ async fn a_wrong_password_is_not_repeated_anywhere() {
     let client = client.expect("let in");
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
     let guard = lock.acquire_with(how()).await.expect("free");
-    for shown in [
-        format!("{client:?}"),
-        format!("{lock:?}"),
-        format!("{guard:?}"),
-    ] {
+    for shown in [format!("{client:?}"), format!("{lock:?}"), format!("{guard:?}")] {
         assert!(!shown.contains("s3cret"), "{shown}");
     }
 }

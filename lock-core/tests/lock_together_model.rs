@@ -1,5 +1,6 @@
 //! Locks that are held together, several as one and several in one call, against a small model: random sets,
-//! single locks on the same names between them, and locks that vanish. Models with a fault must be told from the server.
+//! single locks on the same names between them, and locks that vanish. Models with a fault must be told from
+//! the server.
 
 mod support;
 
@@ -9,8 +10,8 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LockError, MultiGuard,
-    MultiLock, Released, Wait,
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LockError, MultiGuard, MultiLock,
+    Released, Wait,
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use support::{PATIENCE, Server};
@@ -155,11 +156,7 @@ async fn differs(server: &Server, clients: &[Client], seed: u64, fault: Fault) -
             return Some(format!("seed {seed}, step {step}: the answer"));
         }
         // What a try took before it met another's is given back a moment later.
-        let patience = if fault == Fault::None {
-            PATIENCE
-        } else {
-            Duration::from_millis(200)
-        };
+        let patience = if fault == Fault::None { PATIENCE } else { Duration::from_millis(200) };
         let until = Instant::now() + patience;
         while let Some(name) = NAMES.iter().find(|name| {
             let there = server.ok(&["EXISTS", name]) == "1";
@@ -200,12 +197,9 @@ async fn sets_do_what_a_small_model_does() {
 async fn a_model_with_a_fault_is_told_from_the_server() {
     let server = Server::start(&[]);
     let clients = clients(&server).await;
-    for fault in [
-        Fault::TakesWhatIsFree,
-        Fault::OverlooksSingles,
-        Fault::LeavesTheRest,
-        Fault::SaysItWasWhole,
-    ] {
+    for fault in
+        [Fault::TakesWhatIsFree, Fault::OverlooksSingles, Fault::LeavesTheRest, Fault::SaysItWasWhole]
+    {
         let mut told = None;
         for seed in 0..SEEDS {
             told = told.or(differs(&server, &clients, seed, fault).await);

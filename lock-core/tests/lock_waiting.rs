@@ -32,18 +32,12 @@ async fn a_release_wakes_a_waiter_of_another_client() {
     let guard = holder.acquire_with(for_a_minute()).await.expect("free");
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(MINUTE)).await;
     let waiting = tokio::spawn(async move { waiter.acquire_with(for_a_minute()).await });
-    server.wait_for(
-        &["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"],
-        |answer| answer.ends_with('1'),
-    );
+    server.wait_for(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"], |answer| answer.ends_with('1'));
     // The look that follows the subscription may still be under way; either finds the lock free.
     let released_at = Instant::now();
     guard.release().await.expect("held");
-    let guard = tokio::time::timeout(PATIENCE, waiting)
-        .await
-        .expect("woken")
-        .expect("no panic")
-        .expect("entered");
+    let guard =
+        tokio::time::timeout(PATIENCE, waiting).await.expect("woken").expect("no panic").expect("entered");
     assert!(guard.sent_at() >= released_at);
 }
 
@@ -55,23 +49,9 @@ async fn a_release_by_a_foreign_client_wakes_a_waiter() {
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(MINUTE)).await;
     let waiting = tokio::spawn(async move { waiter.acquire_with(for_a_minute()).await });
     let channel = "redisson_lock__channel:{n}";
-    server.wait_for(&["PUBSUB", "NUMSUB", channel], |answer| {
-        answer.ends_with('1')
-    });
-    server.ok(&[
-        "EVAL",
-        "redis.call('del', KEYS[1]) redis.call('publish', KEYS[2], '0')",
-        "2",
-        "n",
-        channel,
-    ]);
-    drop(
-        tokio::time::timeout(PATIENCE, waiting)
-            .await
-            .expect("woken")
-            .expect("no panic")
-            .expect("entered"),
-    );
+    server.wait_for(&["PUBSUB", "NUMSUB", channel], |answer| answer.ends_with('1'));
+    server.ok(&["EVAL", "redis.call('del', KEYS[1]) redis.call('publish', KEYS[2], '0')", "2", "n", channel]);
+    drop(tokio::time::timeout(PATIENCE, waiting).await.expect("woken").expect("no panic").expect("entered"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,17 +60,10 @@ async fn without_any_message_a_waiter_looks_at_the_poll_bound() {
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(200 * MS)).await;
     let waiting = tokio::spawn(async move { waiter.acquire_with(for_a_minute()).await });
-    server.wait_for(
-        &["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"],
-        |answer| answer.ends_with('1'),
-    );
+    server.wait_for(&["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"], |answer| answer.ends_with('1'));
     server.ok(&["DEL", "n"]);
     drop(
-        tokio::time::timeout(PATIENCE, waiting)
-            .await
-            .expect("it polls")
-            .expect("no panic")
-            .expect("entered"),
+        tokio::time::timeout(PATIENCE, waiting).await.expect("it polls").expect("no panic").expect("entered"),
     );
 }
 
@@ -101,12 +74,7 @@ async fn a_waiter_enters_when_the_holders_lease_runs_out() {
     server.ok(&["PEXPIRE", "n", "300"]);
     let waiter = lock_with(&server, ClientOptions::default().poll_bound(MINUTE)).await;
     let waiting = waiter.acquire_with(for_a_minute());
-    drop(
-        tokio::time::timeout(PATIENCE, waiting)
-            .await
-            .expect("the lease ended")
-            .expect("entered"),
-    );
+    drop(tokio::time::timeout(PATIENCE, waiting).await.expect("the lease ended").expect("entered"));
 }
 
 /// Of a plain lock too, whose native command does not say when the lease ends.
@@ -137,25 +105,15 @@ async fn the_callers_bound_ends_the_wait() {
     let server = Server::start(&[]);
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     let lock = lock_with(&server, ClientOptions::default()).await;
-    for wait in [
-        Wait::Try,
-        Wait::AtMost(Duration::ZERO),
-        Wait::AtMost(100 * MS),
-    ] {
-        let error = lock
-            .acquire_with(for_a_minute().wait(wait))
-            .await
-            .expect_err("it is another's");
+    for wait in [Wait::Try, Wait::AtMost(Duration::ZERO), Wait::AtMost(100 * MS)] {
+        let error = lock.acquire_with(for_a_minute().wait(wait)).await.expect_err("it is another's");
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     }
     // Behind another waiter of the same client the bound holds as well.
     let first = lock.acquire_with(for_a_minute().wait(Wait::AtMost(600 * MS)));
     let second = async {
         let began = Instant::now();
-        let error = lock
-            .acquire_with(for_a_minute().wait(Wait::AtMost(100 * MS)))
-            .await
-            .expect_err("busy");
+        let error = lock.acquire_with(for_a_minute().wait(Wait::AtMost(100 * MS))).await.expect_err("busy");
         (error.kind(), began.elapsed())
     };
     let (first, (kind, waited)) = tokio::join!(first, second);
@@ -171,22 +129,12 @@ async fn a_silent_server_keeps_nobody_beyond_the_bound() {
     let lock = lock_with(&server, ClientOptions::default().response_timeout(300 * MS)).await;
     server.ok(&["CLIENT", "PAUSE", "2500", "ALL"]);
     let began = Instant::now();
-    let error = lock
-        .acquire_with(for_a_minute().wait(Wait::AtMost(100 * MS)))
-        .await
-        .expect_err("silence");
+    let error = lock.acquire_with(for_a_minute().wait(Wait::AtMost(100 * MS))).await.expect_err("silence");
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     assert!(!error.is_definite());
-    let error = lock
-        .acquire_with(for_a_minute().wait(Wait::Try))
-        .await
-        .expect_err("silence");
+    let error = lock.acquire_with(for_a_minute().wait(Wait::Try)).await.expect_err("silence");
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
-    assert!(
-        began.elapsed() < 2000 * MS,
-        "held up for {:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < 2000 * MS, "held up for {:?}", began.elapsed());
     // What may have been taken is given back once the server goes on.
     server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
     drop(lock.acquire_with(for_a_minute()).await.expect("free"));
@@ -205,11 +153,7 @@ async fn a_future_dropped_anywhere_leaves_nothing() {
             // Other tests' server processes share the machine; a pause between polls lets answers come.
             let mut cycle = Box::pin(async { lock.acquire_with(how).await?.release().await });
             for _ in 0..polls {
-                if cycle
-                    .as_mut()
-                    .poll(&mut Context::from_waker(Waker::noop()))
-                    .is_ready()
-                {
+                if cycle.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
                     break;
                 }
                 tokio::time::sleep(2 * MS).await;
@@ -217,10 +161,7 @@ async fn a_future_dropped_anywhere_leaves_nothing() {
             drop(cycle);
             server.wait_for(&["EXISTS", "n"], |answer| answer == "0");
             // Nobody renews what is not held: the next one gets in.
-            let next = lock
-                .acquire_with(for_a_minute().wait(Wait::AtMost(PATIENCE)))
-                .await
-                .expect("free");
+            let next = lock.acquire_with(for_a_minute().wait(Wait::AtMost(PATIENCE))).await.expect("free");
             next.release().await.expect("held");
         }
     }
@@ -230,8 +171,8 @@ async fn a_future_dropped_anywhere_leaves_nothing() {
     }
 }
 
-/// Two wait in one client, and the first hears of the release. It goes before it has looked: the message is the second one's then, which
-/// would else sleep for its poll bound.
+/// Two wait in one client, and the first hears of the release. It goes before it has looked: the message is
+/// the second one's then, which would else sleep for its poll bound.
 #[tokio::test]
 async fn a_waiter_that_goes_when_it_is_called_leaves_the_message_to_the_next() {
     const BOUND: Duration = Duration::from_millis(300);
@@ -241,10 +182,7 @@ async fn a_waiter_that_goes_when_it_is_called_leaves_the_message_to_the_next() {
             let target = server.url().parse().expect("a good URL");
             let lock = async |options| {
                 let client = Client::connect(&target, options).await;
-                client
-                    .expect("it answers")
-                    .lock(kind, "n")
-                    .expect("a good name")
+                client.expect("it answers").lock(kind, "n").expect("a good name")
             };
             let holder = lock(ClientOptions::default()).await;
             let waiter = lock(ClientOptions::default().poll_bound(MINUTE)).await;
@@ -264,9 +202,7 @@ async fn a_waiter_that_goes_when_it_is_called_leaves_the_message_to_the_next() {
                 }
             }
             let mut second = Box::pin(waiter.acquire_with(for_a_minute()));
-            let polled = second
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()));
+            let polled = second.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_pending());
             // The look after the subscription.
             for _ in 0..5 {
@@ -302,10 +238,7 @@ async fn a_waiter_dropped_anywhere_leaves_nothing_and_hands_its_turn_on() {
         });
         drop(first);
         guard.release().await.expect("held");
-        let second = tokio::time::timeout(PATIENCE, second)
-            .await
-            .expect("its turn")
-            .expect("no panic");
+        let second = tokio::time::timeout(PATIENCE, second).await.expect("its turn").expect("no panic");
         second.expect("entered").release().await.expect("held");
         server.wait_for(&["DBSIZE"], |answer| answer == "0");
     }

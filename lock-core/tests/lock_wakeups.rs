@@ -17,24 +17,19 @@ async fn waiters(url: &str, server: &Server, numsub: &str) -> Vec<JoinHandle<()>
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     let mut waiters = Vec::new();
     for kind in [Kind::Reentrant, Kind::NonReentrant, Kind::Fenced] {
-        let options = ClientOptions::default()
-            .poll_bound(MINUTE)
-            .response_timeout(Duration::from_millis(500));
+        let options =
+            ClientOptions::default().poll_bound(MINUTE).response_timeout(Duration::from_millis(500));
         let target = url.parse().expect("a good URL");
         let client = Client::connect(&target, options).await.expect("it answers");
         let lock = client.lock(kind, "n").expect("a good name");
         waiters.push(tokio::spawn(async move {
-            let how = Acquire::default()
-                .wait(Wait::Forever)
-                .lease(Lease::Fixed(MINUTE));
+            let how = Acquire::default().wait(Wait::Forever).lease(Lease::Fixed(MINUTE));
             let guard = lock.acquire_with(how).await.expect("entered");
             guard.release().await.expect("held");
         }));
     }
     let all = waiters.len().to_string();
-    server.wait_for(&["PUBSUB", numsub, CHANNEL], |answer| {
-        answer.ends_with(&all)
-    });
+    server.wait_for(&["PUBSUB", numsub, CHANNEL], |answer| answer.ends_with(&all));
     // The look that follows the subscription is to find the stranger.
     tokio::time::sleep(Duration::from_millis(100)).await;
     waiters

@@ -15,20 +15,11 @@ use support::{
 async fn a_cycle_is_two_commands_in_the_form_of_rlock() {
     let server = Server::start(&[]);
     let target = server.url().parse().expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let how = Acquire::default()
-        .wait(Wait::Try)
-        .lease(Lease::Fixed(Duration::from_secs(30)));
+    let how = Acquire::default().wait(Wait::Try).lease(Lease::Fixed(Duration::from_secs(30)));
     // The first cycle loads the scripts.
-    lock.acquire_with(how.clone())
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("held");
+    lock.acquire_with(how.clone()).await.expect("free").release().await.expect("held");
 
     let mut monitor = Monitor::start(&server);
     let before = client.stats().commands;
@@ -43,11 +34,8 @@ async fn a_cycle_is_two_commands_in_the_form_of_rlock() {
     assert_eq!(sent[0][2..], ["1", "n", "30000", &owner]);
     assert_eq!(sent[1][0], "EVALSHA");
     assert_eq!(sent[1][2..], ["1", "n", &owner]);
-    let inner: Vec<_> = all
-        .iter()
-        .filter(|(inner, _)| *inner)
-        .map(|(_, words)| words.join(" ").to_lowercase())
-        .collect();
+    let inner: Vec<_> =
+        all.iter().filter(|(inner, _)| *inner).map(|(_, words)| words.join(" ").to_lowercase()).collect();
     let owner = owner.to_lowercase();
     assert_eq!(
         inner,
@@ -68,28 +56,14 @@ async fn a_cycle_is_two_commands_in_the_form_of_rlock() {
 async fn an_owner_that_may_come_again_brings_latches() {
     let server = Server::start(&[]);
     let target = server.url().parse().expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let how = Acquire::default().owner(Owner::numbered(5));
-    let how = how
-        .wait(Wait::Try)
-        .lease(Lease::Fixed(Duration::from_secs(10)));
-    lock.acquire_with(how.clone())
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("held");
+    let how = how.wait(Wait::Try).lease(Lease::Fixed(Duration::from_secs(10)));
+    lock.acquire_with(how.clone()).await.expect("free").release().await.expect("held");
 
     let mut monitor = Monitor::start(&server);
-    lock.acquire_with(how)
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("held");
+    lock.acquire_with(how).await.expect("free").release().await.expect("held");
     let all = monitor.until_echo(&server);
     let sent = sent(&all);
     assert_eq!(sent.len(), 2, "{all:?}");
@@ -98,27 +72,11 @@ async fn an_owner_that_may_come_again_brings_latches() {
     let latch = sent[0][5].clone();
     let id = latch.strip_prefix("redisson_acquire_latch:{n}:");
     let id = id.expect("an acquire latch");
-    assert!(
-        id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        "{id}"
-    );
-    assert_eq!(
-        sent[0][2..],
-        ["3", "n", &list, &latch, "10000", &owner, "1"]
-    );
+    assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+    assert_eq!(sent[0][2..], ["3", "n", &list, &latch, "10000", &owner, "1"]);
     assert_eq!(
         sent[1][2..],
-        [
-            "3",
-            "n",
-            &list,
-            &latch,
-            &owner,
-            "PUBLISH",
-            "1",
-            "redisson_lock__channel:{n}",
-            "10000"
-        ]
+        ["3", "n", &list, &latch, &owner, "PUBLISH", "1", "redisson_lock__channel:{n}", "10000"]
     );
 }
 
@@ -126,38 +84,20 @@ async fn an_owner_that_may_come_again_brings_latches() {
 async fn a_waiter_tries_subscribes_and_tries_again() {
     let server = Server::start(&[]);
     let target = server.url().parse().expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    lock.acquire_with(Acquire::default())
-        .await
-        .expect("free")
-        .release()
-        .await
-        .expect("held");
+    lock.acquire_with(Acquire::default()).await.expect("free").release().await.expect("held");
     server.ok(&["HSET", "n", "stranger:1", "1"]);
     let mut monitor = Monitor::start(&server);
     let how = Acquire::default().wait(Wait::AtMost(Duration::from_millis(300)));
     lock.acquire_with(how).await.expect_err("it is another's");
     let all = monitor.until_echo(&server);
-    let names: Vec<_> = sent(&all)
-        .iter()
-        .map(|words| words[0].to_uppercase())
-        .collect();
-    let names: Vec<_> = names
-        .iter()
-        .map(String::as_str)
-        .filter(|name| !["HELLO", "CLIENT"].contains(name))
-        .collect();
+    let names: Vec<_> = sent(&all).iter().map(|words| words[0].to_uppercase()).collect();
+    let names: Vec<_> =
+        names.iter().map(String::as_str).filter(|name| !["HELLO", "CLIENT"].contains(name)).collect();
     assert_eq!(names[..3], ["EVALSHA", "SUBSCRIBE", "EVALSHA"], "{all:?}");
-    let subscribe = sent(&all)
-        .into_iter()
-        .find(|words| words[0].eq_ignore_ascii_case("SUBSCRIBE"));
-    assert_eq!(
-        subscribe.expect("found above")[1..],
-        ["redisson_lock__channel:{n}"]
-    );
+    let subscribe = sent(&all).into_iter().find(|words| words[0].eq_ignore_ascii_case("SUBSCRIBE"));
+    assert_eq!(subscribe.expect("found above")[1..], ["redisson_lock__channel:{n}"]);
 }
 
 /// A name whose braces part the keys could be taken and never released on a cluster.
@@ -165,9 +105,7 @@ async fn a_waiter_tries_subscribes_and_tries_again() {
 async fn a_cluster_refuses_names_that_part_their_keys_and_speaks_within_the_slot() {
     let cluster = support::cluster::Cluster::start(2, false);
     let target = cluster.url().parse().expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
     for name in ["a}b", "a{b", "{}ab", "a{}b{c}"] {
         let error = client.lock(Kind::Reentrant, name).expect_err("two slots");
         assert_eq!(error.kind(), lock_core::ErrorKind::Invalid, "{error}");
@@ -186,13 +124,9 @@ async fn every_kind_says_no_more_than_it_must() {
     for &kind in Kind::ALL {
         let server = Server::start(&[]);
         let target = server.url().parse().expect("a good URL");
-        let client = Client::connect(&target, ClientOptions::default())
-            .await
-            .expect("it answers");
+        let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
         let lock = client.lock(kind, "n").expect("a good name");
-        let how = Acquire::default()
-            .wait(Wait::Try)
-            .lease(Lease::Fixed(Duration::from_secs(30)));
+        let how = Acquire::default().wait(Wait::Try).lease(Lease::Fixed(Duration::from_secs(30)));
         let guard = lock.acquire_with(how.clone()).await.expect("free");
         guard.release().await.expect("held");
 
@@ -246,22 +180,18 @@ async fn every_kind_says_no_more_than_it_must() {
     }
 }
 
-/// Every short name with braces in it: what is taken in works with all its companions, which the cluster itself judges;
-/// what is refused would not have, and works too once it is put in braces as a whole.
+/// Every short name with braces in it: what is taken in works with all its companions, which the cluster
+/// itself judges; what is refused would not have, and works too once it is put in braces as a whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
     let cluster = support::cluster::Cluster::start(2, false);
     let target = cluster.url().parse().expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
     let options = ClientOptions::default().retag_names(true);
     let retagging = Client::connect(&target, options).await.expect("it answers");
     let mut names = vec![String::new()];
     for _ in 0..4 {
-        let longer = names
-            .iter()
-            .flat_map(|name| ["a", "{", "}"].map(|c| format!("{name}{c}")));
+        let longer = names.iter().flat_map(|name| ["a", "{", "}"].map(|c| format!("{name}{c}")));
         let mut longer: Vec<_> = longer.filter(|name| !names.contains(name)).collect();
         names.append(&mut longer);
     }
@@ -290,22 +220,16 @@ async fn a_cluster_takes_exactly_the_names_whose_keys_share_a_slot() {
         let guard = lock.acquire_with(how).await.expect("one slot");
         guard.release().await.expect("one slot");
     }
-    assert!(
-        refused > 0 && refused < names.len(),
-        "{refused} of {}",
-        names.len()
-    );
+    assert!(refused > 0 && refused < names.len(), "{refused} of {}", names.len());
 }
 
-/// The keys that RReadWriteLock leaves when a writer reads and then writes no more, and its channel and payloads. One word more: who
-/// waits to read is told of the downgrade.
+/// The keys that RReadWriteLock leaves when a writer reads and then writes no more, and its channel and
+/// payloads. One word more: who waits to read is told of the downgrade.
 #[tokio::test]
 async fn a_downgrade_goes_by_the_keys_and_the_channel_of_rreadwritelock() {
     let server = Server::start(&[]);
     let target = server.url().parse().expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
     let lock = client.read_write("n").expect("a good name");
     let how = Acquire::default()
         .wait(Wait::Try)
@@ -375,35 +299,24 @@ async fn a_downgrade_goes_by_the_keys_and_the_channel_of_rreadwritelock() {
     lock_support::shapes::only_latches_and_tokens_stay(&server);
 }
 
-/// A multi-lock says to each member what the member alone would say, and nothing more; RMultiLock sets the leases a second time, and
-/// does not ask whose they are.
+/// A multi-lock says to each member what the member alone would say, and nothing more; RMultiLock sets the
+/// leases a second time, and does not ask whose they are.
 #[tokio::test]
 async fn a_multi_lock_is_one_acquire_and_one_release_for_each_member() {
     let server = Server::start(&[]);
     let target = server.url().parse().expect("a good URL");
-    let client = Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
     let members = ["a", "b"].map(|name| client.lock(Kind::Reentrant, name).expect("a good name"));
     let both = lock_core::MultiLock::new(members).expect("two names");
-    let how = Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(Duration::from_secs(10)));
+    let how = Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(Duration::from_secs(10)));
     let warm = both.acquire_with(how.clone()).await.expect("free");
     warm.release().await.expect("held");
     let mut monitor = Monitor::start(&server);
     let guard = both.acquire_with(how).await.expect("free");
-    let owners: Vec<_> = guard
-        .members()
-        .iter()
-        .map(|one| one.owner().to_owned())
-        .collect();
+    let owners: Vec<_> = guard.members().iter().map(|one| one.owner().to_owned()).collect();
     guard.release().await.expect("held");
     let all = monitor.until_echo(&server);
-    let mut said: Vec<_> = sent(&all)
-        .iter()
-        .map(|words| words[2..].join(" "))
-        .collect();
+    let mut said: Vec<_> = sent(&all).iter().map(|words| words[2..].join(" ")).collect();
     // Side by side, so in any order; but no release before all are held.
     said[..2].sort();
     said[2..].sort();

@@ -16,10 +16,7 @@ fn slots_are_the_servers_own() {
     ];
     TestRunner::default()
         .run(&names, |name| {
-            prop_assert_eq!(
-                server.ok(&["CLUSTER", "KEYSLOT", &name]),
-                slot(name.as_bytes()).to_string()
-            );
+            prop_assert_eq!(server.ok(&["CLUSTER", "KEYSLOT", &name]), slot(name.as_bytes()).to_string());
             Ok(())
         })
         .unwrap();

@@ -12,10 +12,7 @@ fn refused(url: &str) -> String {
 
 fn tcp(host: &str, port: u16) -> Endpoint {
     // The enum is non-exhaustive as a whole, its variants are not.
-    Endpoint::Tcp {
-        host: host.to_owned(),
-        port,
-    }
+    Endpoint::Tcp { host: host.to_owned(), port }
 }
 
 #[test]
@@ -23,22 +20,13 @@ fn each_scheme_has_its_shape() {
     assert_eq!(parse("redis://h").topology_kind(), TopologyKind::Single);
     assert_eq!(parse("rediss://h").topology_kind(), TopologyKind::Single);
     assert!(parse("rediss-cluster://h").tls());
-    assert_eq!(
-        parse("redis-cluster://a,b").topology_kind(),
-        TopologyKind::Cluster
-    );
-    assert_eq!(
-        parse("redlock://a,b,c").topology_kind(),
-        TopologyKind::Masters
-    );
+    assert_eq!(parse("redis-cluster://a,b").topology_kind(), TopologyKind::Cluster);
+    assert_eq!(parse("redlock://a,b,c").topology_kind(), TopologyKind::Masters);
     let sentinel = parse("redis-sentinel://a,b:1/my%2Fmaster/3");
     assert_eq!(sentinel.master_name(), Some("my/master"));
     assert_eq!(sentinel.database(), 3);
     assert_eq!(sentinel.endpoints(), [tcp("a", 26379), tcp("b", 1)]);
-    assert_eq!(
-        parse("redis+unix:///run/r.sock").endpoints(),
-        [Endpoint::Unix("/run/r.sock".into())]
-    );
+    assert_eq!(parse("redis+unix:///run/r.sock").endpoints(), [Endpoint::Unix("/run/r.sock".into())]);
 }
 
 /// URLs as other libraries take them, and what each of them is here.
@@ -46,10 +34,7 @@ fn each_scheme_has_its_shape() {
 fn the_urls_of_other_libraries_are_read() {
     for (url, is) in [
         ("unix:///run/r.sock?db=3", "redis+unix:///run/r.sock?db=3"),
-        (
-            "redis+sentinel://a:1,b:2/m?db=1",
-            "redis-sentinel://a:1,b:2/m/1",
-        ),
+        ("redis+sentinel://a:1,b:2/m?db=1", "redis-sentinel://a:1,b:2/m/1"),
         ("redis+cluster://a:1", "redis-cluster://a:1"),
         ("rediss+cluster://a:1", "rediss-cluster://a:1"),
         ("redis://h:1?db=2&protocol=resp3", "redis://h:1/2"),
@@ -61,18 +46,9 @@ fn the_urls_of_other_libraries_are_read() {
         ("rediss://h:1/#insecure", "rediss://h:1?tls-insecure=true"),
         ("unix:///r?user=a&pass=b", "redis+unix://a:***@/r"),
         ("unix:///r?password=b", "redis+unix://:***@/r"),
-        (
-            "redis-socket://:b@/r?database=3",
-            "redis+unix://:***@/r?db=3",
-        ),
-        (
-            "redis-sentinel://a:1,b:2/1#m",
-            "redis-sentinel://a:1,b:2/m/1",
-        ),
-        (
-            "redis-sentinel://a:1?sentinelMasterId=m&database=1",
-            "redis-sentinel://a:1/m/1",
-        ),
+        ("redis-socket://:b@/r?database=3", "redis+unix://:***@/r?db=3"),
+        ("redis-sentinel://a:1,b:2/1#m", "redis-sentinel://a:1,b:2/m/1"),
+        ("redis-sentinel://a:1?sentinelMasterId=m&database=1", "redis-sentinel://a:1/m/1"),
     ] {
         assert_eq!(parse(url).to_string(), is);
     }
@@ -102,37 +78,19 @@ fn parts_are_checked_as_a_url_is() {
     let socket = Endpoint::Unix("/run/r.sock".into());
     for (kind, endpoints, says) in [
         (TopologyKind::Single, vec![], "needs an address"),
-        (
-            TopologyKind::Single,
-            vec![tcp("a", 1), tcp("b", 1)],
-            "one address",
-        ),
-        (
-            TopologyKind::Masters,
-            vec![tcp("a", 1), tcp("a", 1)],
-            "given twice",
-        ),
-        (
-            TopologyKind::Cluster,
-            vec![socket.clone()],
-            "one server alone",
-        ),
+        (TopologyKind::Single, vec![tcp("a", 1), tcp("b", 1)], "one address"),
+        (TopologyKind::Masters, vec![tcp("a", 1), tcp("a", 1)], "given twice"),
+        (TopologyKind::Cluster, vec![socket.clone()], "one server alone"),
         (TopologyKind::Single, vec![tcp("", 1)], "is missing"),
         (TopologyKind::Single, vec![tcp("a", 0)], "1 to 65535"),
         (TopologyKind::Single, vec![tcp("[::1]", 1)], "no host name"),
-        (
-            TopologyKind::Single,
-            vec![Endpoint::Unix("r.sock".into())],
-            "full path",
-        ),
+        (TopologyKind::Single, vec![Endpoint::Unix("r.sock".into())], "full path"),
     ] {
         let error = parts(kind, &endpoints).expect_err(says).to_string();
         assert!(error.contains(says), "{error}");
     }
     let secret = parts(TopologyKind::Sentinel, &[tcp("a", 1)]).expect("good parts");
-    let secret = secret
-        .with_master_name("m")
-        .with_password(Some("u"), "s3cr/t");
+    let secret = secret.with_master_name("m").with_password(Some("u"), "s3cr/t");
     let secret = secret.with_sentinel_password(None, "s3cr/t").with_tls();
     let shown = "rediss-sentinel://u:***@a:1/m?sentinel-password=***";
     assert_eq!(secret.to_string(), shown);
@@ -160,11 +118,7 @@ fn passwords_are_never_shown() {
         "redis-sentinel://:s3cr@h/m?replicas=1&sentinel-user=u&sentinel-password=s3cr",
     ] {
         let target = parse(url);
-        for shown in [
-            format!("{target}"),
-            format!("{target:?}"),
-            format!("{target:#?}"),
-        ] {
+        for shown in [format!("{target}"), format!("{target:?}"), format!("{target:#?}")] {
             assert!(!shown.contains("s3cr"), "{shown}");
             assert!(shown.contains("***"), "{shown}");
         }
@@ -235,17 +189,11 @@ fn no_message_has_a_part_of_a_password() {
             }
         }
     }
-    for url in [
-        "redis://bob:s3cr/et@host",
-        "redis-sentinel://bob:1234/x@h/0",
-    ] {
+    for url in ["redis://bob:s3cr/et@host", "redis-sentinel://bob:1234/x@h/0"] {
         let message = refused(url);
         assert!(message.contains("/ as %2F"), "{message}");
     }
-    assert_eq!(
-        parse("redis://bob:s3cr%2Fet@host").password(),
-        Some("s3cr/et")
-    );
+    assert_eq!(parse("redis://bob:s3cr%2Fet@host").password(), Some("s3cr/et"));
 }
 
 #[test]

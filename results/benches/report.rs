@@ -1,4 +1,5 @@
-//! How long it takes to set two runs of ten million operations beside each other, and to render one; reading their files is in it.
+//! How long it takes to set two runs of ten million operations beside each other, and to render one; reading
+//! their files is in it.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stderr)]
@@ -42,9 +43,8 @@ fn run(name: &str) -> Vec<u8> {
             ..BenchRow::default()
         };
         const VALUES: u64 = 3_000;
-        one.measures.raw.acquire_ns = (0..VALUES)
-            .map(|n| (100_000 + n * 1_024, OPERATIONS / ROWS / VALUES))
-            .collect();
+        one.measures.raw.acquire_ns =
+            (0..VALUES).map(|n| (100_000 + n * 1_024, OPERATIONS / ROWS / VALUES)).collect();
         one.measures.raw.cycles_per_s = vec![10_000.0; 5];
         one.measures.raw.cycles_per_part = vec![vec![500; 40]; 5];
         run.rows.push(one);

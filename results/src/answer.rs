@@ -1,4 +1,5 @@
-//! What a run answers, in two statements that are never mixed: what became of the lock, and whether scenarios came out as their files expect.
+//! What a run answers, in two statements that are never mixed: what became of the lock, and whether scenarios
+//! came out as their files expect.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,8 @@ use crate::watch::{Certainty, WatchReport};
 
 const NAMED: usize = 3;
 
-/// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order, the worst last.
+/// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order,
+/// the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ExclusionOutcome {
     /// Never more holders than may be, in anyone's view.
@@ -45,16 +47,14 @@ impl ScenarioResult {
         self.subject.starts_with("broken:")
     }
 
-    /// Whether two had the lock at once, whatever the scenario expects: its contract was broken, the servers lost state, or a lock that
-    /// tells its holder nothing let two act at once where its file says that nobody has to.
+    /// Whether two had the lock at once, whatever the scenario expects: its contract was broken, the servers
+    /// lost state, or a lock that tells its holder nothing let two act at once where its file says that
+    /// nobody has to.
     pub fn is_lost(&self) -> bool {
         let verdicts = &self.verdicts;
         let violated = |verdict: &Verdict| verdict.state == State::Violated;
         let untold = self.tells_holder == Some(false)
-            && self
-                .expected
-                .get("belief")
-                .is_some_and(|word| word == "clean");
+            && self.expected.get("belief").is_some_and(|word| word == "clean");
         violated(&verdicts.contract)
             || violated(&verdicts.confirmed)
             || (untold && violated(&verdicts.belief))
@@ -63,10 +63,7 @@ impl ScenarioResult {
     /// What became of the lock, in a word or two, and behind it whether that is what its file expects.
     pub fn said(&self) -> String {
         let of = |state: State| {
-            let classes = self
-                .verdicts
-                .iter()
-                .filter(|(_, verdict)| verdict.state == state);
+            let classes = self.verdicts.iter().filter(|(_, verdict)| verdict.state == state);
             classes.map(|(class, _)| class).join(", ")
         };
         let (violated, unknown) = (of(State::Violated), of(State::Unknown));
@@ -115,15 +112,15 @@ impl ScenarioResult {
     pub(crate) fn gravest(&self) -> Option<&Verdict> {
         let verdicts = &self.verdicts;
         let all = [&verdicts.contract, &verdicts.confirmed, &verdicts.belief];
-        all.into_iter()
-            .find(|verdict| verdict.state == State::Violated)
+        all.into_iter().find(|verdict| verdict.state == State::Violated)
     }
 
     pub(crate) fn losing(&self) -> Option<&Verdict> {
         self.gravest().filter(|_| self.is_lost())
     }
 
-    /// Where the grant was given that lost the lock, in the subject's own source, where it says so: `lock.py:41`.
+    /// Where the grant was given that lost the lock, in the subject's own source, where it says so:
+    /// `lock.py:41`.
     pub(crate) fn granted_at(&self) -> Option<String> {
         let proof = self.losing()?.proof.as_ref()?;
         proof.source_places().into_iter().next()
@@ -138,8 +135,8 @@ impl ScenarioResult {
 }
 
 impl BenchRow {
-    /// Whether this row measured the configuration of that scenario. `fsync` is said by rows, and set on servers of scenarios; a server with
-    /// another setting was not measured.
+    /// Whether this row measured the configuration of that scenario. `fsync` is said by rows, and set on
+    /// servers of scenarios; a server with another setting was not measured.
     pub(crate) fn measures_configuration_of(&self, result: &ScenarioResult) -> bool {
         let settings = result.server_config.iter();
         let settings = settings.map(|(key, value)| (key.as_str(), value.as_str()));
@@ -161,7 +158,8 @@ pub fn answer(run: &Run) -> String {
     format!("{}.", parts.iter().map(|(_, words)| words).join("; "))
 }
 
-/// The configurations of a run, or the scenarios of an audit, in which two had the lock at once; controls, which are to lose it, left out.
+/// The configurations of a run, or the scenarios of an audit, in which two had the lock at once; controls,
+/// which are to lose it, left out.
 pub fn lost(run: &Run) -> usize {
     match &run.audit {
         Some(audit) => audit.subjects.iter().map(AuditedSubject::lost).sum(),
@@ -183,11 +181,7 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
     let tried = tried(run);
     if !tried.is_empty() {
         parts.extend(lost_part(&tried));
-        parts.extend(
-            losses(&tried)
-                .into_iter()
-                .map(|words| (Tone::Detail, words)),
-        );
+        parts.extend(losses(&tried).into_iter().map(|words| (Tone::Detail, words)));
         parts.extend(beside_losses(run));
     } else {
         if !run.rows.is_empty() {
@@ -209,7 +203,8 @@ fn tried(run: &Run) -> Vec<&ScenarioResult> {
     run.scenarios.iter().filter(|s| !s.is_control()).collect()
 }
 
-/// The answer as a headline, `Redis lost the lock in 3 of 7 set-ups`; of an audit the first part of its answer, of a run without scenarios the whole.
+/// The answer as a headline, `Redis lost the lock in 3 of 7 set-ups`; of an audit the first part of its
+/// answer, of a run without scenarios the whole.
 pub(crate) fn headline(run: &Run) -> Part {
     let tried = tried(run);
     if let Some(audit) = &run.audit {
@@ -223,20 +218,12 @@ pub(crate) fn headline(run: &Run) -> Part {
     }
     let mut subjects = tried.iter().map(|result| result.subject.as_str()).unique();
     let who = match (subjects.next(), subjects.next()) {
-        _ if tried
-            .iter()
-            .all(|result| result.subject.starts_with("lock-core:")) =>
-        {
-            "Redis"
-        }
+        _ if tried.iter().all(|result| result.subject.starts_with("lock-core:")) => "Redis",
         (Some(subject), None) => subject,
         _ => "Locks",
     };
     let (total, count) = tally(&tried);
-    let (lost, unknown) = (
-        count(ExclusionOutcome::Lost),
-        count(ExclusionOutcome::Unknown),
-    );
+    let (lost, unknown) = (count(ExclusionOutcome::Lost), count(ExclusionOutcome::Unknown));
     let set_ups = units::plural(total, "set-up");
     match (lost, total) {
         (0, _) if unknown > 0 => (
@@ -246,19 +233,14 @@ pub(crate) fn headline(run: &Run) -> Part {
             ),
         ),
         (0, 1) => (Tone::Kept, format!("{who} kept the lock")),
-        (0, _) => (
-            Tone::Kept,
-            format!("{who} kept the lock in all {total} {set_ups}"),
-        ),
+        (0, _) => (Tone::Kept, format!("{who} kept the lock in all {total} {set_ups}")),
         (_, 1) => (Tone::Lost, format!("{who} lost the lock")),
-        _ => (
-            Tone::Lost,
-            format!("{who} lost the lock in {lost} of {total} {set_ups}"),
-        ),
+        _ => (Tone::Lost, format!("{who} lost the lock in {lost} of {total} {set_ups}")),
     }
 }
 
-/// What else is to be said beside the headline: of scenarios beside where the lock was lost, and which row is the fastest safe one.
+/// What else is to be said beside the headline: of scenarios beside where the lock was lost, and which row is
+/// the fastest safe one.
 pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
     if let Some(audit) = &run.audit {
         return of_audit(audit).split_off(1);
@@ -281,51 +263,31 @@ fn of_watch(watch: &WatchReport) -> Vec<Part> {
         1 => format!("1 {one}"),
         count => format!("{count} {one}s"),
     };
-    let locks =
-        counted(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
+    let locks = counted(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
     let [violated, sure, likely] =
         [Certainty::Violated, Certainty::Sure, Certainty::Likely].map(|one| watch.count(one));
     let mut parts = Vec::new();
     if !watch.holders.is_empty() {
-        let endless = watch
-            .holders
-            .iter()
-            .filter(|one| one.left_ms.is_none())
-            .count();
-        let tone = if endless > 0 {
-            Tone::Doubt
-        } else {
-            Tone::Plain
-        };
+        let endless = watch.holders.iter().filter(|one| one.left_ms.is_none()).count();
+        let tone = if endless > 0 { Tone::Doubt } else { Tone::Plain };
         parts.push((
             tone,
-            format!(
-                "{} held now, {endless} of them without an end",
-                counted(watch.holders.len(), "lock")
-            ),
+            format!("{} held now, {endless} of them without an end", counted(watch.holders.len(), "lock")),
         ));
     }
     if watch.is_empty() {
-        let words = format!(
-            "Too little was seen: no lock was taken and given back in {} commands",
-            watch.commands
-        );
+        let words =
+            format!("Too little was seen: no lock was taken and given back in {} commands", watch.commands);
         parts.push((Tone::Doubt, words));
     } else if violated > 0 {
-        let words = format!(
-            "Two had a lock at once ({} of {locks})",
-            counted(violated, "finding")
-        );
+        let words = format!("Two had a lock at once ({} of {locks})", counted(violated, "finding"));
         parts.push((Tone::Lost, words));
     }
     if sure > 0 {
         let words = format!("{} for certain", counted(sure, "danger"));
         parts.push((Tone::Lost, words));
     } else if violated == 0 && !watch.locks.is_empty() {
-        parts.push((
-            Tone::Kept,
-            format!("Nothing dangerous in {locks}, {} grants", watch.grants()),
-        ));
+        parts.push((Tone::Kept, format!("Nothing dangerous in {locks}, {} grants", watch.grants())));
     }
     if likely > 0 {
         parts.push((Tone::Doubt, format!("{likely} likely, to be looked at")));
@@ -340,8 +302,7 @@ fn of_audit(audit: &Audit) -> Vec<Part> {
         0 => vec![(Tone::Plain, "Nothing was tried".to_owned())],
         1..=NAMED => subjects.iter().flat_map(of_subject).collect(),
         all => {
-            let count =
-                |wanted: fn(&&AuditedSubject) -> bool| subjects.iter().filter(wanted).count();
+            let count = |wanted: fn(&&AuditedSubject) -> bool| subjects.iter().filter(wanted).count();
             let lost = count(|subject| subject.lost() > 0);
             let broke = count(|subject| subject.score.broken > 0);
             let rest = all - broke;
@@ -398,27 +359,20 @@ fn of_subject(subject: &AuditedSubject) -> Vec<Part> {
         let causes = subject.inherent_causes.iter();
         let causes = causes.map(|(cause, count)| format!("{count} {}", cause.words()));
         let causes = units::enclosed(": ", &causes.format(", ").to_string(), "");
-        parts.push((
-            Tone::Plain,
-            format!("inherent in {}{causes}", score.inherent),
-        ));
+        parts.push((Tone::Plain, format!("inherent in {}{causes}", score.inherent)));
     }
     parts
 }
 
-/// What is small print: how the run compares with what it expects, for CI, and whether the controls were seen through.
+/// What is small print: how the run compares with what it expects, for CI, and whether the controls were seen
+/// through.
 pub fn small_print(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
     // What the scenarios of an audit expect is of other locks.
     let total = match &run.audit {
         Some(audit) => {
             lines.push(audit.score().words());
-            lines.extend(
-                audit
-                    .subjects
-                    .iter()
-                    .filter_map(AuditedSubject::drawn_words),
-            );
+            lines.extend(audit.subjects.iter().filter_map(AuditedSubject::drawn_words));
             0
         }
         None => run.scenarios.len(),
@@ -447,9 +401,7 @@ pub fn small_print(run: &Run) -> Vec<String> {
     let (total, rows) = (run.rows.len(), units::plural(run.rows.len(), "row"));
     if total > 0 {
         let quotable = run.rows.iter().filter(|row| may_be_quoted(row)).count();
-        lines.push(format!(
-            "{quotable} of {total} benchmark {rows} may be quoted"
-        ));
+        lines.push(format!("{quotable} of {total} benchmark {rows} may be quoted"));
     }
     lines
 }
@@ -471,16 +423,12 @@ fn controls(run: &Run) -> String {
 fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(ExclusionOutcome) -> usize + use<>) {
     let mut worst = BTreeMap::new();
     for result in tried {
-        let standing = worst
-            .entry(result.configuration())
-            .or_insert(ExclusionOutcome::Kept);
+        let standing = worst.entry(result.configuration()).or_insert(ExclusionOutcome::Kept);
         *standing = (*standing).max(result.standing());
     }
     let counts = worst.into_values().counts();
     let total = counts.values().sum();
-    (total, move |standing| {
-        counts.get(&standing).copied().unwrap_or(0)
-    })
+    (total, move |standing| counts.get(&standing).copied().unwrap_or(0))
 }
 
 fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
@@ -489,10 +437,7 @@ fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
     let words = match (lost, total) {
         (0, _) => return None,
         (1, 1) => "LOST by the one configuration tried".to_owned(),
-        _ => format!(
-            "LOST by {lost} of {total} {}",
-            units::plural(total, "configuration")
-        ),
+        _ => format!("LOST by {lost} of {total} {}", units::plural(total, "configuration")),
     };
     Some((Tone::Lost, words))
 }
@@ -532,9 +477,7 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
         let words = format!("of {unknown} too little is known ({names})");
         parts.push((Tone::Doubt, words));
     }
-    let stuck = names(tried, |result| {
-        result.verdicts.liveness.state == State::Violated
-    });
+    let stuck = names(tried, |result| result.verdicts.liveness.state == State::Violated);
     if !stuck.is_empty() {
         let words = format!("a free lock was not granted in {stuck}");
         parts.push((Tone::Doubt, words));
@@ -545,13 +488,9 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
 /// `failover-async lost it 3 times, worst 3.5 s`, the worst first; repeats of a scenario are one.
 fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
     let mut lost: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    let all = tried
-        .iter()
-        .filter_map(|result| Some((result, result.losing()?)));
+    let all = tried.iter().filter_map(|result| Some((result, result.losing()?)));
     for (result, verdict) in all {
-        let (times, worst_ns) = lost
-            .entry((result.name.as_str(), result.configuration()))
-            .or_default();
+        let (times, worst_ns) = lost.entry((result.name.as_str(), result.configuration())).or_default();
         *times += verdict.count.max(1);
         *worst_ns = (*worst_ns).max(verdict.worst_ns);
     }
@@ -596,9 +535,7 @@ fn stands(row: &BenchRow, safety: State) -> bool {
 /// The fastest row whose configuration kept mutual exclusion in every scenario of this run.
 fn fastest_safe(run: &Run, tried: &[&ScenarioResult]) -> Option<String> {
     let safe = |row: &BenchRow| {
-        let of_row = tried
-            .iter()
-            .filter(|result| row.measures_configuration_of(result));
+        let of_row = tried.iter().filter(|result| row.measures_configuration_of(result));
         of_row.map(|result| result.standing()).max() == Some(ExclusionOutcome::Kept)
     };
     fastest(run, safe).map(|words| format!("fastest safe: {words}"))
@@ -694,20 +631,14 @@ mod tests {
             said(&[a], &[]),
             "LOST by the one configuration tried; failover-async lost it 3 times, worst 3.5 s."
         );
-        assert_eq!(
-            said(&[b], &[]),
-            "kept by the one configuration tried under every fault tried."
-        );
+        assert_eq!(said(&[b], &[]), "kept by the one configuration tried under every fault tried.");
     }
 
     #[test]
     fn a_loss_under_one_fault_outweighs_all_others_and_no_fault_is_said() {
         let mut clean = scenario("kill", "single", State::Clean);
         let lost = scenario("flushall", "single", State::Violated);
-        says(
-            &said(&[clean.clone(), lost], &[]),
-            &["LOST by the one configuration tried; flushall"],
-        );
+        says(&said(&[clean.clone(), lost], &[]), &["LOST by the one configuration tried; flushall"]);
         clean.faults.clear();
         says(&said(&[clean], &[]), &["while no fault was tried."]);
     }
@@ -751,10 +682,7 @@ mod tests {
         assert!(untold.is_lost());
         untold.as_expected = false;
         assert_eq!(untold.said(), "LOST (belief)");
-        says(
-            &said(&[untold], &[]),
-            &["LOST by the one configuration tried; away lost it"],
-        );
+        says(&said(&[untold], &[]), &["LOST by the one configuration tried; away lost it"]);
     }
 
     #[test]

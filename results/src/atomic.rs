@@ -7,8 +7,9 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// Writes `bytes` to `path` through a temporary file beside it, synced and renamed: a reader, or a crash, sees the old
-/// contents or the new ones. The directory is synced as well, so that the name survives a power cut.
+/// Writes `bytes` to `path` through a temporary file beside it, synced and renamed: a reader, or a crash,
+/// sees the old contents or the new ones. The directory is synced as well, so that the name survives a power
+/// cut.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with(path, |file| file.as_file_mut().write_all(bytes))
 }
@@ -48,9 +49,6 @@ mod tests {
         std::fs::create_dir(&path).expect("a directory in the way");
         assert!(write(&path, b"new").is_err());
         assert!(path.is_dir());
-        assert_eq!(
-            std::fs::read_dir(directory.path()).expect("list").count(),
-            1
-        );
+        assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 1);
     }
 }

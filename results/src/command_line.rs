@@ -22,30 +22,27 @@ fn without(run: &Run, options: &[&str]) -> Vec<String> {
     while let Some(word) = rest.next() {
         if options.contains(&word.as_str()) {
             rest.next();
-        } else if !options.iter().any(|option| {
-            word.strip_prefix(option)
-                .is_some_and(|rest| rest.starts_with('='))
-        }) {
+        } else if !options
+            .iter()
+            .any(|option| word.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')))
+        {
             words.push(word.clone());
         }
     }
     words
 }
 
-/// What was asked, by which runs are alike: the words behind the program, without the seed and the run's own directory.
+/// What was asked, by which runs are alike: the words behind the program, without the seed and the run's own
+/// directory.
 pub(crate) fn question(run: &Run) -> Vec<String> {
-    without(run, &["--seed", "--out"])
-        .into_iter()
-        .skip(1)
-        .collect()
+    without(run, &["--seed", "--out"]).into_iter().skip(1).collect()
 }
 
-/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory that is taken now.
+/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory
+/// that is taken now.
 pub(crate) fn again(run: &Run) -> String {
     let mut words = without(run, &["--out"]);
-    let seeded = words
-        .iter()
-        .any(|word| word == "--seed" || word.starts_with("--seed="));
+    let seeded = words.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
     // What is rendered or joined draws nothing.
     if !seeded && !words.is_empty() && run.meta.seed != 0 {
         words.extend(["--seed".to_owned(), run.meta.seed.to_string()]);
@@ -60,10 +57,7 @@ mod tests {
     #[test]
     fn a_command_line_can_be_pasted() {
         let words = ["locklab", "--seed", "7", "exec:a b", "it's", ""].map(str::to_owned);
-        assert_eq!(
-            shell_line(&words),
-            "locklab --seed 7 'exec:a b' 'it'\\''s' ''"
-        );
+        assert_eq!(shell_line(&words), "locklab --seed 7 'exec:a b' 'it'\\''s' ''");
     }
 
     #[test]
@@ -76,9 +70,7 @@ mod tests {
         };
         let bare = ["locklab", "chaos", "x.toml"];
         assert_eq!(line(&bare), "locklab chaos x.toml --seed 7");
-        let given = [
-            "locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c",
-        ];
+        let given = ["locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c"];
         assert_eq!(line(&given), "locklab chaos --seed=7 x.toml");
         assert_eq!(line(&[]), "");
     }

@@ -7,16 +7,18 @@ use crate::run::{Comparison, Ratio};
 
 /// Within this share of 1 a ratio's whole interval counts as no difference.
 pub const EQUIVALENCE: f64 = 0.02;
-/// Fewer rounds show no difference: a sign test of five pairs cannot reach 5 %, and the range of five rounds misses their median more often.
+/// Fewer rounds show no difference: a sign test of five pairs cannot reach 5 %, and the range of five rounds
+/// misses their median more often.
 pub const FEWEST_ROUNDS: u32 = 6;
 /// The chance that is taken of calling equal things different, in all comparisons of a run together.
 const LEVEL: f64 = 0.05;
 
 /// Sets `p_adjusted` and `verdict` of comparisons that were measured side by side, all of one run together.
 ///
-/// `better` and `worse` need three things: an interval that leaves out 1, a p-value that stands after Holm's correction, and an
-/// effect that is larger than what the base differed from itself ([`Comparison::same_again`]). `equivalent` needs an interval
-/// wholly within [`EQUIVALENCE`]. Everything else is `not-shown`.
+/// `better` and `worse` need three things: an interval that leaves out 1, a p-value that stands after Holm's
+/// correction, and an effect that is larger than what the base differed from itself
+/// ([`Comparison::same_again`]). `equivalent` needs an interval wholly within [`EQUIVALENCE`]. Everything
+/// else is `not-shown`.
 pub fn decide(comparisons: &mut [Comparison]) {
     let ps: Vec<Option<f64>> = comparisons.iter().map(|c| c.p).collect();
     for (comparison, adjusted) in comparisons.iter_mut().zip(holm(&ps)) {
@@ -46,7 +48,8 @@ fn verdict(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, and so on, never falling.
+/// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, and so on, never
+/// falling.
 fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
     let known = ps.iter().enumerate();
     let known = known.filter_map(|(at, p)| Some((at, (*p)?)));
@@ -68,11 +71,7 @@ mod tests {
     fn comparison(metric: &str, low: f64, high: f64, p: f64) -> Comparison {
         Comparison {
             metric: metric.into(),
-            ratio: Ratio {
-                point: (low * high).sqrt(),
-                low: Some(low),
-                high: Some(high),
-            },
+            ratio: Ratio { point: (low * high).sqrt(), low: Some(low), high: Some(high) },
             p: Some(p),
             ..Comparison::default()
         }
@@ -101,14 +100,8 @@ mod tests {
                 comparison(metric, 0.99, 1.01, 0.5),
             ])
         };
-        assert_eq!(
-            of("cycles_per_s"),
-            ["better", "worse", "not-shown", "equivalent"]
-        );
-        assert_eq!(
-            of("handoff_ns"),
-            ["worse", "better", "not-shown", "equivalent"]
-        );
+        assert_eq!(of("cycles_per_s"), ["better", "worse", "not-shown", "equivalent"]);
+        assert_eq!(of("handoff_ns"), ["worse", "better", "not-shown", "equivalent"]);
     }
 
     #[test]
@@ -123,10 +116,7 @@ mod tests {
     fn an_effect_below_the_noise_of_equal_arms_is_not_shown() {
         let mut c = comparison("cycles_per_s", 1.03, 1.07, 0.001);
         for (point, verdict) in [(0.93, "not-shown"), (0.99, "better")] {
-            c.same_again = Some(Ratio {
-                point,
-                ..Ratio::default()
-            });
+            c.same_again = Some(Ratio { point, ..Ratio::default() });
             assert_eq!(verdicts(vec![c.clone()]), [verdict]);
         }
     }

@@ -1,4 +1,5 @@
-//! Every figure once: its name, heading, unit, direction and where it is found. The gate, comparisons and every format read this table.
+//! Every figure once: its name, heading, unit, direction and where it is found. The gate, comparisons and
+//! every format read this table.
 
 use crate::measures::{HandoffMeasures, Renewal, SweepPoint};
 use crate::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
@@ -70,11 +71,7 @@ pub(crate) fn more_is_better(name: &str) -> bool {
 
 /// A figure without an interval.
 pub(crate) fn point(median: f64) -> Estimate {
-    Estimate {
-        median,
-        low: None,
-        high: None,
-    }
+    Estimate { median, low: None, high: None }
 }
 
 trait Measured {
@@ -105,7 +102,8 @@ impl<M: Measured> Measured for Option<M> {
     }
 }
 
-/// A place in a distribution: its name, and its value in nanoseconds; `None` where there are too few samples for it.
+/// A place in a distribution: its name, and its value in nanoseconds; `None` where there are too few samples
+/// for it.
 pub(crate) type Quantile = (&'static str, fn(&Quantiles) -> Option<u64>);
 
 const P50: Quantile = ("p50", |quantiles| quantiles.p50);
@@ -338,26 +336,11 @@ figures! { OF_SWEEPS of SweepPoint;
     SWEEP_MEMORY: "client_kib" "", "KiB" Number LESS, "Memory of such a client", |point| point.client_cost?.memory_bytes? / 1024.0;
 }
 
-pub(crate) static BENCH: [Figure<BenchRow>; 7] = [
-    CYCLES,
-    ACQUIRE_P50,
-    ACQUIRE_P99,
-    HANDOFF_P50,
-    COMMANDS,
-    SERVER_CPU,
-    JAIN,
-];
+pub(crate) static BENCH: [Figure<BenchRow>; 7] =
+    [CYCLES, ACQUIRE_P50, ACQUIRE_P99, HANDOFF_P50, COMMANDS, SERVER_CPU, JAIN];
 
-pub(crate) static COMPARED: [Figure<BenchRow>; 8] = [
-    CYCLES,
-    ACQUIRE_P50,
-    ACQUIRE_P99,
-    RESPONSE_P99,
-    HANDOFF_P50,
-    COMMANDS,
-    SERVER_CPU,
-    CLIENT_CPU,
-];
+pub(crate) static COMPARED: [Figure<BenchRow>; 8] =
+    [CYCLES, ACQUIRE_P50, ACQUIRE_P99, RESPONSE_P99, HANDOFF_P50, COMMANDS, SERVER_CPU, CLIENT_CPU];
 
 pub(crate) struct Group {
     pub(crate) title: &'static str,
@@ -399,15 +382,8 @@ pub(crate) static GROUPS: [Group; 4] = [
             ACHIEVED,
             RESPONSE_P50,
             RESPONSE_P99,
-            Figure {
-                head: "service p50",
-                about: "From the sending to the grant",
-                ..ACQUIRE_P50
-            },
-            Figure {
-                about: SAME_P99,
-                ..ACQUIRE_P99
-            },
+            Figure { head: "service p50", about: "From the sending to the grant", ..ACQUIRE_P50 },
+            Figure { about: SAME_P99, ..ACQUIRE_P99 },
             LATE,
             NOT_BEGUN,
             LAG_P99,
@@ -433,9 +409,7 @@ pub(crate) static GROUPS: [Group; 4] = [
     Group {
         title: "Recovery, herds, sides, waiting",
         note: "What single workloads measure besides.",
-        applies: |row| {
-            row.measures.wait_tail.is_some() || OTHERS.iter().any(|figure| figure.known(row))
-        },
+        applies: |row| row.measures.wait_tail.is_some() || OTHERS.iter().any(|figure| figure.known(row)),
         figures: OTHERS,
     },
 ];

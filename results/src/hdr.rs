@@ -1,5 +1,6 @@
-//! Counted values as an HdrHistogram in its V2 form, in base64: a tenth of the size of the same counts as JSON, and readable by
-//! HdrHistogram's libraries in every language. Runs keep it uncompressed, drivers hand it over compressed.
+//! Counted values as an HdrHistogram in its V2 form, in base64: a tenth of the size of the same counts as
+//! JSON, and readable by HdrHistogram's libraries in every language. Runs keep it uncompressed, drivers hand
+//! it over compressed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -27,7 +28,8 @@ fn histogram(pairs: &[(u64, u64)], digits: u8) -> Result<Histogram<u64>, String>
     Ok(histogram)
 }
 
-/// The pairs of a histogram, the lowest value first; each value is the last of its bucket, as HdrHistogram states them.
+/// The pairs of a histogram, the lowest value first; each value is the last of its bucket, as HdrHistogram
+/// states them.
 fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let recorded = histogram.iter_recorded();
     let pairs = recorded.map(|at| (at.value_iterated_to(), at.count_at_value()));
@@ -36,15 +38,12 @@ fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
 
 fn encode(pairs: &[(u64, u64)], digits: u8, mut form: impl Serializer) -> Result<String, String> {
     let mut bytes = Vec::new();
-    form.serialize(&histogram(pairs, digits)?, &mut bytes)
-        .map_err(|error| format!("{error:?}"))?;
+    form.serialize(&histogram(pairs, digits)?, &mut bytes).map_err(|error| format!("{error:?}"))?;
     Ok(STANDARD.encode(bytes))
 }
 
 fn decode(text: &str) -> Result<Histogram<u64>, String> {
-    let bytes = STANDARD
-        .decode(text)
-        .map_err(|error| format!("not base64: {error}"))?;
+    let bytes = STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))?;
     if bytes.len() > MOST_BYTES {
         return Err(format!("an HdrHistogram of more than {MOST_BYTES} bytes"));
     }
@@ -52,7 +51,8 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     read.map_err(|error| format!("not an HdrHistogram V2: {error}"))
 }
 
-/// Writes `(value, count)` pairs as a driver hands them over, with three digits; no pairs are an empty histogram.
+/// Writes `(value, count)` pairs as a driver hands them over, with three digits; no pairs are an empty
+/// histogram.
 #[must_use]
 pub fn encode_compressed(pairs: &[(u64, u64)]) -> String {
     // Writing to memory cannot fail, and the bounds are made to fit.
@@ -91,10 +91,7 @@ pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<(u64, u64)>, D::Error> {
     #[derive(serde::Deserialize)]
-    #[serde(
-        untagged,
-        expecting = "neither an HdrHistogram in base64 nor pairs of value and count"
-    )]
+    #[serde(untagged, expecting = "neither an HdrHistogram in base64 nor pairs of value and count")]
     enum StoredHistogram {
         Text(String),
         Pairs(Vec<(u64, u64)>),
@@ -122,9 +119,7 @@ pub(crate) mod coarse {
         all: &[Vec<(u64, u64)>],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let texts = all
-            .iter()
-            .map(|pairs| super::text::<S>(pairs, COARSE_DIGITS));
+        let texts = all.iter().map(|pairs| super::text::<S>(pairs, COARSE_DIGITS));
         serializer.collect_seq(texts.collect::<Result<Vec<_>, _>>()?)
     }
 
@@ -172,12 +167,7 @@ mod tests {
     fn damage_is_an_error() {
         let good = plain(&[(5, 2), (900, 1)]);
         let packed = encode_compressed(&[(5, 2), (900, 1)]);
-        for bad in [
-            "!",
-            "AAAA",
-            &good[..good.len() - 8],
-            &packed[..packed.len() - 8],
-        ] {
+        for bad in ["!", "AAAA", &good[..good.len() - 8], &packed[..packed.len() - 8]] {
             assert!(decode_any(bad).is_err(), "{bad}");
         }
     }

@@ -1,7 +1,8 @@
 //! The lines of a history (`history.jsonl`), as types that are also their form in the file.
 //!
-//! A history is the record of one scenario: operations in two lines (call, end) with one `id`, and events. It is in order
-//! of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means is the checkers' work.
+//! A history is the record of one scenario: operations in two lines (call, end) with one `id`, and events. It
+//! is in order of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means
+//! is the checkers' work.
 //!
 //! - [`parse`](History::parse) reads a whole file and says what is wrong with it, by line;
 //! - [`Line::to_json`] writes one line, and [`Line::parse`] reads it back to the same value.
@@ -118,7 +119,8 @@ pub enum End {
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         sent_ns: Option<u64>,
-        /// When the library returned to its caller, on an acquire, where known: this line may be written later.
+        /// When the library returned to its caller, on an acquire, where known: this line may be written
+        /// later.
         returned_ns: Option<u64>,
         /// What was granted, on an acquire, if that is less than what was asked for.
         lease_ms: Option<u64>,
@@ -149,14 +151,7 @@ pub enum End {
 impl End {
     /// It worked, and there is nothing to say of it.
     pub const fn done() -> Self {
-        End::Ok {
-            grant: None,
-            token: None,
-            sent_ns: None,
-            returned_ns: None,
-            lease_ms: None,
-            at: None,
-        }
+        End::Ok { grant: None, token: None, sent_ns: None, returned_ns: None, lease_ms: None, at: None }
     }
     /// The ending in words: as in the file, with the grant and the token where it names them.
     pub fn words(&self) -> String {
@@ -190,7 +185,8 @@ pub enum Event {
         /// Why, in the library's words.
         #[serde(default, deserialize_with = "line::words")]
         reason: Option<String>,
-        /// When it did, where that was before it could be written down: lines are in order of time. Never later than the line.
+        /// When it did, where that was before it could be written down: lines are in order of time. Never
+        /// later than the line.
         at_ns: Option<u64>,
     },
     /// A holder wrote to the protected resource.
@@ -238,7 +234,8 @@ pub enum Event {
         client: String,
         /// The lease that the library renews by itself, in milliseconds; `None` where it did not say.
         watchdog_ms: Option<u64>,
-        /// What its driver's hello lists beside the least: of `release_blind` an `ok` to a release proves no hold, of `renewals` each is on record.
+        /// What its driver's hello lists beside the least: of `release_blind` an `ok` to a release proves no
+        /// hold, of `renewals` each is on record.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         features: Vec<String>,
     },
@@ -294,22 +291,16 @@ pub struct History {
 }
 
 impl History {
-    /// Makes a history of lines that are in order already, and fills [`watchdog_ms`](Self::watchdog_ms) from its
-    /// [`Event::Client`] lines; the last one of a client counts. Nothing is checked.
+    /// Makes a history of lines that are in order already, and fills [`watchdog_ms`](Self::watchdog_ms) from
+    /// its [`Event::Client`] lines; the last one of a client counts. Nothing is checked.
     pub fn from_lines(lines: Vec<Line>) -> Self {
         let said = lines.iter().filter_map(|line| match &line.entry {
-            Entry::Event(Event::Client {
-                client,
-                watchdog_ms,
-                ..
-            }) => Some((client.clone(), (*watchdog_ms)?)),
+            Entry::Event(Event::Client { client, watchdog_ms, .. }) => {
+                Some((client.clone(), (*watchdog_ms)?))
+            }
             _ => None,
         });
-        Self {
-            watchdog_ms: said.collect(),
-            lines,
-            torn: false,
-        }
+        Self { watchdog_ms: said.collect(), lines, torn: false }
     }
 }
 
@@ -337,12 +328,7 @@ fn place(line: usize, column: Option<usize>) -> String {
 
 impl HistoryError {
     pub(crate) fn new(found: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Self {
-            line: 1,
-            column: None,
-            found: found.into(),
-            allowed: allowed.into(),
-        }
+        Self { line: 1, column: None, found: found.into(), allowed: allowed.into() }
     }
 
     fn missing(name: &str) -> Self {

@@ -1,11 +1,11 @@
 //! Reads a history's file, plain or compressed, and compresses a large plain one.
 //!
-//! While a run goes on its history is plain: each line is with the operating system before the call that wrote it returns, which no
-//! compressor could promise. When it is over, a history above a size is compressed. Readers tell the two forms apart by their
-//! first bytes, so a name is no part of the form.
+//! While a run goes on its history is plain: each line is with the operating system before the call that
+//! wrote it returns, which no compressor could promise. When it is over, a history above a size is
+//! compressed. Readers tell the two forms apart by their first bytes, so a name is no part of the form.
 //!
-//! The compressed form is that of zstd, in frames of [`FRAME_BYTES`] with a checksum each, one after the other: `zstd -d` reads it, and of
-//! a file that was cut every whole frame is left.
+//! The compressed form is that of zstd, in frames of [`FRAME_BYTES`] with a checksum each, one after the
+//! other: `zstd -d` reads it, and of a file that was cut every whole frame is left.
 
 mod compress;
 mod frames;
@@ -78,9 +78,11 @@ pub struct StoredHistory {
     pub warning: Option<String>,
 }
 
-/// The history's file in a scenario's directory: the plain one if there is one, else the compressed one, else `None`.
+/// The history's file in a scenario's directory: the plain one if there is one, else the compressed one, else
+/// `None`.
 ///
-/// Both are there for a moment only, while the compressed one takes the other's place. A symbolic link is neither: it may lead anywhere.
+/// Both are there for a moment only, while the compressed one takes the other's place. A symbolic link is
+/// neither: it may lead anywhere.
 pub fn of_dir(dir: &Path) -> Option<PathBuf> {
     [HISTORY_FILE, COMPRESSED_FILE]
         .map(|name| dir.join(name))
@@ -90,24 +92,18 @@ pub fn of_dir(dir: &Path) -> Option<PathBuf> {
 
 /// Reads a history file of either form, line by line.
 ///
-/// A torn last line is dropped, and of a cut compressed file what is whole is kept; both set `torn` and are said in
-/// [`StoredHistory::warning`].
+/// A torn last line is dropped, and of a cut compressed file what is whole is kept; both set `torn` and are
+/// said in [`StoredHistory::warning`].
 pub fn read(path: &Path) -> Result<StoredHistory, HistoryFileError> {
     let mut lines = Vec::new();
     let warning = read_lines(path, |line| lines.push(line))?;
-    let history = History {
-        torn: warning.is_some(),
-        ..History::from_lines(lines)
-    };
+    let history = History { torn: warning.is_some(), ..History::from_lines(lines) };
     Ok(StoredHistory { history, warning })
 }
 
 /// As [`read`], but hands over each line and keeps none; what is returned is [`StoredHistory::warning`].
 pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>, HistoryFileError> {
-    let io = |source| HistoryFileError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
     let mut file = BufReader::new(limits::open(path).map_err(io)?);
     let mut head = Vec::new();
     let mut begin = file.by_ref().take(MAGIC.len() as u64);
@@ -128,10 +124,7 @@ fn lines(
     mut take: impl FnMut(Line),
 ) -> Result<Option<String>, HistoryFileError> {
     let path_of = || path.to_owned();
-    let form = |source| HistoryFileError::Form {
-        path: path_of(),
-        source,
-    };
+    let form = |source| HistoryFileError::Form { path: path_of(), source };
     let mut reader = Reader::default();
     let mut line = Vec::new();
     let mut good_bytes = 0;
@@ -146,11 +139,7 @@ fn lines(
                 match source.downcast() {
                     Ok(Broken::Cut) => cut = true,
                     Ok(Broken::Damaged(what)) => {
-                        return Err(HistoryFileError::Damaged {
-                            path,
-                            what,
-                            good_bytes,
-                        });
+                        return Err(HistoryFileError::Damaged { path, what, good_bytes });
                     }
                     Err(source) => return Err(HistoryFileError::Io { path, source }),
                 }

@@ -1,8 +1,10 @@
-//! One history that several machines recorded, each on its own clock: brought to the clock of a reference, and read as one, line by line.
+//! One history that several machines recorded, each on its own clock: brought to the clock of a reference,
+//! and read as one, line by line.
 //!
-//! A part's `clock` lines say what the reference's clock showed. From the best reading of each half second follow straight pieces that
-//! turn the part's times into the reference's; how far off a piece may be is half the round trip of its readings, and how far its ends are from where
-//! its neighbours point: a clock that was stepped within a piece is not known there.
+//! A part's `clock` lines say what the reference's clock showed. From the best reading of each half second
+//! follow straight pieces that turn the part's times into the reference's; how far off a piece may be is half
+//! the round trip of its readings, and how far its ends are from where its neighbours point: a clock that was
+//! stepped within a piece is not known there.
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
@@ -17,7 +19,8 @@ use crate::history_file::{self, HistoryFileError};
 
 /// The best reading of each such stretch is kept.
 const STRETCH_NS: u64 = 500_000_000;
-/// Share of the time since the nearest reading by which a clock may be off outside all readings: ten times what one of quartz is.
+/// Share of the time since the nearest reading by which a clock may be off outside all readings: ten times
+/// what one of quartz is.
 const UNREAD: u64 = 1_000;
 /// Lines of each part that are read ahead at a time.
 const AHEAD: usize = 256;
@@ -49,7 +52,8 @@ pub enum PartsError {
     },
 }
 
-/// What the reference's clock showed: at `at_ns` by the part's own clock the answer was there, so long after the question.
+/// What the reference's clock showed: at `at_ns` by the part's own clock the answer was there, so long after
+/// the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// When the answer came, by the part's clock.
@@ -107,7 +111,8 @@ impl Clock {
         (moment, off.max(self.least_ns))
     }
 
-    /// How far a piece's ends are from where the better of its neighbours points; without one, all that the clocks moved apart in it.
+    /// How far a piece's ends are from where the better of its neighbours points; without one, all that the
+    /// clocks moved apart in it.
     fn bend(&self, piece: usize) -> i128 {
         let (from, to) = (self.points[piece], self.points[piece + 1]);
         let before = piece.checked_sub(1).map(|at| self.points[at]);
@@ -142,8 +147,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Reads each part once for its clock and its clients, and keeps no line. `declared_ns`: how far apart their clocks may be at most;
-    /// without any reading their times are then taken as they stand.
+    /// Reads each part once for its clock and its clients, and keeps no line. `declared_ns`: how far apart
+    /// their clocks may be at most; without any reading their times are then taken as they stand.
     pub fn open(paths: &[PathBuf], declared_ns: Option<u64>) -> Result<Self, PartsError> {
         let mut parts: Vec<HistoryPart> = Vec::new();
         for path in paths {
@@ -154,18 +159,11 @@ impl Parts {
                 begins_ns.get_or_insert(line.t_ns);
                 match line.entry {
                     Entry::Event(Event::Clock {
-                        reference_ns: Some(reference_ns),
-                        round_trip_ns,
-                        ..
-                    }) => readings.push(Reading {
-                        at_ns: line.t_ns,
-                        reference_ns,
-                        round_trip_ns,
-                    }),
-                    Entry::Call {
-                        call: Call::Acquire(acquire),
-                        ..
-                    } if !clients.contains(&acquire.client) => {
+                        reference_ns: Some(reference_ns), round_trip_ns, ..
+                    }) => readings.push(Reading { at_ns: line.t_ns, reference_ns, round_trip_ns }),
+                    Entry::Call { call: Call::Acquire(acquire), .. }
+                        if !clients.contains(&acquire.client) =>
+                    {
                         clients.insert(acquire.client);
                     }
                     _ => {}
@@ -210,8 +208,8 @@ impl Parts {
         u64::try_from(moment - self.base).unwrap_or(0)
     }
 
-    /// Hands over all lines in order of the reference's time; no more than some of each part are in memory. Returned is what is to be said
-    /// of files that end early.
+    /// Hands over all lines in order of the reference's time; no more than some of each part are in memory.
+    /// Returned is what is to be said of files that end early.
     pub fn read(&self, mut take: impl FnMut(Line)) -> Result<Vec<String>, PartsError> {
         thread::scope(|scope| {
             let mut readers = Vec::new();
@@ -219,13 +217,7 @@ impl Parts {
             for (number, part) in (0..).zip(&self.parts) {
                 let (give, lines) = sync_channel::<Vec<Line>>(1);
                 readers.push(scope.spawn(move || {
-                    let mut shift = Shift {
-                        of: self,
-                        part,
-                        number,
-                        last_ns: 0,
-                        said_ns: None,
-                    };
+                    let mut shift = Shift { of: self, part, number, last_ns: 0, said_ns: None };
                     let mut batch = Vec::with_capacity(AHEAD);
                     let read = history_file::read_lines(&part.path, |line| {
                         batch.extend(shift.lines(line));
@@ -269,8 +261,7 @@ impl Shift<'_> {
     }
 
     fn id(&self, id: u64) -> u64 {
-        id.wrapping_mul(self.of.parts.len() as u64)
-            .wrapping_add(self.number)
+        id.wrapping_mul(self.of.parts.len() as u64).wrapping_add(self.number)
     }
 
     /// The line as one of the whole; before it what its clock is known to, where that changed.
@@ -310,12 +301,7 @@ impl Shift<'_> {
             Entry::End { id, end } => {
                 *id = self.id(*id);
                 match end {
-                    End::Ok {
-                        grant,
-                        sent_ns,
-                        returned_ns,
-                        ..
-                    } => {
+                    End::Ok { grant, sent_ns, returned_ns, .. } => {
                         grant.iter_mut().for_each(named);
                         moved(sent_ns);
                         moved(returned_ns);
@@ -371,27 +357,18 @@ mod tests {
         }
         let (_, far) = clock.at(60_000 * MS);
         assert!(far > 40 * MS, "nobody read it for 50 s: {far}");
-        assert_eq!(
-            Clock::of(&readings(0, 900, 0, 10), 5 * MS).at(7).1,
-            5 * MS,
-            "as declared"
-        );
+        assert_eq!(Clock::of(&readings(0, 900, 0, 10), 5 * MS).at(7).1, 5 * MS, "as declared");
     }
 
     #[test]
     fn a_clock_that_was_stepped_is_unknown_where_it_was() {
         let mut all = readings(0, 5_000, 0, 100_000);
         let mut later = readings(5_000, 10_000, 0, 100_000);
-        later
-            .iter_mut()
-            .for_each(|reading| reading.reference_ns += 3_000 * MS);
+        later.iter_mut().for_each(|reading| reading.reference_ns += 3_000 * MS);
         all.extend(later);
         let clock = Clock::of(&all, 0);
         assert!(clock.at(2_000 * MS).1 < MS && clock.at(8_000 * MS).1 < MS);
-        let around = (4_500..5_500)
-            .step_by(10)
-            .map(|ms| clock.at(ms * MS).1)
-            .max();
+        let around = (4_500..5_500).step_by(10).map(|ms| clock.at(ms * MS).1).max();
         assert!(around > Some(2_000 * MS), "{around:?}");
     }
 
@@ -404,9 +381,6 @@ mod tests {
             round_trip_ns: 80 * MS,
         };
         all.insert(23, slow);
-        assert_eq!(
-            Clock::of(&all, 0),
-            Clock::of(&readings(0, 5_000, 0, 100_000), 0)
-        );
+        assert_eq!(Clock::of(&all, 0), Clock::of(&readings(0, 5_000, 0, 100_000), 0));
     }
 }

@@ -21,8 +21,8 @@ pub enum HistoryWriteError {
         /// The system's answer.
         source: io::Error,
     },
-    /// An earlier entry was not kept: a history with a hole would let a checker convict, or acquit, wrongly, so nothing
-    /// follows.
+    /// An earlier entry was not kept: a history with a hole would let a checker convict, or acquit, wrongly,
+    /// so nothing follows.
     #[error("{} ends early: {first}", path.display())]
     Broken {
         /// The file.
@@ -35,8 +35,8 @@ pub enum HistoryWriteError {
 /// Appends to one history file. Shared between threads by reference; keeps no line in memory.
 ///
 /// # Promises
-/// - A line is handed to the operating system before `append_with` returns, so that it survives the death of this process;
-///   only [`HistoryWriter::finish`] makes it survive a power cut.
+/// - A line is handed to the operating system before `append_with` returns, so that it survives the death of
+///   this process; only [`HistoryWriter::finish`] makes it survive a power cut.
 /// - Lines are in order of `t_ns`, because the stamp is taken inside the lock that also orders the lines.
 /// - After the first failure nothing is appended any more.
 #[derive(Debug)]
@@ -57,30 +57,22 @@ struct WriterState {
 impl HistoryWriter {
     /// Begins a file; one that is there already is an error of kind `AlreadyExists`.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)?;
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
         Ok(Self::over(path, file))
     }
 
     fn over(path: &Path, file: File) -> Self {
         Self {
             path: path.to_owned(),
-            inner: Mutex::new(WriterState {
-                file,
-                length: 0,
-                lines: 0,
-                last_ns: 0,
-                broken: None,
-            }),
+            inner: Mutex::new(WriterState { file, length: 0, lines: 0, last_ns: 0, broken: None }),
         }
     }
 
-    /// Appends what `entry` makes of its stamp, stamped by `now_ns` (nanoseconds since the run began, on one monotonic clock), and returns the stamp.
+    /// Appends what `entry` makes of its stamp, stamped by `now_ns` (nanoseconds since the run began, on one
+    /// monotonic clock), and returns the stamp.
     ///
-    /// `now_ns` is called inside the lock and must not call the writer. A stamp earlier than the line before is raised to that
-    /// line's.
+    /// `now_ns` is called inside the lock and must not call the writer. A stamp earlier than the line before
+    /// is raised to that line's.
     pub fn append_with(
         &self,
         now_ns: impl FnOnce() -> u64,
@@ -88,10 +80,7 @@ impl HistoryWriter {
     ) -> Result<u64, HistoryWriteError> {
         let mut inner = self.lock();
         if let Some(first) = &inner.broken {
-            return Err(HistoryWriteError::Broken {
-                path: self.path.clone(),
-                first: first.clone(),
-            });
+            return Err(HistoryWriteError::Broken { path: self.path.clone(), first: first.clone() });
         }
         let t_ns = now_ns().max(inner.last_ns);
         let entry = entry(t_ns);
@@ -100,7 +89,8 @@ impl HistoryWriter {
             text = without_passwords(&text);
         }
         text.push('\n');
-        // One write call per line: lines of two processes that append to one file would not mix, and a crash tears one at most.
+        // One write call per line: lines of two processes that append to one file would not mix, and a crash
+        // tears one at most.
         if let Err(source) = inner.file.write_all(text.as_bytes()) {
             inner.broken = Some(source.to_string());
             // A partly written line is cut off again if possible; otherwise readers drop the torn last line.
@@ -149,9 +139,7 @@ fn without_passwords(line: &str) -> String {
     let Ok(serde_json::Value::Object(mut line)) = serde_json::from_str(line) else {
         return secrets::hide(line).into_owned();
     };
-    let given = line
-        .iter_mut()
-        .filter(|(key, _)| !FIXED.contains(&key.as_str()));
+    let given = line.iter_mut().filter(|(key, _)| !FIXED.contains(&key.as_str()));
     for (_, value) in given {
         secrets::hide_in(value);
     }
@@ -225,10 +213,7 @@ mod tests {
         let append = |t_ns| writer.append_with(|| t_ns, |_| crash("c1".to_owned()));
         let (first, second) = (append(1).expect_err("full"), append(2).expect_err("broken"));
         assert!(matches!(first, HistoryWriteError::Io { .. }), "{first:?}");
-        assert!(
-            matches!(second, HistoryWriteError::Broken { .. }),
-            "{second:?}"
-        );
+        assert!(matches!(second, HistoryWriteError::Broken { .. }), "{second:?}");
         assert_eq!(writer.lines(), 0);
     }
 }

@@ -1,8 +1,9 @@
 //! Latencies over time: a small histogram per interval.
 //!
-//! They are kept inside `run.json`, so that a report can draw latency over time: an interval is a second or longer, and there are never
-//! more than [`INTERVALS_MAX`], whatever the run's length. Values are rounded to one significant digit of an HdrHistogram, which is
-//! less than 7 %; the histogram of the whole run has three.
+//! They are kept inside `run.json`, so that a report can draw latency over time: an interval is a second or
+//! longer, and there are never more than [`INTERVALS_MAX`], whatever the run's length. Values are rounded to
+//! one significant digit of an HdrHistogram, which is less than 7 %; the histogram of the whole run has
+//! three.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,15 +17,16 @@ const SHORTEST_NS: u64 = 1_000_000_000;
 pub struct Intervals {
     /// The length of each interval in nanoseconds; the first begins at 0.
     pub interval_ns: u64,
-    /// Per interval: durations in nanoseconds and how often. In the file an HdrHistogram, V2, one digit, base64; empty where nothing ended.
+    /// Per interval: durations in nanoseconds and how often. In the file an HdrHistogram, V2, one digit,
+    /// base64; empty where nothing ended.
     #[serde(with = "crate::hdr::coarse")]
     #[schemars(with = "Vec<String>")]
     pub histograms: Vec<Vec<(u64, u64)>>,
 }
 
 impl Intervals {
-    /// Sorts `(ended_ns, duration_ns, how often)` into the intervals of a run of `length_ns`; what ended later counts to the last.
-    /// `None` of nothing.
+    /// Sorts `(ended_ns, duration_ns, how often)` into the intervals of a run of `length_ns`; what ended
+    /// later counts to the last. `None` of nothing.
     pub fn of(length_ns: u64, samples: impl IntoIterator<Item = (u64, u64, u64)>) -> Option<Self> {
         let count = (length_ns / SHORTEST_NS).clamp(1, INTERVALS_MAX);
         let interval_ns = length_ns.div_ceil(count).max(1);
@@ -38,14 +40,11 @@ impl Intervals {
         }
         histograms.iter_mut().for_each(crate::hdr::coarse::round);
         let any = histograms.iter().any(|histogram| !histogram.is_empty());
-        any.then_some(Self {
-            interval_ns,
-            histograms,
-        })
+        any.then_some(Self { interval_ns, histograms })
     }
 
-    /// The value that a share of each interval's durations does not exceed, 0.0 to 1.0, which is the longest; `None` where nothing ended, and where so few
-    /// did that less than one is beyond the share.
+    /// The value that a share of each interval's durations does not exceed, 0.0 to 1.0, which is the longest;
+    /// `None` where nothing ended, and where so few did that less than one is beyond the share.
     pub fn quantile(&self, share: f64) -> Vec<Option<u64>> {
         let quantile = |histogram: &Vec<(u64, u64)>| {
             let all: u64 = histogram.iter().map(|(_, times)| *times).sum();
@@ -72,10 +71,7 @@ mod tests {
         let samples = [(0, 10, 2), (1_400_000_000, 20, 1), (9_000_000_000, 30, 1)];
         let intervals = Intervals::of(2_800_000_000, samples).expect("samples");
         assert_eq!(intervals.interval_ns, 1_400_000_000);
-        assert_eq!(
-            intervals.histograms,
-            [vec![(10, 2)], vec![(20, 1), (30, 1)]]
-        );
+        assert_eq!(intervals.histograms, [vec![(10, 2)], vec![(20, 1), (30, 1)]]);
     }
 
     #[test]

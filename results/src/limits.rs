@@ -1,5 +1,5 @@
-//! How much of what comes from elsewhere is taken in: every limit has its name here, and an input beyond one is refused in words that
-//! name it. (A server's replies have theirs in `lock-core`.)
+//! How much of what comes from elsewhere is taken in: every limit has its name here, and an input beyond one
+//! is refused in words that name it. (A server's replies have theirs in `lock-core`.)
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
@@ -14,7 +14,8 @@ pub const LINE: u64 = 16 << 20;
 pub const DRIVER_LINE: usize = 1 << 20;
 /// A file that is read as a whole: a scenario, a budget, a plan, a run's document.
 pub const FILE: u64 = 64 << 20;
-/// The window of a compressed history, which a reader keeps in memory; what `zstd` makes of itself needs 8 MB.
+/// The window of a compressed history, which a reader keeps in memory; what `zstd` makes of itself needs 8
+/// MB.
 pub const WINDOW: u64 = 64 << 20;
 /// The name of a grant.
 pub const GRANT: usize = 1 << 10;
@@ -32,10 +33,7 @@ fn beyond(what: &str, limit: u64) -> io::Error {
         0 => format!("{} kB", limit >> 10),
         mb => format!("{mb} MB"),
     };
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("{what} is longer than {limit}, which is the limit"),
-    )
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what} is longer than {limit}, which is the limit"))
 }
 
 /// Opens a file, or a pipe that somebody writes to: to open another one would never end.
@@ -82,9 +80,7 @@ pub fn read_text(path: impl AsRef<Path>) -> Result<String, String> {
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
         let (path, found) = (path.display(), rest.first().copied().unwrap_or_default());
-        format!(
-            "{path}:{line}:{column}: the byte 0x{found:02x} is no UTF-8; save the file as UTF-8"
-        )
+        format!("{path}:{line}:{column}: the byte 0x{found:02x} is no UTF-8; save the file as UTF-8")
     })
 }
 

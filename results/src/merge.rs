@@ -30,8 +30,9 @@ pub enum MergeError {
     Unreadable(String),
 }
 
-/// Whether all runs were made from the plan of the first, as far as they say themselves: the same command, and the same scenarios with
-/// the same seeds, kinds, durabilities and expectations, and the same rows under the same load. Machines, versions and times may differ.
+/// Whether all runs were made from the plan of the first, as far as they say themselves: the same command,
+/// and the same scenarios with the same seeds, kinds, durabilities and expectations, and the same rows under
+/// the same load. Machines, versions and times may differ.
 pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
     let Some((base, others)) = runs.split_first() else {
         return Err(MergeError::Nothing);
@@ -62,7 +63,8 @@ pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// What a run was asked to do, part by part. A seed decides what a scenario does, and nothing of what a row is.
+/// What a run was asked to do, part by part. A seed decides what a scenario does, and nothing of what a row
+/// is.
 fn parts(run: &Run) -> Vec<String> {
     let mut parts = vec![format!("the command {}", run.command)];
     for result in &run.scenarios {
@@ -89,12 +91,13 @@ fn parts(run: &Run) -> Vec<String> {
 
 /// Joins runs in their order, under the name `run`. One run stays as it is, but for the name.
 ///
-/// Rows, comparisons, sweeps, scenarios and warnings are put one after another; rows and scenarios say which machine they are from (which
-/// run, where machines share a name), and a scenario's directory gets its run's name in front. Figures of several machines are not
-/// pooled: they are samples of different things.
-/// The configuration is that of the first; a warning names every other run whose machine or version is another. The whole is as
-/// expected if every part that expected anything is, and partial if any part is. Parts of one plan make a whole run: its scenarios stand in
-/// the plan's order, and a lock that several parts audited is one lock.
+/// Rows, comparisons, sweeps, scenarios and warnings are put one after another; rows and scenarios say which
+/// machine they are from (which run, where machines share a name), and a scenario's directory gets its run's
+/// name in front. Figures of several machines are not pooled: they are samples of different things. The
+/// configuration is that of the first; a warning names every other run whose machine or version is another.
+/// The whole is as expected if every part that expected anything is, and partial if any part is. Parts of one
+/// plan make a whole run: its scenarios stand in the plan's order, and a lock that several parts audited is
+/// one lock.
 pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let several = runs.len() > 1;
     let origins = origins(&runs);
@@ -122,8 +125,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
         // A run that does not say its servers had those of the machine.
         let servers = [&whole, &part].map(|run| &run.meta.environment.servers);
         let [ours, theirs] = servers;
-        let is_other =
-            |(name, server): (&String, &_)| ours.get(name).is_some_and(|own| own != server);
+        let is_other = |(name, server): (&String, &_)| ours.get(name).is_some_and(|own| own != server);
         let are_others = theirs.iter().any(is_other);
         let program = |run: &Run| (run.meta.version.clone(), run.meta.commit.clone());
         if are_others || machine(&whole) != machine(&part) || program(&whole) != program(&part) {
@@ -207,10 +209,7 @@ mod tests {
     use crate::samples::{self, says};
 
     fn part(name: &str, as_expected: Option<bool>) -> Run {
-        let scenario = ScenarioResult {
-            dir: "s".to_owned(),
-            ..ScenarioResult::default()
-        };
+        let scenario = ScenarioResult { dir: "s".to_owned(), ..ScenarioResult::default() };
         let mut run = samples::run(name, vec![BenchRow::default()], vec![scenario]);
         run.warnings.push("w".to_owned());
         run.as_expected = as_expected;
@@ -265,10 +264,7 @@ mod tests {
             let rows = whole.rows.into_iter().map(|row| row.origin);
             rows.collect::<Vec<_>>()
         };
-        assert_eq!(
-            origins(vec![on("runs/a", "red"), on("runs/b", "blue")]),
-            ["red", "blue"]
-        );
+        assert_eq!(origins(vec![on("runs/a", "red"), on("runs/b", "blue")]), ["red", "blue"]);
         assert_eq!(
             origins(vec![on("runs/a", "vm"), on("runs/b", "vm")]),
             ["a", "b"],

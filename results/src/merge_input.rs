@@ -1,4 +1,5 @@
-//! Runs that are to be joined, with their directories: read, checked for one plan, and copied below the run that they become.
+//! Runs that are to be joined, with their directories: read, checked for one plan, and copied below the run
+//! that they become.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,9 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::limits;
 use crate::merge::{MergeError, beside, merge, same_plan};
 use crate::run::Run;
-use crate::store::{
-    PLAN_FILE, REPORT_FILE, RUN_FILE, RunDir, RunStore, SUMMARY_FILE, StoreError, load_dir,
-};
+use crate::store::{PLAN_FILE, REPORT_FILE, RUN_FILE, RunDir, RunStore, SUMMARY_FILE, StoreError, load_dir};
 
 /// Runs that are to be joined.
 #[derive(Debug)]
@@ -48,14 +47,10 @@ impl MergeInput {
             }
             found.push((load_dir(&dir).map_err(unreadable)?, dir));
         }
-        let mut killed: Vec<String> = empty
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
+        let mut killed: Vec<String> = empty.iter().map(|path| path.display().to_string()).collect();
         if found.iter().any(|(run, _)| run.part.is_some()) {
             let (blank, kept): (Vec<_>, _) = found.into_iter().partition(|(run, _)| {
-                let has_nothing =
-                    run.rows.is_empty() && run.scenarios.is_empty() && run.audit.is_none();
+                let has_nothing = run.rows.is_empty() && run.scenarios.is_empty() && run.audit.is_none();
                 run.part.is_none() && run.partial && has_nothing
             });
             killed.extend(blank.into_iter().map(|(run, _)| run.run));
@@ -64,15 +59,11 @@ impl MergeInput {
             return Err(unreadable(StoreError::NotARun { path }));
         }
         let (runs, dirs) = found.into_iter().unzip();
-        Ok(Self {
-            runs,
-            dirs,
-            killed_at_once: killed,
-        })
+        Ok(Self { runs, dirs, killed_at_once: killed })
     }
 
-    /// Whether whole runs were made from one plan: as they say themselves, and by their saved plans where both are there, since a scenario file
-    /// may have been edited and kept its name.
+    /// Whether whole runs were made from one plan: as they say themselves, and by their saved plans where
+    /// both are there, since a scenario file may have been edited and kept its name.
     ///
     /// # Errors
     /// Fewer than two runs, or the first that was made from another plan.
@@ -106,8 +97,8 @@ impl MergeInput {
         Ok(())
     }
 
-    /// Joins the runs into one in this directory. The records of each have a directory of their own there, under one plain name, so that `check`
-    /// and `replay` find them.
+    /// Joins the runs into one in this directory. The records of each have a directory of their own there,
+    /// under one plain name, so that `check` and `replay` find them.
     ///
     /// # Errors
     /// Runs that cannot be joined, and records that cannot be copied.
@@ -137,7 +128,8 @@ impl MergeInput {
     }
 }
 
-/// A directory with all that is in it but a run's own summary. One that is not there was lost before, and is no reason to lose the rest.
+/// A directory with all that is in it but a run's own summary. One that is not there was lost before, and is
+/// no reason to lose the rest.
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
         return Ok(());
@@ -147,10 +139,7 @@ fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
         let entry = entry?;
         let (kind, name) = (entry.file_type()?, entry.file_name());
         let to = to.join(&name);
-        if [RUN_FILE, SUMMARY_FILE, REPORT_FILE]
-            .map(OsStr::new)
-            .contains(&&*name)
-        {
+        if [RUN_FILE, SUMMARY_FILE, REPORT_FILE].map(OsStr::new).contains(&&*name) {
             continue;
         } else if kind.is_dir() {
             copy_dir(&entry.path(), &to)?;

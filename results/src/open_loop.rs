@@ -1,5 +1,5 @@
-//! How long callers waited in an open loop, before a fault, from it until recovery, and after: each timed from when it was due, and those who
-//! got nothing counted too.
+//! How long callers waited in an open loop, before a fault, from it until recovery, and after: each timed
+//! from when it was due, and those who got nothing counted too.
 
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,8 @@ pub struct OpenLoop {
     pub granted_per_s: f64,
     /// When the first fault was injected; `None`: there was none.
     pub fault_ns: Option<u64>,
-    /// When the last fault was over: healed, and a caller granted that was due after its injection. `None`: there was no fault, or one after which
-    /// nothing was granted.
+    /// When the last fault was over: healed, and a caller granted that was due after its injection. `None`:
+    /// there was no fault, or one after which nothing was granted.
     pub recovered_ns: Option<u64>,
     /// Callers due before the first fault; `None` of none, here and below.
     pub before: Option<OpenLoopWaits>,
@@ -41,24 +41,21 @@ pub struct OpenLoop {
 }
 
 /// How long some callers waited.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct OpenLoopWaits {
     /// How many there were.
     pub calls: u64,
     /// How many of them got no grant.
     pub without_grant: u64,
-    /// What 99 in 100 of them did not exceed, where a caller without a grant counts as longer than every grant; `None` of fewer than 100.
+    /// What 99 in 100 of them did not exceed, where a caller without a grant counts as longer than every
+    /// grant; `None` of fewer than 100.
     pub p99: Option<Length>,
     /// The longest of them.
     pub longest: Length,
 }
 
 /// A length that is known, or known to be exceeded.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Length {
     /// Nanoseconds.
     pub ns: u64,
@@ -68,12 +65,7 @@ pub struct Length {
 
 impl OpenLoop {
     /// Sorts callers by when they were due. `None` without a caller or a load of any length.
-    pub fn of(
-        asked_per_s: f64,
-        load_ns: u64,
-        waits: &[OpenLoopCall],
-        faults: &[FaultSpan],
-    ) -> Option<Self> {
+    pub fn of(asked_per_s: f64, load_ns: u64, waits: &[OpenLoopCall], faults: &[FaultSpan]) -> Option<Self> {
         if load_ns == 0 || waits.is_empty() {
             return None;
         }
@@ -82,9 +74,7 @@ impl OpenLoop {
         let over = over.collect::<Option<Vec<u64>>>();
         let recovered_ns = over.and_then(|over| over.into_iter().max());
         let [from, to] = [fault_ns, recovered_ns].map(|ns| ns.unwrap_or(u64::MAX));
-        let due = |which: &dyn Fn(u64) -> bool| {
-            OpenLoopWaits::of(waits.iter().filter(|w| which(w.due_ns)))
-        };
+        let due = |which: &dyn Fn(u64) -> bool| OpenLoopWaits::of(waits.iter().filter(|w| which(w.due_ns)));
         let granted = waits.iter().filter(|wait| wait.granted).count();
         Some(Self {
             asked_per_s,
@@ -104,8 +94,8 @@ impl OpenLoop {
     }
 }
 
-/// When a fault was over: healed, and a caller granted that was due once the fault was in place. A grant before that says nothing
-/// of the recovery. `None` where there is no such caller.
+/// When a fault was over: healed, and a caller granted that was due once the fault was in place. A grant
+/// before that says nothing of the recovery. `None` where there is no such caller.
 fn over_ns(fault: &FaultSpan, waits: &[OpenLoopCall]) -> Option<u64> {
     let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
     let granted = (waits.iter()).filter(|wait| wait.granted && wait.due_ns >= in_place_ns);
@@ -115,16 +105,15 @@ fn over_ns(fault: &FaultSpan, waits: &[OpenLoopCall]) -> Option<u64> {
 
 impl OpenLoopWaits {
     fn of<'w>(waits: impl Iterator<Item = &'w OpenLoopCall>) -> Option<Self> {
-        let waits: Vec<&OpenLoopCall> = waits
-            .sorted_unstable_by_key(|wait| wait.waited_ns)
-            .collect();
+        let waits: Vec<&OpenLoopCall> = waits.sorted_unstable_by_key(|wait| wait.waited_ns).collect();
         let seen: Vec<u64> = waits.iter().map(|wait| wait.waited_ns).collect();
         let granted = waits.iter().filter(|wait| wait.granted);
         let granted: Vec<u64> = granted.map(|wait| wait.waited_ns).collect();
         let longest_ns = *seen.last()?;
         let enough = (1.0 - SHARE) * seen.len() as f64 >= 1.0 - 1e-9;
         let place = ((SHARE * seen.len() as f64 - 1e-9).ceil() as usize).saturating_sub(1);
-        // Among those without a grant the true p99 is unknown; it is not below that of the waits as far as they were seen.
+        // Among those without a grant the true p99 is unknown; it is not below that of the waits as far as
+        // they were seen.
         let length = |ns, more| Length { ns, more };
         let p99 = match granted.get(place) {
             Some(ns) => length(*ns, false),
@@ -145,7 +134,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A caller each 10 ms from 0 on, which waits as many milliseconds as `waits` says; a negative one gets no grant.
+    /// A caller each 10 ms from 0 on, which waits as many milliseconds as `waits` says; a negative one gets
+    /// no grant.
     fn callers(waits: &[i64]) -> Vec<OpenLoopCall> {
         let callers = waits.iter().zip(0..);
         let caller = |(ms, number): (&i64, u64)| OpenLoopCall {
@@ -207,10 +197,7 @@ mod tests {
         let mut waits = vec![5; 195];
         waits.extend([-500; 5]);
         let all = of(&waits, &[]).before.expect("callers");
-        assert_eq!(
-            (all.p99, all.longest),
-            (Some(more_than(500)), more_than(500))
-        );
+        assert_eq!((all.p99, all.longest), (Some(more_than(500)), more_than(500)));
         // Refused at once: what is known is only that it is above the grants that were seen at that place.
         let mut waits = vec![5; 195];
         waits.extend([-1; 5]);
@@ -225,17 +212,15 @@ mod tests {
     fn too_few_callers_have_no_p99_but_a_longest_wait() {
         let few = of(&[3; 99], &[]).before.expect("callers");
         assert_eq!((few.p99, few.longest), (None, exactly(3)));
-        assert_eq!(
-            of(&[3; 100], &[]).before.expect("callers").p99,
-            Some(exactly(3))
-        );
+        assert_eq!(of(&[3; 100], &[]).before.expect("callers").p99, Some(exactly(3)));
         assert_eq!(OpenLoop::of(1.0, MS, &[], &[]), None);
         assert_eq!(OpenLoop::of(1.0, 0, &callers(&[1]), &[]), None);
     }
 
     #[test]
     fn callers_are_cut_by_when_they_were_due_exactly() {
-        // Due at 0, 10, 20, 30, 40 ms; the fault at 20 ms is healed at 35 ms, and the first grant after it came at 38 ms.
+        // Due at 0, 10, 20, 30, 40 ms; the fault at 20 ms is healed at 35 ms, and the first grant after it
+        // came at 38 ms.
         let open = of(&[1, 90, 18, 14, 5], &[fault(20, 20, Some(35))]);
         let longest = |part: Option<OpenLoopWaits>| part.expect("callers").longest;
         assert_eq!(longest(open.before), exactly(90), "granted after the fault");

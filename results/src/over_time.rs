@@ -1,6 +1,7 @@
 //! Grants over the time of a history: how many in each part, how long they took, and which owners got them.
 //!
-//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore short.
+//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore
+//! short.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,8 @@ pub struct OverTime {
     pub grants: Vec<u32>,
     /// Grants by `client/owner`; those of further owners stand under `others`.
     pub owners: BTreeMap<String, u32>,
-    /// The share of the client that got least: its grants over what it would have if all had the same, 1 is even; `None` with one client.
+    /// The share of the client that got least: its grants over what it would have if all had the same, 1 is
+    /// even; `None` with one client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_min: Option<f64>,
     /// From the call of an acquire to its grant; `None` in runs that were kept before there was any.
@@ -44,12 +46,9 @@ pub struct AcquireSpan<'a> {
 }
 
 impl OverTime {
-    /// Counts acquires that were answered ok, by the time of the answer, in a history that ends at `end_ns`; `None` if there was none.
-    /// Owners that asked and got nothing are among the owners, with 0.
-    pub fn of<'a>(
-        end_ns: u64,
-        asked: impl Iterator<Item = AcquireSpan<'a>> + Clone,
-    ) -> Option<Self> {
+    /// Counts acquires that were answered ok, by the time of the answer, in a history that ends at `end_ns`;
+    /// `None` if there was none. Owners that asked and got nothing are among the owners, with 0.
+    pub fn of<'a>(end_ns: u64, asked: impl Iterator<Item = AcquireSpan<'a>> + Clone) -> Option<Self> {
         let part_ns = (end_ns / PARTS + 1).max(SHORTEST_PART_NS);
         let mut grants = vec![0_u32; usize::try_from(end_ns / part_ns).ok()? + 1];
         let mut owners: BTreeMap<&str, u32> = BTreeMap::new();
@@ -94,8 +93,9 @@ pub fn jain(counts: impl Iterator<Item = f64>) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (many * squares))
 }
 
-/// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean of all: 1 is even, 0 is a client
-/// that got nothing. `None` with fewer than two clients, and where none got anything.
+/// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean
+/// of all: 1 is even, 0 is a client that got nothing. `None` with fewer than two clients, and where none got
+/// anything.
 pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
     let grants: u64 = clients.iter().map(|client| client.0).sum();
     let askers: u32 = clients.iter().map(|client| client.1).sum();
@@ -173,11 +173,7 @@ mod tests {
     #[test]
     fn a_history_without_a_grant_has_nothing_to_draw() {
         assert_eq!(over(&[]), None);
-        let asked = AcquireSpan {
-            owner: "c1/t0",
-            called_ns: 1,
-            granted_ns: None,
-        };
+        let asked = AcquireSpan { owner: "c1/t0", called_ns: 1, granted_ns: None };
         assert_eq!(OverTime::of(9, std::iter::once(asked)), None);
     }
 

@@ -2,15 +2,18 @@
 //!
 //! As a specification, for one lock:
 //!
-//! 1. A hold is the closed interval `from_ns ..= to_ns`; one that ends before it begins is empty and is ignored.
+//! 1. A hold is the closed interval `from_ns ..= to_ns`; one that ends before it begins is empty and is
+//!    ignored.
 //! 2. Holds of one owner in re-entrant modes nest: those that touch are one hold.
-//! 3. Two holds conflict unless both are [`Mode::Read`], or both are [`Mode::Permit`], or rule 2 joins their owners.
+//! 3. Two holds conflict unless both are [`Mode::Read`], or both are [`Mode::Permit`], or rule 2 joins their
+//!    owners.
 //! 4. Two conflicting holds that share an instant are an overlap, equal stamps included.
 //! 5. Permits that are held together beyond the lock's limit are an overlap too.
 //!
-//! Why this is enough: in any sequential account of an owner-aware mutex the lock is held at least from the return of an
-//! acquire to the call of its release. Two such intervals that intersect admit no account; and if all are disjoint, the
-//! account that takes each acquire at its return and each release at its call is one.
+//! Why this is enough: in any sequential account of an owner-aware mutex the lock is held at least from the
+//! return of an acquire to the call of its release. Two such intervals that intersect admit no account; and
+//! if all are disjoint, the account that takes each acquire at its return and each release at its call is
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -69,7 +72,8 @@ pub struct Overlap {
     pub from_ns: u64,
     /// When the first of the two ended; for permits, when the limit was kept again.
     pub to_ns: u64,
-    /// A grant of the hold that was there; of several, the one that lasts longest. For nested holds, its first grant.
+    /// A grant of the hold that was there; of several, the one that lasts longest. For nested holds, its
+    /// first grant.
     pub earlier: u32,
     /// The grant that should have waited.
     pub later: u32,
@@ -93,24 +97,22 @@ pub fn overlaps(mut holds: Vec<Hold>, limit: impl Fn(u32) -> Option<u64>) -> Ove
     join(&mut holds);
     let mut found = Overlaps::default();
     for holds in holds.chunk_by(|a, b| a.lock == b.lock) {
-        let sweep = Sweep {
-            holds,
-            limit: limit(holds[0].lock),
-            ..Sweep::default()
-        };
+        let sweep = Sweep { holds, limit: limit(holds[0].lock), ..Sweep::default() };
         sweep.run(&mut found);
     }
     found
 }
 
-/// Puts holds in order of lock and time, without empty ones, and joins those of one owner that touch, mode by mode.
+/// Puts holds in order of lock and time, without empty ones, and joins those of one owner that touch, mode by
+/// mode.
 pub fn join(holds: &mut Vec<Hold>) {
     let order = |hold: &Hold| (hold.lock, hold.from_ns, hold.to_ns, hold.grant);
     holds.retain(|hold| hold.from_ns <= hold.to_ns);
     holds.sort_unstable_by_key(order);
     if holds.iter().any(|hold| hold.mode.nests()) {
         join_touching(holds);
-        // Joined holds end later, which moves them among those that began with them at most: this sort goes through what is in order.
+        // Joined holds end later, which moves them among those that began with them at most: this sort goes
+        // through what is in order.
         holds.sort_by_key(order);
     }
 }
@@ -139,7 +141,8 @@ fn join_touching(holds: &mut Vec<Hold>) {
     holds.truncate(kept);
 }
 
-/// Something for each owner and mode. The numbers are small and no secret, so a multiplication is hash enough.
+/// Something for each owner and mode. The numbers are small and no secret, so a multiplication is hash
+/// enough.
 type OfOwners<T> = HashMap<u64, T, BuildHasherDefault<Multiplied>>;
 
 #[derive(Default)]
@@ -172,7 +175,8 @@ struct Sweep<'a> {
     reading: BTreeSet<(u64, usize)>,
     permits: BTreeSet<(u64, usize)>,
     permits_held: u64,
-    /// Until when an owner holds in a nesting mode: at most one hold per mode, since touching ones were joined.
+    /// Until when an owner holds in a nesting mode: at most one hold per mode, since touching ones were
+    /// joined.
     own: OfOwners<u64>,
 }
 

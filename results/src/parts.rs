@@ -19,7 +19,8 @@ pub struct WholeOutcome {
 /// Looks at runs as parts of one plan. `None`: none of them is a part of anything.
 ///
 /// # Errors
-/// [`MergeError::OtherPlan`] where they are parts of different plans, seeds or versions, where one is given twice, and where only some are parts.
+/// [`MergeError::OtherPlan`] where they are parts of different plans, seeds or versions, where one is given
+/// twice, and where only some are parts.
 pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
     let parts = runs.iter().filter_map(|run| {
         let part = run.part.as_ref()?;
@@ -67,10 +68,7 @@ pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
         missing.push(format!("part {index} of {of} {what}: without {lacks}"));
     }
     let ended = parts.iter().filter(|(run, _)| !run.partial);
-    Ok(Some(WholeOutcome {
-        exit_codes: ended.filter_map(|(_, part)| part.exit_code).collect(),
-        missing,
-    }))
+    Ok(Some(WholeOutcome { exit_codes: ended.filter_map(|(_, part)| part.exit_code).collect(), missing }))
 }
 
 fn differs((base, of): &Of<'_>, run: &Run, part: &PlanPart) -> Option<String> {
@@ -99,7 +97,8 @@ fn differs((base, of): &Of<'_>, run: &Run, part: &PlanPart) -> Option<String> {
     pairs.find_map(|(one, two)| differs_within(one, two))
 }
 
-/// By what a share of two parts differs that has one name in both. What only one of them says, of another build or killed at once, is no difference.
+/// By what a share of two parts differs that has one name in both. What only one of them says, of another
+/// build or killed at once, is no difference.
 fn differs_within(one: &ScenarioShare, two: &ScenarioShare) -> Option<String> {
     let both = one.digest.iter().filter_map(|(word, a)| {
         let b = two.digest.get(word)?;
@@ -132,12 +131,7 @@ mod tests {
             digest: BTreeMap::from([("subject".to_owned(), "\"a:lock\"".to_owned())]),
         };
         let mut run = Run::new(format!("runs/{index}"), "chaos", Meta::default());
-        run.part = Some(PlanPart {
-            index,
-            of: 2,
-            plan: vec![share("a", 0), share("b", 1)],
-            exit_code,
-        });
+        run.part = Some(PlanPart { index, of: 2, plan: vec![share("a", 0), share("b", 1)], exit_code });
         run.scenarios.push(ScenarioResult {
             name: ["a", "b"][index as usize].to_owned(),
             seed: 7,
@@ -149,10 +143,7 @@ mod tests {
     #[test]
     fn all_parts_of_a_plan_are_whole() {
         let found = whole(&[part(1, Some(0)), part(0, Some(1))]).expect("one plan");
-        let expected = WholeOutcome {
-            exit_codes: vec![0, 1],
-            missing: Vec::new(),
-        };
+        let expected = WholeOutcome { exit_codes: vec![0, 1], missing: Vec::new() };
         assert_eq!(found, Some(expected));
         assert_eq!(whole(&[Run::default()]), Ok(None));
     }

@@ -12,7 +12,8 @@ use crate::units;
 pub struct Proof {
     /// The holds, operations and faults around it.
     pub timeline: TimelineData,
-    /// Lines of the history that convict by themselves: a valid history file, verbatim. Empty where none was found.
+    /// Lines of the history that convict by themselves: a valid history file, verbatim. Empty where none was
+    /// found.
     pub slice: Vec<String>,
     /// How many lines the whole history has.
     pub of_lines: u64,
@@ -37,16 +38,9 @@ impl Proof {
 
     /// Where in the subject's own source the grants of the slice were given, the last first.
     pub fn source_places(&self) -> Vec<String> {
-        let lines = self
-            .slice
-            .iter()
-            .rev()
-            .filter_map(|line| Line::parse(line).ok());
+        let lines = self.slice.iter().rev().filter_map(|line| Line::parse(line).ok());
         let places = lines.filter_map(|line| match line.entry {
-            Entry::End {
-                end: End::Ok { at, .. },
-                ..
-            } => at,
+            Entry::End { end: End::Ok { at, .. }, .. } => at,
             _ => None,
         });
         places.unique().collect()
@@ -77,7 +71,8 @@ fn more(out: &mut String, all: usize, what: &str) {
     }
 }
 
-/// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks where the anomaly is, `!` a fault.
+/// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks where the anomaly is, `!` a
+/// fault.
 fn drawn(data: &TimelineData) -> String {
     let [from, to] = [data.from_ns, data.to_ns].map(units::instant);
     let (lock, class) = (&data.lock, &data.class);
@@ -87,9 +82,8 @@ fn drawn(data: &TimelineData) -> String {
         let mut lane = Lane::new(data);
         let own = |c: &str, o: &str| c == *client && o == *owner;
         let own_operations = data.operations.iter();
-        let (asks, others): (Vec<_>, Vec<_>) = own_operations
-            .filter(|op| own(&op.client, &op.owner))
-            .partition(|op| op.op == "acquire");
+        let (asks, others): (Vec<_>, Vec<_>) =
+            own_operations.filter(|op| own(&op.client, &op.owner)).partition(|op| op.op == "acquire");
         for op in asks {
             lane.fill(op.from_ns, op.to_ns, '·');
         }
@@ -141,10 +135,7 @@ struct Lane<'a> {
 
 impl<'a> Lane<'a> {
     fn new(data: &'a TimelineData) -> Self {
-        Self {
-            data,
-            cells: vec![' '; WIDTH],
-        }
+        Self { data, cells: vec![' '; WIDTH] }
     }
 
     fn column(&self, t_ns: u64) -> usize {
@@ -155,7 +146,8 @@ impl<'a> Lane<'a> {
         usize::try_from(column).unwrap_or(WIDTH - 1)
     }
 
-    /// Marks a stretch; what lies outside of the window is not drawn, however short a stretch is it gets one column.
+    /// Marks a stretch; what lies outside of the window is not drawn, however short a stretch is it gets one
+    /// column.
     fn fill(&mut self, from_ns: u64, to_ns: Option<u64>, mark: char) {
         let to_ns = to_ns.unwrap_or(u64::MAX);
         if to_ns < self.data.from_ns || from_ns > self.data.to_ns {
@@ -189,22 +181,13 @@ fn in_words(line: &str) -> String {
                 let names = ask.names().join(", ");
                 format!("{client}/{owner} asks for {names} ({kind}, lease {lease})  [{id}]")
             }
-            Call::Extend {
-                grant, lease_ms, ..
-            } => format!("{grant} is extended by {lease_ms} ms  [{id}]"),
+            Call::Extend { grant, lease_ms, .. } => format!("{grant} is extended by {lease_ms} ms  [{id}]"),
             Call::Release { grant } => format!("{grant} is released  [{id}]"),
         },
         Entry::End { id, end } => format!("answered {}  [{id}]", end.words()),
         Entry::Event(event) => match event {
             Event::Lost { grant, .. } => format!("{grant} is notified that it is lost"),
-            Event::Write {
-                grant,
-                token,
-                read,
-                wrote,
-                accepted,
-                ..
-            } => {
+            Event::Write { grant, token, read, wrote, accepted, .. } => {
                 let token = token.map(|token| format!(" with token {token}"));
                 let wrote = wrote.zip(read);
                 let wrote = wrote.map(|(wrote, read)| format!(" {wrote}, having read {read}"));
@@ -212,12 +195,7 @@ fn in_words(line: &str) -> String {
                 let ending = if accepted { "accepted" } else { "refused" };
                 format!("{grant} writes{said}: {ending}")
             }
-            Event::Fault {
-                fault,
-                targets,
-                phase,
-                ..
-            } => {
+            Event::Fault { fault, targets, phase, .. } => {
                 let verb = match phase {
                     Phase::Inject => "begins",
                     Phase::Heal => "is healed",
@@ -255,30 +233,19 @@ mod tests {
     #[test]
     fn two_holds_at_once_are_seen_at_once() {
         let ms = 1_000_000;
-        let overlap = Span {
-            from_ns: 200 * ms,
-            to_ns: 300 * ms,
-        };
-        let holds = [
-            hold("c1", 100 * ms, 300 * ms),
-            hold("c2", 200 * ms, 400 * ms),
-        ];
-        let fault = FaultBar {
-            label: "pause c1".to_owned(),
-            from_ns: 150 * ms,
-            to_ns: Some(290 * ms),
-        };
-        let timeline =
-            TimelineData::around("orders", "belief", overlap, &holds, &[overlap], &[fault])
-                .with_operations(vec![OperationBar {
-                    client: "c1".to_owned(),
-                    owner: "t0".to_owned(),
-                    op: "release".to_owned(),
-                    grant: "c1/g1".to_owned(),
-                    from_ns: 300 * ms,
-                    to_ns: None,
-                    end: String::new(),
-                }]);
+        let overlap = Span { from_ns: 200 * ms, to_ns: 300 * ms };
+        let holds = [hold("c1", 100 * ms, 300 * ms), hold("c2", 200 * ms, 400 * ms)];
+        let fault = FaultBar { label: "pause c1".to_owned(), from_ns: 150 * ms, to_ns: Some(290 * ms) };
+        let timeline = TimelineData::around("orders", "belief", overlap, &holds, &[overlap], &[fault])
+            .with_operations(vec![OperationBar {
+                client: "c1".to_owned(),
+                owner: "t0".to_owned(),
+                op: "release".to_owned(),
+                grant: "c1/g1".to_owned(),
+                from_ns: 300 * ms,
+                to_ns: None,
+                end: String::new(),
+            }]);
         let proof = Proof {
             timeline,
             slice: vec![r#"{"t_ns":200000000,"id":4,"end":"ok","grant":"c2/g1"}"#.to_owned()],

@@ -1,7 +1,7 @@
 //! What is kept of one execution: the contents of `run.json`, and of `--json` on standard output.
 //!
-//! Field names are a contract (see the README); add, never rename. Times are nanoseconds since the run began, or durations in
-//! nanoseconds, and say so in their names.
+//! Field names are a contract (see the README); add, never rename. Times are nanoseconds since the run began,
+//! or durations in nanoseconds, and say so in their names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,7 +72,8 @@ pub struct Run {
     /// Configuration in which the parts differ, where several runs were put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
-    /// The runs that were joined for a report alone, and are kept each by itself; empty of a run that is kept.
+    /// The runs that were joined for a report alone, and are kept each by itself; empty of a run that is
+    /// kept.
     #[serde(skip)]
     pub joined: Vec<String>,
 }
@@ -111,12 +112,7 @@ impl PartRan {
             (Some(one), 0) => one.name.clone(),
             (Some(_), more) => format!("{} of {} runs", more + 1, part.plan.len()),
         };
-        PartRan {
-            part: part.index,
-            host: host.to_owned(),
-            had,
-            exit_code: part.exit_code,
-        }
+        PartRan { part: part.index, host: host.to_owned(), had, exit_code: part.exit_code }
     }
 }
 
@@ -137,7 +133,8 @@ pub struct ScenarioShare {
     pub seed: u64,
     /// The part, from 0.
     pub part: u32,
-    /// What decides what it runs, as it was asked for: each by its word, in short or as a hash; empty in runs of builds that did not say it.
+    /// What decides what it runs, as it was asked for: each by its word, in short or as a hash; empty in runs
+    /// of builds that did not say it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digest: BTreeMap<String, String>,
 }
@@ -157,15 +154,12 @@ pub struct NotApplicable {
 
 impl fmt::Display for NotApplicable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "not applicable: {} on {}: {}",
-            self.name, self.topology, self.why
-        )
+        write!(f, "not applicable: {} on {}: {}", self.name, self.topology, self.why)
     }
 }
 
-/// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks no server.
+/// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks no
+/// server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Meta {
     /// Start in RFC 3339, UTC.
@@ -240,9 +234,11 @@ pub struct BenchRow {
     pub acquire_ns: Quantiles,
     /// From the call of release to its return.
     pub release_ns: Quantiles,
-    /// From the sending of a release to the return of the next acquire of that lock by another task; `null` without waiting.
+    /// From the sending of a release to the return of the next acquire of that lock by another task; `null`
+    /// without waiting.
     pub handoff_ns: Option<Quantiles>,
-    /// Commands that clients sent per cycle, scripts' inner calls not included; `null` where they cannot be counted.
+    /// Commands that clients sent per cycle, scripts' inner calls not included; `null` where they cannot be
+    /// counted.
     pub commands_per_cycle: Option<f64>,
     /// Commands that servers counted per cycle, inner calls included.
     pub server_calls_per_cycle: Option<f64>,
@@ -312,14 +308,15 @@ pub struct Comparison {
     pub b: String,
     /// The metric, by its field name.
     pub metric: String,
-    /// `topology/workload/tasks`, and behind it the round trip that a proxy added: `single/contended/16/+3ms`.
+    /// `topology/workload/tasks`, and behind it the round trip that a proxy added:
+    /// `single/contended/16/+3ms`.
     pub r#where: String,
     /// b over a.
     pub ratio: Ratio,
     /// `better`, `worse`, `not-shown` or `equivalent`: b against a.
     pub verdict: String,
-    /// The same of an arm that is `a` once more, measured beside it: what "no difference" looks like here. A difference that is not
-    /// larger is not shown.
+    /// The same of an arm that is `a` once more, measured beside it: what "no difference" looks like here. A
+    /// difference that is not larger is not shown.
     pub same_again: Option<Ratio>,
     /// How likely a difference so large is without any, two-sided; `null` with too few rounds.
     pub p: Option<f64>,
@@ -342,7 +339,8 @@ pub struct Ratio {
     pub high: Option<f64>,
 }
 
-/// What a configuration means for a usual service whose master fails once a month, with the outage that a scenario measured.
+/// What a configuration means for a usual service whose master fails once a month, with the outage that a
+/// scenario measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FailoverRisk {
     /// The configuration, as `locklab risk` names it.
@@ -381,7 +379,8 @@ pub struct ScenarioResult {
     pub expected: BTreeMap<String, String>,
     /// Whether it came out so.
     pub as_expected: bool,
-    /// 0 as expected, 1 not, 2 unknown; of a lock of the user's own 1 where it was lost, whatever its file expects.
+    /// 0 as expected, 1 not, 2 unknown; of a lock of the user's own 1 where it was lost, whatever its file
+    /// expects.
     pub exit_code: u8,
     /// What was measured of its clients, by the names of [`BOUNDS`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -393,7 +392,8 @@ pub struct ScenarioResult {
     /// Length of the load in nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
-    /// The lease of its holds: the one that is asked for, or the one that the library renews; `None` in runs of earlier builds.
+    /// The lease of its holds: the one that is asked for, or the one that the library renews; `None` in runs
+    /// of earlier builds.
     pub lease_ns: Option<u64>,
     /// Directory of its history and logs: one name in the run's own, or empty for that itself.
     #[serde(default)]
@@ -410,27 +410,34 @@ pub struct ScenarioResult {
     /// Where its expectation comes from, in its file's words.
     #[serde(default)]
     pub claim: String,
-    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the program.
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the
+    /// program.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub declared_at: String,
-    /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does not apply.
+    /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does
+    /// not apply.
     #[serde(default)]
     pub durability: String,
     /// Why no lock keeps what is expected to be violated, and what helps; `None` where another lock keeps it.
     pub inherent: Option<Inherent>,
-    /// Whether the lock says that it tells its holder when the lock is lost; `None` where it says nothing of itself.
+    /// Whether the lock says that it tells its holder when the lock is lost; `None` where it says nothing of
+    /// itself.
     pub tells_holder: Option<bool>,
-    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked. What safety costs.
+    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody
+    /// asked. What safety costs.
     pub without_grant_ns: Option<u64>,
-    /// What the configuration means where masters fail; `None` where no master of a sentinel group or a cluster was replaced.
+    /// What the configuration means where masters fail; `None` where no master of a sentinel group or a
+    /// cluster was replaced.
     pub risk: Option<FailoverRisk>,
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub server_config: BTreeMap<String, String>,
-    /// The server that it ran on, by its own word: `redis-7.0.15`, `valkey-9.1.2`; empty where it was not asked.
+    /// The server that it ran on, by its own word: `redis-7.0.15`, `valkey-9.1.2`; empty where it was not
+    /// asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// How callers used the lock: `clients`, `tasks`, `locks`, `hold`, `think`, …, in words with units; empty in runs of earlier builds.
+    /// How callers used the lock: `clients`, `tasks`, `locks`, `hold`, `think`, …, in words with units; empty
+    /// in runs of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub load: BTreeMap<String, String>,
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
@@ -462,7 +469,8 @@ pub struct FaultSpan {
     pub bit: bool,
     /// What shows it.
     pub proof: String,
-    /// From its injection to the first grant that was asked for once it was in place, or that came half a second later; `None`: none.
+    /// From its injection to the first grant that was asked for once it was in place, or that came half a
+    /// second later; `None`: none.
     #[serde(default)]
     pub first_grant_after_ns: Option<u64>,
     /// Recovery from it; `None` where no history was judged.
@@ -470,8 +478,8 @@ pub struct FaultSpan {
     pub recovery: Option<FaultRecovery>,
 }
 
-/// Recovery from one fault. The window begins with the injection and ends with the heal, or with the first grant after
-/// the injection if that is later or nothing was healed.
+/// Recovery from one fault. The window begins with the injection and ends with the heal, or with the first
+/// grant after the injection if that is later or nothing was healed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FaultRecovery {
     /// From the last grant before the injection to the injection; `None`: there was no grant before it.
@@ -482,9 +490,11 @@ pub struct FaultRecovery {
     pub operations: u64,
     /// The share of them that ended failed or unknown, 0.0 to 1.0; `None` of none.
     pub error_share: Option<f64>,
-    /// The share of them without an answer a second after the wait that was asked for, 0.0 to 1.0; `None` of none.
+    /// The share of them without an answer a second after the wait that was asked for, 0.0 to 1.0; `None` of
+    /// none.
     pub hang_share: Option<f64>,
-    /// From the injection until the first holder of that moment was notified that it lost the lock; `None`: none was notified.
+    /// From the injection until the first holder of that moment was notified that it lost the lock; `None`:
+    /// none was notified.
     pub holder_knew_ns: Option<u64>,
     /// Acquires under way in the first second after the heal (after the injection, where nothing was healed).
     pub herd: u64,
@@ -499,7 +509,8 @@ pub struct FaultRecovery {
     /// Grants after the heal.
     #[serde(default)]
     pub grants_after: u64,
-    /// Holds that spanned it: granted before the injection, and believed in after the heal and after the servers took writes again.
+    /// Holds that spanned it: granted before the injection, and believed in after the heal and after the
+    /// servers took writes again.
     #[serde(default)]
     pub holds_across: u64,
 }
@@ -507,8 +518,8 @@ pub struct FaultRecovery {
 /// How soon a lock worked again.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Recovery {
-    /// The longest time from the injection of a fault to the first grant after it, over the faults after which there was one;
-    /// `null` if there was none. Each fault's own is in its [`FaultSpan`].
+    /// The longest time from the injection of a fault to the first grant after it, over the faults after
+    /// which there was one; `null` if there was none. Each fault's own is in its [`FaultSpan`].
     pub first_grant_after_fault_ns: Option<u64>,
 }
 
@@ -525,7 +536,8 @@ pub struct Difference {
     pub b: String,
 }
 
-/// What is expected of recovery stands beside the classes under this name: `< 3s` from each fault to the next grant.
+/// What is expected of recovery stands beside the classes under this name: `< 3s` from each fault to the next
+/// grant.
 pub const RECOVERY: &str = "recovery";
 
 /// Figures of which a bound can be expected beside the classes, `< 20` or `> 0.5`, and what each is.
@@ -535,26 +547,14 @@ pub const BOUNDS: [(&str, &str); 4] = [
         "Jain's index over the clients' grants since the last fault was over, of clients that lived: 1 is even, one over their number is one for all",
     ),
     ("connections", "the most connections of one client"),
-    (
-        "subscriptions",
-        "the most subscriptions of all clients together",
-    ),
-    (
-        "memory_mb",
-        "the most resident memory of one client's process, in MB",
-    ),
+    ("subscriptions", "the most subscriptions of all clients together"),
+    ("memory_mb", "the most resident memory of one client's process, in MB"),
 ];
 
 impl Run {
     /// An empty run of `command` (`quickstart`, `bench`, `chaos`), of the form that this build writes.
     pub fn new(run: impl Into<String>, command: impl Into<String>, meta: Meta) -> Self {
-        Self {
-            schema: SCHEMA,
-            run: run.into(),
-            command: command.into(),
-            meta,
-            ..Self::default()
-        }
+        Self { schema: SCHEMA, run: run.into(), command: command.into(), meta, ..Self::default() }
     }
 
     /// The run with the scenarios of one name alone.
@@ -580,16 +580,14 @@ impl Run {
     /// The result that decided what became of an audited scenario; `None` where none was kept.
     pub(crate) fn decisive(&self, scenario: &AuditedScenario) -> Option<&ScenarioResult> {
         let decided = scenario.decisive()?;
-        self.scenarios
-            .iter()
-            .find(|result| result.dir == decided.dir)
+        self.scenarios.iter().find(|result| result.dir == decided.dir)
     }
 
-    /// The run in which a result's records are kept: this one, or of runs that were joined for a report alone the result's own.
+    /// The run in which a result's records are kept: this one, or of runs that were joined for a report alone
+    /// the result's own.
     pub(crate) fn keeper<'a>(&'a self, dir: &str) -> &'a str {
         let own = |name: &&String| {
-            dir.strip_prefix(*name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            dir.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
         self.joined.iter().find(own).unwrap_or(&self.run)
     }
@@ -612,8 +610,8 @@ impl Run {
         path.rsplit('/').next().unwrap_or(path)
     }
 
-    /// The overall outcome: `not-as-expected` if any part is, else `unknown` if any part is or the run is partial, else
-    /// `as-expected`; `none` where nothing was expected.
+    /// The overall outcome: `not-as-expected` if any part is, else `unknown` if any part is or the run is
+    /// partial, else `as-expected`; `none` where nothing was expected.
     pub fn outcome(&self) -> Outcome {
         let worst = match &self.audit {
             // Its scenarios were made for other locks: what they expect is not what an audit asks.
@@ -724,15 +722,13 @@ impl BenchRow {
         self.safety.state == State::Violated
     }
 
-    /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes ask again after a while.
+    /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes ask again after
+    /// a while.
     pub(crate) fn is_woken(&self) -> bool {
         let polls = ["exec:", "baseline:", "broken:"].iter();
         let polls = polls.chain(&["lock-core:spin"]);
         let spins = self.measures.load.kind.as_deref() == Some("spin");
-        !spins
-            && !polls
-                .into_iter()
-                .any(|prefix| self.subject.starts_with(prefix))
+        !spins && !polls.into_iter().any(|prefix| self.subject.starts_with(prefix))
     }
 
     /// The round trip that a proxy was to add; `None` where it added none.
@@ -747,7 +743,8 @@ impl BenchRow {
         self.topology.clone() + &waits_for + &enclosed(" +", &added.unwrap_or_default(), "")
     }
 
-    /// Where it was measured: topology, added round trip, workload, tasks, and the machine where several were put together.
+    /// Where it was measured: topology, added round trip, workload, tasks, and the machine where several were
+    /// put together.
     pub fn place(&self) -> String {
         let place = format!("{} · {} · {} tasks", self.site(), self.workload, self.tasks);
         with_origin(place, &self.origin)
@@ -795,10 +792,7 @@ impl ScenarioResult {
     }
 
     /// What a verdict alone says: its reasons, and its first anomaly.
-    pub(crate) fn own_reasons<'a>(
-        &'a self,
-        verdict: &'a Verdict,
-    ) -> impl Iterator<Item = &'a String> {
+    pub(crate) fn own_reasons<'a>(&'a self, verdict: &'a Verdict) -> impl Iterator<Item = &'a String> {
         let own = |why: &&String| !self.incomplete.contains(why);
         let anomaly = verdict.anomalies.first().map(|anomaly| &anomaly.proof);
         verdict.why.iter().filter(own).chain(anomaly)
@@ -810,8 +804,8 @@ impl ScenarioResult {
         with_origin(with_origin(place, &self.server), &self.origin)
     }
 
-    /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome `None`, unless it
-    /// says by itself that it is unknown or failed.
+    /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome
+    /// `None`, unless it says by itself that it is unknown or failed.
     pub fn outcome(&self) -> Outcome {
         match (self.exit_code, self.as_expected) {
             (2, _) => Outcome::Unknown,
@@ -823,7 +817,8 @@ impl ScenarioResult {
         }
     }
 
-    /// Whether an expectation is met: of a class by its verdict, of `recovery` by the faults, of a bound by its figure. `None`: nothing can be said.
+    /// Whether an expectation is met: of a class by its verdict, of `recovery` by the faults, of a bound by
+    /// its figure. `None`: nothing can be said.
     pub fn meets(&self, class: &str, expected: &str) -> Option<bool> {
         if let Some((bound, _)) = BOUNDS.iter().find(|(name, _)| *name == class) {
             let found = *self.figures.get(*bound)?;
@@ -843,7 +838,8 @@ impl ScenarioResult {
         (!self.faults.is_empty()).then(|| after.into_iter().all(soon))
     }
 
-    /// What is to be said where nothing was granted after the last fault: a load that ends before a lease has passed shows no more than that.
+    /// What is to be said where nothing was granted after the last fault: a load that ends before a lease has
+    /// passed shows no more than that.
     pub fn unrecovered(&self) -> String {
         let last_ns = self.faults.iter().map(|fault| fault.injected_ns).max();
         match self.lease_ns {
@@ -885,20 +881,13 @@ mod tests {
         let after = |load_s, lease_s: Option<u64>| ScenarioResult {
             load_ns: load_s * s,
             lease_ns: lease_s.map(|lease_s| lease_s * s),
-            faults: vec![FaultSpan {
-                injected_ns: s,
-                ..FaultSpan::default()
-            }],
+            faults: vec![FaultSpan { injected_ns: s, ..FaultSpan::default() }],
             ..ScenarioResult::default()
         };
         let short = after(4, Some(10)).unrecovered();
         assert_eq!(short, "not within this run (lease 10 s, load 4 s)");
         assert_eq!(after(12, Some(10)).unrecovered(), "never");
-        assert_eq!(
-            after(4, None).unrecovered(),
-            "never",
-            "an earlier build's run"
-        );
+        assert_eq!(after(4, None).unrecovered(), "never", "an earlier build's run");
     }
 
     #[test]
@@ -924,11 +913,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_no_number_comes_back_as_one() {
-        let estimate = Estimate {
-            median: f64::NAN,
-            low: None,
-            high: None,
-        };
+        let estimate = Estimate { median: f64::NAN, low: None, high: None };
         let text = serde_json::to_string(&estimate).expect("estimates serialise");
         assert_eq!(text, r#"{"median":null,"low":null,"high":null}"#);
         let back: Estimate = serde_json::from_str(&text).expect("null is read");

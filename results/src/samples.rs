@@ -6,11 +6,7 @@ use crate::verdict::{CLASSES, State};
 
 /// A median with an interval that reaches this share of it to either side.
 pub(crate) fn around(median: f64, share: f64) -> Estimate {
-    Estimate {
-        median,
-        low: Some(median * (1.0 - share)),
-        high: Some(median * (1.0 + share)),
-    }
+    Estimate { median, low: Some(median * (1.0 - share)), high: Some(median * (1.0 + share)) }
 }
 
 /// A valid row of a safe lock, of as many rounds as show a difference.
@@ -22,9 +18,7 @@ pub(crate) fn row(subject: &str, topology: &str, cycles_per_s: Estimate) -> Benc
         tasks: 16,
         rounds: FEWEST_ROUNDS,
         cycles_per_s,
-        safety: Safety {
-            state: State::Clean,
-        },
+        safety: Safety { state: State::Clean },
         valid: true,
         ..BenchRow::default()
     }
@@ -36,11 +30,7 @@ pub(crate) fn scenario(name: &str, topology: &str, contract: State) -> ScenarioR
         name: name.to_owned(),
         topology: topology.to_owned(),
         subject: "lock-core:reentrant".to_owned(),
-        faults: vec![FaultSpan {
-            fault: "kill".to_owned(),
-            bit: true,
-            ..FaultSpan::default()
-        }],
+        faults: vec![FaultSpan { fault: "kill".to_owned(), bit: true, ..FaultSpan::default() }],
         ..ScenarioResult::default()
     };
     for class in CLASSES {
@@ -64,9 +54,5 @@ pub(crate) fn says(text: &str, parts: &[&str]) {
 }
 
 pub(crate) fn run(name: &str, rows: Vec<BenchRow>, scenarios: Vec<ScenarioResult>) -> Run {
-    Run {
-        rows,
-        scenarios,
-        ..Run::new(name, "bench", Meta::default())
-    }
+    Run { rows, scenarios, ..Run::new(name, "bench", Meta::default()) }
 }

@@ -1,7 +1,8 @@
 //! Takes passwords out of whatever is kept or shown: they become `***`.
 //!
-//! [`redact`] finds them in URLs. What a driver, a server or a library says may repeat a password elsewhere, so a process remembers those
-//! that it was given ([`learn`]), and every text passes [`hide`] before it is written.
+//! [`redact`] finds them in URLs. What a driver, a server or a library says may repeat a password elsewhere,
+//! so a process remembers those that it was given ([`learn`]), and every text passes [`hide`] before it is
+//! written.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -11,11 +12,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// `argument` with the password of every URL in it replaced by `***`; the user's name stays, where there is one.
+/// `argument` with the password of every URL in it replaced by `***`; the user's name stays, where there is
+/// one.
 ///
-/// Every `scheme://user:password@host` is found, also inside a longer argument (`--target=redis://…`). A password may be written
-/// wrongly, with characters that end an address, so all that stands before the last `@` of a URL counts as one. A password given in
-/// another way, as an argument by itself, cannot be distinguished from any other word and stays.
+/// Every `scheme://user:password@host` is found, also inside a longer argument (`--target=redis://…`). A
+/// password may be written wrongly, with characters that end an address, so all that stands before the last
+/// `@` of a URL counts as one. A password given in another way, as an argument by itself, cannot be
+/// distinguished from any other word and stays.
 pub fn redact(argument: &str) -> String {
     let mut out = String::with_capacity(argument.len());
     let mut rest = argument;
@@ -58,9 +61,7 @@ fn next_url(text: &str) -> Option<usize> {
         let scheme = text[at..].split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| {
             let name = scheme.starts_with("redis") || scheme.starts_with("redlock");
-            name && scheme
-                .bytes()
-                .all(|c| c.is_ascii_lowercase() || b"+-".contains(&c))
+            name && scheme.bytes().all(|c| c.is_ascii_lowercase() || b"+-".contains(&c))
         })
     });
     urls.next()
@@ -69,7 +70,8 @@ fn next_url(text: &str) -> Option<usize> {
 /// Passwords that this process was given, the longest first.
 static KNOWN: RwLock<Vec<Password>> = RwLock::new(Vec::new());
 
-/// A shorter password is found only where it stands as one: anywhere else its letters are more often part of a word.
+/// A shorter password is found only where it stands as one: anywhere else its letters are more often part of
+/// a word.
 const LENGTH_MIN: usize = 4;
 
 /// A password, with what stands before and behind it where it is to be found only there.
@@ -118,11 +120,7 @@ fn remember(user: &str, password: &str) {
             places.extend((!user.is_empty()).then(|| (format!("{user}:"), "")));
         }
         for (before, behind) in places {
-            let password = Password {
-                before,
-                word: word.clone(),
-                behind,
-            };
+            let password = Password { before, word: word.clone(), behind };
             if !word.is_empty() && !known.contains(&password) {
                 known.push(password);
             }
@@ -142,8 +140,8 @@ fn decoded(text: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
-/// `text` without the passwords that this process was given, whichever way their characters are written: as they are, percent-encoded, or
-/// escaped for JSON, HTML or a shell.
+/// `text` without the passwords that this process was given, whichever way their characters are written: as
+/// they are, percent-encoded, or escaped for JSON, HTML or a shell.
 pub fn hide(text: &str) -> Cow<'_, str> {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     if known.is_empty() {
@@ -177,7 +175,8 @@ impl Password {
     }
 }
 
-/// How many bytes at the beginning of `text` stand for these characters, beside those so far; `None`: something else stands there.
+/// How many bytes at the beginning of `text` stand for these characters, beside those so far; `None`:
+/// something else stands there.
 fn written(text: &str, word: &[char], so_far: usize) -> Option<usize> {
     let Some((c, others)) = word.split_first() else {
         return Some(so_far);
@@ -209,19 +208,11 @@ fn written(text: &str, word: &[char], so_far: usize) -> Option<usize> {
         b'&' => {
             let end = text.find(';')?;
             let name = &text[1..end];
-            let number =
-                name.strip_prefix('#')
-                    .and_then(|number| match number.strip_prefix(['x', 'X']) {
-                        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-                        None => number.parse().ok(),
-                    });
-            let named = [
-                ("amp", '&'),
-                ("lt", '<'),
-                ("gt", '>'),
-                ("quot", '"'),
-                ("apos", '\''),
-            ];
+            let number = name.strip_prefix('#').and_then(|number| match number.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16).ok(),
+                None => number.parse().ok(),
+            });
+            let named = [("amp", '&'), ("lt", '<'), ("gt", '>'), ("quot", '"'), ("apos", '\'')];
             (number == Some(u32::from(*c)) || named.contains(&(name, *c))).then_some(end + 1)
         }
         _ => None,
@@ -239,12 +230,8 @@ pub fn hide_in(document: &mut Value) -> bool {
             }
             Cow::Borrowed(_) => false,
         },
-        Value::Array(list) => list
-            .iter_mut()
-            .fold(false, |found, one| hide_in(one) | found),
-        Value::Object(map) => map
-            .values_mut()
-            .fold(false, |found, one| hide_in(one) | found),
+        Value::Array(list) => list.iter_mut().fold(false, |found, one| hide_in(one) | found),
+        Value::Object(map) => map.values_mut().fold(false, |found, one| hide_in(one) | found),
         _ => false,
     }
 }
@@ -279,16 +266,10 @@ mod tests {
             ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
             ("redis://:s3cret@h:1/0", "redis://:***@h:1/0"),
             ("rediss://ann:s3cret@h:1", "rediss://ann:***@h:1"),
-            (
-                "--target=redis://ann:pw@h:1/2",
-                "--target=redis://ann:***@h:1/2",
-            ),
+            ("--target=redis://ann:pw@h:1/2", "--target=redis://ann:***@h:1/2"),
             ("redlock://a:1@h1:1,b:2@h2:2/0", "redlock://a:***@h2:2/0"),
             ("redis://ann@h:1", "redis://***@h:1"),
-            (
-                "exec:go run x redis://u:pw@h:1/0 redis://h:2",
-                "exec:go run x redis://u:***@h:1/0 redis://h:2",
-            ),
+            ("exec:go run x redis://u:pw@h:1/0 redis://h:2", "exec:go run x redis://u:***@h:1/0 redis://h:2"),
             ("redis://h:1 redis://:x@h:2", "redis://h:1 redis://:***@h:2"),
             ("redis+unix:///tmp/a.sock", "redis+unix:///tmp/a.sock"),
             (

@@ -1,6 +1,8 @@
-//! A conviction as steps between callers and servers, from the shortest history that convicts: why two were inside, read from top to bottom.
+//! A conviction as steps between callers and servers, from the shortest history that convicts: why two were
+//! inside, read from top to bottom.
 //!
-//! Only what was recorded becomes a step. Which node a command went to is not recorded, so callers talk to one column for all servers.
+//! Only what was recorded becomes a step. Which node a command went to is not recorded, so callers talk to
+//! one column for all servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +58,8 @@ pub enum StepKind {
 }
 
 impl Sequence {
-    /// The conviction of the gravest verdict that has one; `None` where nothing was convicted, or the proof has no lines.
+    /// The conviction of the gravest verdict that has one; `None` where nothing was convicted, or the proof
+    /// has no lines.
     pub fn of(result: &ScenarioResult) -> Option<Self> {
         let (verdict, proof) = ["contract", "confirmed", "belief", "effect", "liveness"]
             .into_iter()
@@ -64,19 +67,15 @@ impl Sequence {
             .filter(|verdict| verdict.state == State::Violated)
             .find_map(|verdict| Some((verdict, verdict.proof.as_ref()?)))
             .filter(|(_, proof)| !proof.slice.is_empty())?;
-        let lines: Vec<Line> = (proof.slice.iter())
-            .filter_map(|line| Line::parse(line).ok())
-            .collect();
+        let lines: Vec<Line> = (proof.slice.iter()).filter_map(|line| Line::parse(line).ok()).collect();
         let last_ns = lines.last()?.t_ns;
         let anomaly = verdict.anomalies.iter().max_by_key(|anomaly| {
             let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
             let order = std::cmp::Reverse(anomaly.from_ns);
             (anomaly.what == "overlap", length_ns, order)
         })?;
-        let mut drawn = DiagramDraft {
-            servers: format!("servers ({})", result.topology),
-            ..DiagramDraft::default()
-        };
+        let mut drawn =
+            DiagramDraft { servers: format!("servers ({})", result.topology), ..DiagramDraft::default() };
         for line in &lines {
             drawn.line(line);
         }
@@ -159,15 +158,11 @@ impl DiagramDraft {
                         let words = format!("acquire {names} ({kind}, lease {lease})");
                         (format!("{}/{}", ask.client, ask.owner), ask.lease_ms, words)
                     }
-                    Call::Extend {
-                        grant, lease_ms, ..
-                    } => {
+                    Call::Extend { grant, lease_ms, .. } => {
                         let words = format!("extend {grant} by {}", lease(*lease_ms));
                         (self.caller(grant), Some(*lease_ms), words)
                     }
-                    Call::Release { grant } => {
-                        (self.caller(grant), None, format!("release {grant}"))
-                    }
+                    Call::Release { grant } => (self.caller(grant), None, format!("release {grant}")),
                 };
                 self.asked.insert(*id, (caller.clone(), lease_ms));
                 let way = vec![Participant::Caller(caller), Participant::Servers];
@@ -178,13 +173,7 @@ impl DiagramDraft {
                     return;
                 };
                 let mut words = end.words();
-                if let End::Ok {
-                    grant,
-                    sent_ns,
-                    lease_ms: granted_ms,
-                    ..
-                } = end
-                {
+                if let End::Ok { grant, sent_ns, lease_ms: granted_ms, .. } = end {
                     if let Some(grant) = grant {
                         self.callers.insert(grant.clone(), caller.clone());
                         words = format!("granted: {grant}");
@@ -200,20 +189,15 @@ impl DiagramDraft {
             }
             Entry::Event(event) => {
                 let (place, words) = match event {
-                    Event::Lost { grant, .. } => (
-                        Participant::Caller(self.caller(grant)),
-                        format!("is notified that {grant} is lost"),
-                    ),
-                    Event::Write {
-                        grant, accepted, ..
-                    } => {
+                    Event::Lost { grant, .. } => {
+                        (Participant::Caller(self.caller(grant)), format!("is notified that {grant} is lost"))
+                    }
+                    Event::Write { grant, accepted, .. } => {
                         let ending = if *accepted { "accepted" } else { "refused" };
                         let words = format!("writes to the resource under {grant}: {ending}");
                         (Participant::Caller(self.caller(grant)), words)
                     }
-                    Event::Crash { client } => {
-                        (Participant::Node(client.clone()), format!("{client} dies"))
-                    }
+                    Event::Crash { client } => (Participant::Node(client.clone()), format!("{client} dies")),
                     Event::Probe { lock, ok } => {
                         let verb = if *ok { "take" } else { "refuse" };
                         let words = format!("the servers {verb} a write to {lock}");
@@ -235,9 +219,7 @@ impl DiagramDraft {
 
     fn note(&mut self, t_ns: u64, targets: &[String], words: String) {
         let ends = targets.iter().flat_map(|target| target.split(" -> "));
-        let places = ends
-            .map(|name| Participant::Node(name.to_owned()))
-            .collect();
+        let places = ends.map(|name| Participant::Node(name.to_owned())).collect();
         self.steps.push((t_ns, places, StepKind::Note, words));
     }
 
@@ -265,8 +247,7 @@ impl DiagramDraft {
 
     fn finish(mut self, anomaly: &Anomaly) -> Sequence {
         // What is said of an instant stands below what led to it.
-        self.steps
-            .sort_by_key(|(t_ns, _, kind, _)| (*t_ns, *kind == StepKind::Violation));
+        self.steps.sort_by_key(|(t_ns, _, kind, _)| (*t_ns, *kind == StepKind::Violation));
         let omitted = self.steps.len().saturating_sub(STEPS_MAX);
         self.steps.truncate(STEPS_MAX);
         let places = || self.steps.iter().flat_map(|(_, places, _, _)| places);
@@ -294,9 +275,7 @@ impl DiagramDraft {
                 Participant::Node(name) => at != servers && of_client(name, column),
             };
             let all = columns.iter().enumerate();
-            all.filter(|(at, column)| is(*at, column))
-                .map(|(at, _)| at)
-                .collect()
+            all.filter(|(at, column)| is(*at, column)).map(|(at, _)| at).collect()
         };
         let steps = self.steps.iter().map(|(t_ns, places, kind, words)| {
             let mut at: Vec<usize> = places.iter().flat_map(spread).collect();
@@ -367,10 +346,7 @@ mod tests {
     #[test]
     fn what_convicts_is_shown_in_order_and_nothing_else() {
         let sequence = Sequence::of(&convicted()).expect("a conviction");
-        assert_eq!(
-            sequence.columns,
-            ["c1/t0", "c2/t0", "servers (sentinel)", "n1", "n2"]
-        );
+        assert_eq!(sequence.columns, ["c1/t0", "c2/t0", "servers (sentinel)", "n1", "n2"]);
         let shown: Vec<_> = sequence.steps.iter().map(|s| (s.kind, s.between)).collect();
         use StepKind::{Answer, Command, Note, Violation};
         assert_eq!(
@@ -386,10 +362,7 @@ mod tests {
             ]
         );
         assert_eq!(sequence.steps[1].words, "granted: c1/g1, lease to 30.110 s");
-        assert_eq!(
-            sequence.steps[5].words,
-            "c1/t0 and c2/t0 both hold orders for 100 ms"
-        );
+        assert_eq!(sequence.steps[5].words, "c1/t0 and c2/t0 both hold orders for 100 ms");
     }
 
     #[test]

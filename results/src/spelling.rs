@@ -11,9 +11,7 @@ pub fn nearest_typed<'w>(
     known: impl IntoIterator<Item = &'w str>,
     typed: impl Fn(&str) -> String,
 ) -> String {
-    word(found, known).map_or(String::new(), |word| {
-        format!("; did you mean `{}`?", typed(word))
-    })
+    word(found, known).map_or(String::new(), |word| format!("; did you mean `{}`?", typed(word)))
 }
 
 /// The nearest known word: one letter in three may differ, and two that changed places are one.
@@ -30,10 +28,7 @@ mod tests {
 
     #[test]
     fn a_slip_of_the_hand_is_found_and_another_word_is_not() {
-        assert_eq!(
-            nearest("aquire", ["release", "acquire"]),
-            "; did you mean `acquire`?"
-        );
+        assert_eq!(nearest("aquire", ["release", "acquire"]), "; did you mean `acquire`?");
         assert_eq!(nearest("zzz", ["release", "acquire"]), "");
     }
 }

@@ -1,8 +1,8 @@
 //! Keeps a run in a directory under `runs/`, and reads it back.
 //!
-//! What is written is whole or absent: `run.json` is replaced in one step after every benchmark and scenario, so that a crash
-//! leaves everything measured until then. What is read may come from anywhere: a damaged file is an error that names the file,
-//! the place and the field, never a panic.
+//! What is written is whole or absent: `run.json` is replaced in one step after every benchmark and scenario,
+//! so that a crash leaves everything measured until then. What is read may come from anywhere: a damaged file
+//! is an error that names the file, the place and the field, never a panic.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -179,8 +179,8 @@ impl RunStore {
         &self.root
     }
 
-    /// Creates `<root>/<date>-<host>-<name>`; if that is taken, `-2`, `-3` … is appended. Characters that do not belong into a
-    /// file's name become `-`.
+    /// Creates `<root>/<date>-<host>-<name>`; if that is taken, `-2`, `-3` … is appended. Characters that do
+    /// not belong into a file's name become `-`.
     pub fn create(&self, date: &str, host: &str, name: &str) -> Result<RunDir, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
         let parts = [date, host, name].into_iter().map(plain);
@@ -201,8 +201,8 @@ impl RunStore {
         Ok(RunDir { path })
     }
 
-    /// All runs, newest first; a damaged one is listed as such. A directory without `run.json` is no run and is left out. An
-    /// absent root is an empty store.
+    /// All runs, newest first; a damaged one is listed as such. A directory without `run.json` is no run and
+    /// is left out. An absent root is an empty store.
     pub fn list(&self) -> Result<Vec<Listing>, StoreError> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
@@ -222,7 +222,8 @@ impl RunStore {
         Ok(listings)
     }
 
-    /// Lets the link `latest` lead to a run, and writes the page that lists all of them. A directory of this name stays.
+    /// Lets the link `latest` lead to a run, and writes the page that lists all of them. A directory of this
+    /// name stays.
     pub fn publish(&self, run: &Path) -> Result<(), StoreError> {
         let (link, name) = (self.root.join(LATEST), run.file_name().unwrap_or_default());
         let new = self.root.join(format!(".{LATEST}-{}", std::process::id()));
@@ -240,8 +241,7 @@ impl RunStore {
     pub fn last_alike(&self, run: &Run) -> Option<Run> {
         let words = crate::command_line::question(run);
         let all = self.list().ok()?.into_iter();
-        let alike =
-            all.filter(|one| one.command == run.command && one.started_at < run.meta.started_at);
+        let alike = all.filter(|one| one.command == run.command && one.started_at < run.meta.started_at);
         let mut runs = alike.filter_map(|one| load_dir(&one.path).ok());
         runs.find(|one| !one.partial && crate::command_line::question(one) == words)
     }
@@ -254,7 +254,8 @@ impl RunStore {
         Ok(newest.path)
     }
 
-    /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in this order.
+    /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in
+    /// this order.
     pub fn resolve(&self, run: &str) -> Result<PathBuf, StoreError> {
         if run == LATEST {
             return self.latest();
@@ -289,9 +290,7 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     let bytes = match limits::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && directory.is_dir() => {
-            return Err(StoreError::NotARun {
-                path: directory.to_owned(),
-            });
+            return Err(StoreError::NotARun { path: directory.to_owned() });
         }
         Err(error) => return Err(StoreError::io("read", &path)(error)),
     };
@@ -307,7 +306,8 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     Ok(run)
 }
 
-/// Refuses a directory in which something leads elsewhere: a run may come from anywhere, and what it holds is read and copied.
+/// Refuses a directory in which something leads elsewhere: a run may come from anywhere, and what it holds is
+/// read and copied.
 ///
 /// # Errors
 /// The first symbolic link that is found. A directory that is not there has none.
@@ -320,7 +320,8 @@ pub fn refuse_links(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository as `results/run.schema.json`.
+/// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository
+/// as `results/run.schema.json`.
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Run);
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
@@ -342,11 +343,7 @@ pub fn parse(path: &Path, bytes: &[u8]) -> Result<Run, StoreError> {
     // The version first: a file of a later form is not damaged, whatever else is new in it.
     let stated: SchemaVersion = read(path, text)?;
     if stated.schema > u64::from(SCHEMA) {
-        return Err(StoreError::Newer {
-            path: path.to_owned(),
-            found: stated.schema,
-            known: SCHEMA,
-        });
+        return Err(StoreError::Newer { path: path.to_owned(), found: stated.schema, known: SCHEMA });
     }
     read(path, text)
 }
@@ -377,8 +374,8 @@ struct SchemaVersion {
 }
 
 impl RunDir {
-    /// Takes `path` itself as a new run's directory (`--out DIR`), creating it if need be. One that holds a run already is
-    /// refused: results are not overwritten.
+    /// Takes `path` itself as a new run's directory (`--out DIR`), creating it if need be. One that holds a
+    /// run already is refused: results are not overwritten.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
         fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
@@ -391,11 +388,7 @@ impl RunDir {
     /// Opens the directory of a run that was kept before, to write a report beside it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
-        if path.join(RUN_FILE).is_file() {
-            Ok(Self { path })
-        } else {
-            Err(StoreError::NotARun { path })
-        }
+        if path.join(RUN_FILE).is_file() { Ok(Self { path }) } else { Err(StoreError::NotARun { path }) }
     }
 
     /// The directory.
@@ -408,8 +401,8 @@ impl RunDir {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Replaces `run.json` in one step. Meant to be called after every benchmark and scenario, with `partial` set until the
-    /// last.
+    /// Replaces `run.json` in one step. Meant to be called after every benchmark and scenario, with `partial`
+    /// set until the last.
     pub fn save(&self, run: &Run) -> Result<(), StoreError> {
         let mut text = serde_json::to_vec_pretty(run).map_err(|error| StoreError::Io {
             verb: "write",
@@ -439,7 +432,8 @@ impl RunDir {
         atomic::write(&path, bytes).map_err(StoreError::io("write", &path))
     }
 
-    /// Creates a directory inside the run's, for a scenario or for logs. A name that is taken gets `-2`, `-3` … appended.
+    /// Creates a directory inside the run's, for a scenario or for logs. A name that is taken gets `-2`, `-3`
+    /// … appended.
     pub fn create_dir(&self, name: &str) -> Result<RunDir, StoreError> {
         RunStore::new(&self.path).create("", "", name)
     }

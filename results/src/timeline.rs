@@ -1,6 +1,7 @@
 //! The small record around one anomaly from which its picture is drawn: holds, overlaps and faults.
 //!
-//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore capped.
+//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore
+//! capped.
 
 use std::collections::BTreeSet;
 
@@ -74,9 +75,7 @@ pub struct OperationBar {
 }
 
 /// A stretch of time, nanoseconds since the run began.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Span {
     /// Its start.
     pub from_ns: u64,
@@ -96,7 +95,8 @@ pub struct FaultBar {
 }
 
 impl TimelineData {
-    /// The two holds of the longest overlap, the earlier first, and the overlap; `None` where it has none or one of the two was left out.
+    /// The two holds of the longest overlap, the earlier first, and the overlap; `None` where it has none or
+    /// one of the two was left out.
     pub(crate) fn two_owners(&self) -> Option<([&HoldBar; 2], Span)> {
         let length_ns = |span: &&Span| span.to_ns.saturating_sub(span.from_ns);
         let overlap = self.overlaps.iter().rev().max_by_key(length_ns)?;
@@ -125,7 +125,8 @@ impl TimelineData {
         })
     }
 
-    /// `orders-3: client 3 held 0.08–3.26 s, client 1 got it at 2.76 s: 504 ms together`; `None` where no two owners are known.
+    /// `orders-3: client 3 held 0.08–3.26 s, client 1 got it at 2.76 s: 504 ms together`; `None` where no two
+    /// owners are known.
     pub(crate) fn in_words(&self) -> Option<String> {
         let ([first, second], overlap) = self.two_owners()?;
         let [holder, other] = self.names_of([first, second]);
@@ -143,11 +144,11 @@ impl TimelineData {
         ))
     }
 
-    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, at least 50 ms
-    /// and at most 5 s.
+    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, at
+    /// least 50 ms and at most 5 s.
     ///
-    /// At most [`MAX_BARS`] holds stay: those nearest to the anomaly's middle; `omitted` counts the others. Holds come out in
-    /// order of their start.
+    /// At most [`MAX_BARS`] holds stay: those nearest to the anomaly's middle; `omitted` counts the others.
+    /// Holds come out in order of their start.
     pub fn around(
         lock: &str,
         class: &str,
@@ -176,9 +177,7 @@ impl TimelineData {
             from_ns: window.from_ns,
             to_ns: window.to_ns,
             omitted: holds.len().saturating_sub(MAX_BARS) as u64,
-            holds: nearest(holds, middle_ns, |hold| {
-                (hold.from_ns, hold.to_ns, &hold.grant)
-            }),
+            holds: nearest(holds, middle_ns, |hold| (hold.from_ns, hold.to_ns, &hold.grant)),
             operations: Vec::new(),
             overlaps: spans.take(MAX_BARS).copied().collect(),
             faults: faults.take(MAX_BARS).cloned().collect(),
@@ -189,24 +188,17 @@ impl TimelineData {
     pub fn owners(&self) -> BTreeSet<(&str, &str)> {
         let holds = self.holds.iter().map(|hold| (&hold.client, &hold.owner));
         let operations = self.operations.iter().map(|op| (&op.client, &op.owner));
-        holds
-            .chain(operations)
-            .map(|(client, owner)| (client.as_str(), owner.as_str()))
-            .collect()
+        holds.chain(operations).map(|(client, owner)| (client.as_str(), owner.as_str())).collect()
     }
 
-    /// Adds those operations that reach into the window: at most [`MAX_BARS`], those nearest to its middle, in order of their calls.
+    /// Adds those operations that reach into the window: at most [`MAX_BARS`], those nearest to its middle,
+    /// in order of their calls.
     #[must_use]
     pub fn with_operations(mut self, mut operations: Vec<OperationBar>) -> Self {
-        let window = Span {
-            from_ns: self.from_ns,
-            to_ns: self.to_ns,
-        };
+        let window = Span { from_ns: self.from_ns, to_ns: self.to_ns };
         operations.retain(|one| window.meets(one.from_ns, one.to_ns));
         let middle_ns = self.from_ns + self.to_ns.saturating_sub(self.from_ns) / 2;
-        self.operations = nearest(operations, middle_ns, |one| {
-            (one.from_ns, one.to_ns, &one.grant)
-        });
+        self.operations = nearest(operations, middle_ns, |one| (one.from_ns, one.to_ns, &one.grant));
         self
     }
 }
@@ -236,11 +228,7 @@ fn nearest<B>(mut bars: Vec<B>, at_ns: u64, ends: Ends<B>) -> Vec<B> {
 /// How far a bar is from an instant; 0 if it covers it.
 fn distance(at_ns: u64, from_ns: u64, to_ns: Option<u64>) -> u64 {
     let to_ns = to_ns.unwrap_or(u64::MAX);
-    if from_ns <= at_ns && at_ns <= to_ns {
-        0
-    } else {
-        from_ns.abs_diff(at_ns).min(to_ns.abs_diff(at_ns))
-    }
+    if from_ns <= at_ns && at_ns <= to_ns { 0 } else { from_ns.abs_diff(at_ns).min(to_ns.abs_diff(at_ns)) }
 }
 
 #[cfg(test)]
@@ -265,11 +253,7 @@ mod tests {
         let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
         let anomaly = span(500_000_000, 501_000_000);
         let data = TimelineData::around("orders", "belief", anomaly, &holds, &[anomaly], &[]);
-        assert_eq!(
-            data.holds.len(),
-            102,
-            "50 ms on either side, and one bar per millisecond"
-        );
+        assert_eq!(data.holds.len(), 102, "50 ms on either side, and one bar per millisecond");
         assert_eq!(data.omitted, 0);
         assert_eq!(data.overlaps, vec![anomaly]);
         assert!(data.holds.is_sorted_by_key(|hold| hold.from_ns));
@@ -290,10 +274,7 @@ mod tests {
 
     #[test]
     fn a_hold_without_end_reaches_into_every_later_window() {
-        let endless = HoldBar {
-            to_ns: None,
-            ..hold(1)
-        };
+        let endless = HoldBar { to_ns: None, ..hold(1) };
         let anomaly = span(900_000_000_000, 900_000_000_001);
         let data = TimelineData::around("orders", "belief", anomaly, &[endless], &[], &[]);
         assert_eq!(data.holds.len(), 1);

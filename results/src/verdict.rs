@@ -6,9 +6,7 @@ use crate::proof::Proof;
 
 /// A verdict's state. `Unknown` never passes.
 // In order, the worst last: the worse of two is the larger.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Nothing wrong in a history in which enough happened.
@@ -33,7 +31,8 @@ pub struct Verdict {
     /// The median length of the anomalies that have one; 0 where none has.
     #[serde(default)]
     pub median_ns: u64,
-    /// Anomalies per minute of load (of the history's length, where the load's is not known); `None` without a length.
+    /// Anomalies per minute of load (of the history's length, where the load's is not known); `None` without
+    /// a length.
     pub per_minute: Option<f64>,
     /// Anomalies per injected fault; `None` without a fault.
     pub per_fault: Option<f64>,
@@ -119,8 +118,9 @@ impl State {
 }
 
 impl Verdict {
-    /// Whether the verdict keeps to `expected` (`clean`, `violated`, `at-most N/min`), given the length of the load in
-    /// nanoseconds. `None` where that cannot be said: an unknown verdict, a load of no length, or words not understood.
+    /// Whether the verdict keeps to `expected` (`clean`, `violated`, `at-most N/min`), given the length of
+    /// the load in nanoseconds. `None` where that cannot be said: an unknown verdict, a load of no length, or
+    /// words not understood.
     pub fn meets(&self, expected: &str, load_ns: u64) -> Option<bool> {
         if self.state == State::Unknown {
             return None;
@@ -158,13 +158,7 @@ impl Verdicts {
 
     /// The five with their names, in the order of [`CLASSES`].
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Verdict)> {
-        CLASSES.into_iter().zip([
-            &self.belief,
-            &self.contract,
-            &self.confirmed,
-            &self.effect,
-            &self.liveness,
-        ])
+        CLASSES.into_iter().zip([&self.belief, &self.contract, &self.confirmed, &self.effect, &self.liveness])
     }
 
     /// The verdict of a class by its name.
@@ -179,11 +173,7 @@ mod tests {
     use super::*;
 
     fn verdict(state: State, count: u64) -> Verdict {
-        Verdict {
-            state,
-            count,
-            ..Verdict::default()
-        }
+        Verdict { state, count, ..Verdict::default() }
     }
 
     #[test]
@@ -209,10 +199,7 @@ mod tests {
 
     #[test]
     fn classes_and_verdicts_are_in_one_order() {
-        let verdicts = Verdicts {
-            liveness: verdict(State::Violated, 7),
-            ..Verdicts::default()
-        };
+        let verdicts = Verdicts { liveness: verdict(State::Violated, 7), ..Verdicts::default() };
         let count = |class| verdicts.get(class).map(|verdict| verdict.count);
         let counts = ["liveness", "belief", "beleif"].map(count);
         assert_eq!(counts, [Some(7), Some(0), None]);

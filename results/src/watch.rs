@@ -7,17 +7,7 @@ use crate::timeline::TimelineData;
 
 /// How sure a finding is.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-    Default,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema, Default,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
@@ -113,7 +103,8 @@ pub struct WatchedLock {
     pub hold_ms: WatchedTimes,
     /// The usual lease; `None`: without an end.
     pub lease_ms: Option<f64>,
-    /// The share of its lease that a hold used, 0 to 1, at the 99th percentile; of holds that were not renewed.
+    /// The share of its lease that a hold used, 0 to 1, at the 99th percentile; of holds that were not
+    /// renewed.
     pub lease_used_p99: Option<f64>,
     /// From the first refused attempt to the grant.
     pub wait_ms: WatchedTimes,
@@ -195,9 +186,7 @@ pub struct WatchedHolder {
 impl WatchReport {
     /// Findings that are dangerous for certain.
     pub fn dangers(&self) -> impl Iterator<Item = &WatchFinding> {
-        self.findings
-            .iter()
-            .filter(|finding| finding.certainty != Certainty::Likely)
+        self.findings.iter().filter(|finding| finding.certainty != Certainty::Likely)
     }
 
     /// Holds seen in all.
@@ -207,10 +196,7 @@ impl WatchReport {
 
     /// How many findings are of this certainty.
     pub(crate) fn count(&self, certainty: Certainty) -> usize {
-        let of = self
-            .findings
-            .iter()
-            .filter(|finding| finding.certainty == certainty);
+        let of = self.findings.iter().filter(|finding| finding.certainty == certainty);
         of.count()
     }
 

@@ -90,10 +90,7 @@ fn a_torn_last_line_is_dropped_and_reported() {
 
 #[test]
 fn a_file_without_a_complete_line_is_refused() {
-    assert_eq!(
-        refusal("\n \n"),
-        "no complete line; allowed: at least one JSON object"
-    );
+    assert_eq!(refusal("\n \n"), "no complete line; allowed: at least one JSON object");
     refusal("");
     refusal("{\"t_ns\":10");
 }
@@ -114,45 +111,24 @@ fn types_and_ranges_are_checked() {
     for (line, found) in [
         (r#"17"#, "17"),
         (r#"[1,2,"acquire"]"#, "[1,2,\"acquire\"]"),
-        (
-            r#"{"t_ns":-1,"event":"crash","client":"c1"}"#,
-            "`t_ns`: invalid value: integer `-1`",
-        ),
-        (
-            r#"{"t_ns":1.5,"event":"crash","client":"c1"}"#,
-            "`t_ns`: invalid type: floating point `1.5`",
-        ),
-        (
-            r#"{"t_ns":1,"event":"crash","client":1}"#,
-            "`client`: invalid type: integer `1`",
-        ),
+        (r#"{"t_ns":-1,"event":"crash","client":"c1"}"#, "`t_ns`: invalid value: integer `-1`"),
+        (r#"{"t_ns":1.5,"event":"crash","client":"c1"}"#, "`t_ns`: invalid type: floating point `1.5`"),
+        (r#"{"t_ns":1,"event":"crash","client":1}"#, "`client`: invalid type: integer `1`"),
         (r#"{"t_ns":1,"op":"grab","id":1}"#, "`grab`"),
         (r#"{"t_ns":1,"end":"fine","id":1}"#, "`fine`"),
-        (
-            r#"{"t_ns":1,"end":"ok","id":"1"}"#,
-            "`id`: invalid type: string \"1\"",
-        ),
+        (r#"{"t_ns":1,"end":"ok","id":"1"}"#, "`id`: invalid type: string \"1\""),
         (
             r#"{"t_ns":1,"end":"ok","id":1,"token":9223372036854775808}"#,
             "`token`: invalid value: integer `9223372036854775808`",
         ),
-        (
-            r#"{"t_ns":1,"end":"ok","op":"release","id":1,"grant":"g"}"#,
-            "more than one of",
-        ),
+        (r#"{"t_ns":1,"end":"ok","op":"release","id":1,"grant":"g"}"#, "more than one of"),
         (r#"{"t_ns":1}"#, "none or more"),
-        (
-            r#"{"t_ns":1,"t_ns":2,"event":"crash","client":"c1"}"#,
-            "duplicate field",
-        ),
+        (r#"{"t_ns":1,"t_ns":2,"event":"crash","client":"c1"}"#, "duplicate field"),
         (
             r#"{"t_ns":1,"event":"fault","fault":"kill","targets":"n1","span":1,"phase":"heal"}"#,
             "`targets`: invalid type: string \"n1\"",
         ),
-        (
-            r#"{"t_ns":1,"event":"fault","fault":"kill","targets":[],"span":1,"phase":"end"}"#,
-            "`end`",
-        ),
+        (r#"{"t_ns":1,"event":"fault","fault":"kill","targets":[],"span":1,"phase":"end"}"#, "`end`"),
         (
             r#"{"t_ns":1,"id":1,"client":"c","owner":"t","op":"acquire","lock":"a","locks":["b"],"kind":"multi"}"#,
             "both",
@@ -161,10 +137,7 @@ fn types_and_ranges_are_checked() {
             r#"{"t_ns":1,"id":1,"client":"c","owner":"t","op":"acquire","locks":[],"kind":"multi"}"#,
             "`locks` is []",
         ),
-        (
-            r#"{"t_ns":1,"id":1,"client":"c","owner":"t","op":"acquire","lock":"a"}"#,
-            "missing field `kind`",
-        ),
+        (r#"{"t_ns":1,"id":1,"client":"c","owner":"t","op":"acquire","lock":"a"}"#, "missing field `kind`"),
     ] {
         let error = Line::parse(line).expect_err(line);
         assert!(error.found.contains(found), "{line}: {error}");
@@ -196,11 +169,7 @@ fn a_stray_field_of_any_type_changes_nothing_else() {
     let stray = plain.replacen('{', r#"{"permits":"many","accepted":7,"#, 1);
     let line = Line::parse(&stray).unwrap();
     assert_eq!(line, Line::parse(plain).unwrap());
-    let Entry::End {
-        end: End::Ok { lease_ms, .. },
-        ..
-    } = line.entry
-    else {
+    let Entry::End { end: End::Ok { lease_ms, .. }, .. } = line.entry else {
         panic!("an end");
     };
     assert_eq!(lease_ms, Some(200));
@@ -209,11 +178,7 @@ fn a_stray_field_of_any_type_changes_nothing_else() {
 #[test]
 fn null_is_absent() {
     let line = r#"{"t_ns":1,"id":1,"client":"c","owner":"t","op":"acquire","lock":"a","locks":null,"kind":"fair","lease_ms":null,"wait_ms":null}"#;
-    let Entry::Call {
-        call: Call::Acquire(acquire),
-        ..
-    } = Line::parse(line).unwrap().entry
-    else {
+    let Entry::Call { call: Call::Acquire(acquire), .. } = Line::parse(line).unwrap().entry else {
         panic!("an acquire");
     };
     assert_eq!((acquire.lease_ms, acquire.wait_ms), (None, None));
@@ -242,12 +207,7 @@ fn what_a_library_says_of_its_watchdog_is_kept() {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[a-z0-9 ]{0,6}",
-        any::<String>(),
-        Just("null".to_owned()),
-        Just("\\\"\u{2028}".to_owned())
-    ]
+    prop_oneof!["[a-z0-9 ]{0,6}", any::<String>(), Just("null".to_owned()), Just("\\\"\u{2028}".to_owned())]
 }
 
 fn locks() -> impl Strategy<Value = (Option<String>, Option<Vec<String>>)> {
@@ -261,33 +221,13 @@ fn entry() -> impl Strategy<Value = Entry> {
     let call = prop_oneof![
         (
             (text(), text(), locks(), text()),
-            (
-                any::<Option<u64>>(),
-                any::<Option<u64>>(),
-                any::<Option<u32>>()
-            )
+            (any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u32>>())
         )
-            .prop_map(
-                |((client, owner, (lock, locks), kind), (lease_ms, wait_ms, permits))| {
-                    Call::Acquire(Acquire {
-                        client,
-                        owner,
-                        lock,
-                        locks,
-                        kind,
-                        lease_ms,
-                        wait_ms,
-                        permits,
-                    })
-                }
-            ),
-        (text(), any::<u64>(), prop::option::of(text())).prop_map(|(grant, lease_ms, by)| {
-            Call::Extend {
-                grant,
-                lease_ms,
-                by,
-            }
-        }),
+            .prop_map(|((client, owner, (lock, locks), kind), (lease_ms, wait_ms, permits))| {
+                Call::Acquire(Acquire { client, owner, lock, locks, kind, lease_ms, wait_ms, permits })
+            }),
+        (text(), any::<u64>(), prop::option::of(text()))
+            .prop_map(|(grant, lease_ms, by)| { Call::Extend { grant, lease_ms, by } }),
         text().prop_map(|grant| Call::Release { grant }),
     ];
     let token = prop::option::of(0..=i64::MAX as u64);
@@ -300,16 +240,14 @@ fn entry() -> impl Strategy<Value = Entry> {
             any::<Option<u64>>(),
             prop::option::of(text())
         )
-            .prop_map(
-                |(grant, token, sent_ns, returned_ns, lease_ms, at)| End::Ok {
-                    grant,
-                    token,
-                    sent_ns,
-                    returned_ns,
-                    lease_ms,
-                    at
-                }
-            ),
+            .prop_map(|(grant, token, sent_ns, returned_ns, lease_ms, at)| End::Ok {
+                grant,
+                token,
+                sent_ns,
+                returned_ns,
+                lease_ms,
+                at
+            }),
         Just(End::Busy),
         Just(End::NotHeld),
         prop::option::of(text()).prop_map(|error| End::Failed { error }),
@@ -318,68 +256,29 @@ fn entry() -> impl Strategy<Value = Entry> {
     ];
     let phase = prop_oneof![Just(Phase::Inject), Just(Phase::Heal)];
     let event = prop_oneof![
-        (text(), prop::option::of(text()), any::<Option<u32>>()).prop_map(|(grant, reason, at)| {
-            Event::Lost {
-                grant,
-                reason,
-                at_ns: at.map(u64::from),
-            }
-        }),
-        (
-            text(),
-            text(),
-            token,
-            any::<bool>(),
-            any::<Option<i64>>(),
-            any::<Option<i64>>()
-        )
-            .prop_map(|(lock, grant, token, accepted, read, wrote)| Event::Write {
+        (text(), prop::option::of(text()), any::<Option<u32>>())
+            .prop_map(|(grant, reason, at)| { Event::Lost { grant, reason, at_ns: at.map(u64::from) } }),
+        (text(), text(), token, any::<bool>(), any::<Option<i64>>(), any::<Option<i64>>()).prop_map(
+            |(lock, grant, token, accepted, read, wrote)| Event::Write {
                 lock,
                 grant,
                 token,
                 accepted,
                 read,
                 wrote
-            }),
-        (
-            text(),
-            prop::collection::vec(text(), 0..3),
-            any::<u64>(),
-            phase
-        )
-            .prop_map(|(fault, targets, span, phase)| Event::Fault {
-                fault,
-                targets,
-                span,
-                phase
-            }),
+            }
+        ),
+        (text(), prop::collection::vec(text(), 0..3), any::<u64>(), phase)
+            .prop_map(|(fault, targets, span, phase)| Event::Fault { fault, targets, span, phase }),
         text().prop_map(|client| Event::Crash { client }),
         (text(), any::<bool>()).prop_map(|(lock, ok)| Event::Probe { lock, ok }),
         (any::<u64>(), prop::option::of(text()))
             .prop_map(|(lasted_ns, client)| Event::Stall { lasted_ns, client }),
-        (
-            text(),
-            any::<Option<u64>>(),
-            proptest::collection::vec(text(), 0..3)
-        )
-            .prop_map(|(client, watchdog_ms, features)| Event::Client {
-                client,
-                watchdog_ms,
-                features
-            }),
-        (
-            any::<Option<u64>>(),
-            any::<u64>(),
-            proptest::collection::vec(text(), 0..3),
-            any::<Option<u64>>()
-        )
+        (text(), any::<Option<u64>>(), proptest::collection::vec(text(), 0..3))
+            .prop_map(|(client, watchdog_ms, features)| Event::Client { client, watchdog_ms, features }),
+        (any::<Option<u64>>(), any::<u64>(), proptest::collection::vec(text(), 0..3), any::<Option<u64>>())
             .prop_map(|(reference_ns, round_trip_ns, clients, uncertainty_ns)| {
-                Event::Clock {
-                    reference_ns,
-                    round_trip_ns,
-                    clients,
-                    uncertainty_ns,
-                }
+                Event::Clock { reference_ns, round_trip_ns, clients, uncertainty_ns }
             }),
     ];
     prop_oneof![
@@ -401,7 +300,8 @@ proptest! {
         let _ = History::parse_bytes(&bytes);
     }
 
-    /// One byte of a good file is changed, dropped or doubled: read or refused, and what is read can be written.
+    /// One byte of a good file is changed, dropped or doubled: read or refused, and what is read can be
+    /// written.
     #[test]
     fn mutated_lines_never_panic(at in 0..EXAMPLE.len(), byte in any::<u8>(), how in 0..3) {
         let mut bytes = EXAMPLE.as_bytes().to_vec();

@@ -4,9 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use results::history::History;
-use results::history_file::{
-    COMPRESSED_FILE, FRAME_BYTES, PLAIN_MAX_BYTES, compress_above, of_dir, read,
-};
+use results::history_file::{COMPRESSED_FILE, FRAME_BYTES, PLAIN_MAX_BYTES, compress_above, of_dir, read};
 use results::store::HISTORY_FILE;
 
 /// A history of so many turns.
@@ -54,10 +52,7 @@ fn a_small_history_stays_plain() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join(HISTORY_FILE);
     fs::write(&path, turns(3)).expect("a file");
-    assert_eq!(
-        compress_above(&path, PLAIN_MAX_BYTES).expect("nothing to do"),
-        path
-    );
+    assert_eq!(compress_above(&path, PLAIN_MAX_BYTES).expect("nothing to do"), path);
     assert_eq!(read(&path).expect("good").history.lines.len(), 6);
 }
 
@@ -69,10 +64,7 @@ fn of_a_cut_file_the_whole_frames_are_left() {
     fs::write(&kept, &bytes[..bytes.len() - 9]).expect("cut");
     let cut = read(&kept).expect("a frame is whole");
     let warning = cut.warning.expect("a warning");
-    assert!(
-        warning.contains(COMPRESSED_FILE) && warning.contains("cut off"),
-        "{warning}"
-    );
+    assert!(warning.contains(COMPRESSED_FILE) && warning.contains("cut off"), "{warning}");
     assert!(cut.history.torn);
     let all = History::parse(&text).expect("good").lines;
     let whole = text[..FRAME_BYTES].lines().count() - 1;
@@ -81,10 +73,7 @@ fn of_a_cut_file_the_whole_frames_are_left() {
 
     fs::write(&kept, &bytes[..20]).expect("cut");
     let error = read(&kept).expect_err("no line is whole").to_string();
-    assert!(
-        error.contains(COMPRESSED_FILE) && error.contains("before the first whole line"),
-        "{error}"
-    );
+    assert!(error.contains(COMPRESSED_FILE) && error.contains("before the first whole line"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Runs with values that no measurement gives: whatever is read as a run is rendered in every format and compared, without a panic.
+//! Runs with values that no measurement gives: whatever is read as a run is rendered in every format and
+//! compared, without a panic.
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +16,11 @@ fn fixture() -> Value {
     let mut run: Value = serde_json::from_str(&text).expect("JSON");
     // What the fixture is too old to have.
     let histogram = "HISTEwAAAAIAAAAAAAAAAQAAAAAAAAABAAAAAAAAAAs/8AAAAAAAAAkE";
-    let intervals =
-        json!({"interval_ns": 1_000_000_000_u64, "histograms": [histogram, "", histogram]});
+    let intervals = json!({"interval_ns": 1_000_000_000_u64, "histograms": [histogram, "", histogram]});
     run["rows"][0]["measures"] = json!({"raw": {"cycles_per_s": [100.0, 90.5], "cycles_per_part": [[1, 2], [3, 4]], "acquire_ns": [[5, 6]],
         "handoff_ns": [], "acquire_over_time": intervals}});
-    run["scenarios"][0]["over_time"] = json!({"part_ns": 20_000_000, "grants": [1, 0, 5], "owners": {"c1/t0": 6}, "acquire": intervals});
+    run["scenarios"][0]["over_time"] =
+        json!({"part_ns": 20_000_000, "grants": [1, 0, 5], "owners": {"c1/t0": 6}, "acquire": intervals});
     let waits = json!({"calls": 100, "without_grant": 2, "p99": {"ns": 7, "more": true}, "longest": {"ns": 9, "more": false}});
     run["scenarios"][0]["open_loop"] = json!({"asked_per_s": 200.0, "granted_per_s": 190.5, "fault_ns": 5, "recovered_ns": 6, "before": waits,
         "during": waits, "after": waits});

@@ -18,15 +18,7 @@ fn exclusive_overlaps(holds: &[(u32, u64, u64)]) -> Overlaps {
 }
 
 fn hold(owner: u32, from_ns: u64, to_ns: u64, mode: Mode) -> Hold {
-    Hold {
-        lock: 0,
-        owner,
-        from_ns,
-        to_ns,
-        mode,
-        weight: 1,
-        grant: owner,
-    }
+    Hold { lock: 0, owner, from_ns, to_ns, mode, weight: 1, grant: owner }
 }
 
 #[test]
@@ -74,9 +66,7 @@ fn one_owner_nests_in_re_entrant_modes_only() {
 
 #[test]
 fn permits_count_to_the_limit() {
-    let holds: Vec<Hold> = (0..4)
-        .map(|n| hold(n, 10 * u64::from(n), 100, Mode::Permit))
-        .collect();
+    let holds: Vec<Hold> = (0..4).map(|n| hold(n, 10 * u64::from(n), 100, Mode::Permit)).collect();
     assert_eq!(overlaps(holds.clone(), |_| Some(4)).count, 0);
     assert_eq!(overlaps(holds.clone(), |_| None).count, 0);
     let found = overlaps(holds, |_| Some(2));
@@ -85,11 +75,7 @@ fn permits_count_to_the_limit() {
 
 /// The definition, written down: pairs of joined holds that conflict and share an instant.
 fn by_definition(holds: &[Hold]) -> u64 {
-    let mut joined: Vec<Hold> = holds
-        .iter()
-        .copied()
-        .filter(|h| h.from_ns <= h.to_ns)
-        .collect();
+    let mut joined: Vec<Hold> = holds.iter().copied().filter(|h| h.from_ns <= h.to_ns).collect();
     while let Some((a, b)) = touching(&joined) {
         let gone = joined.remove(b);
         joined[a].from_ns = joined[a].from_ns.min(gone.from_ns);
@@ -120,22 +106,16 @@ fn touching(holds: &[Hold]) -> Option<(usize, usize)> {
 }
 
 fn any_hold() -> impl Strategy<Value = Hold> {
-    let mode = prop_oneof![
-        Just(Mode::Exclusive),
-        Just(Mode::Reentrant),
-        Just(Mode::Read),
-        Just(Mode::Permit)
-    ];
-    (0u32..2, 0u32..3, 0u64..30, 0u64..8, mode).prop_map(|(lock, owner, from_ns, length, mode)| {
-        Hold {
-            lock,
-            owner,
-            from_ns,
-            to_ns: (from_ns + length).saturating_sub(1),
-            mode,
-            weight: 1,
-            grant: 0,
-        }
+    let mode =
+        prop_oneof![Just(Mode::Exclusive), Just(Mode::Reentrant), Just(Mode::Read), Just(Mode::Permit)];
+    (0u32..2, 0u32..3, 0u64..30, 0u64..8, mode).prop_map(|(lock, owner, from_ns, length, mode)| Hold {
+        lock,
+        owner,
+        from_ns,
+        to_ns: (from_ns + length).saturating_sub(1),
+        mode,
+        weight: 1,
+        grant: 0,
     })
 }
 

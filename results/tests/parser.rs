@@ -1,4 +1,5 @@
-//! Whatever bytes come in, the parser of histories gives a history or an error with a line of the file; it never panics.
+//! Whatever bytes come in, the parser of histories gives a history or an error with a line of the file; it
+//! never panics.
 
 use proptest::prelude::*;
 use results::history::{History, Line};
@@ -24,10 +25,7 @@ fn holds(bytes: &[u8]) -> Result<(), TestCaseError> {
         Ok(history) => {
             let mut text = String::new();
             for line in &history.lines {
-                prop_assert_eq!(
-                    &Line::parse(&line.to_json()).expect("what was written is read"),
-                    line
-                );
+                prop_assert_eq!(&Line::parse(&line.to_json()).expect("what was written is read"), line);
                 text.push_str(&line.to_json());
                 text.push('\n');
             }
@@ -42,11 +40,7 @@ fn holds(bytes: &[u8]) -> Result<(), TestCaseError> {
                 digits.parse::<usize>().ok()
             });
             // A file without any line has none to name.
-            prop_assert!(
-                number.is_none_or(|number| (1..=lines).contains(&number)),
-                "{}",
-                message
-            );
+            prop_assert!(number.is_none_or(|number| (1..=lines).contains(&number)), "{}", message);
         }
     }
     Ok(())
@@ -74,18 +68,10 @@ fn edits() -> impl Strategy<Value = Vec<(usize, usize, Vec<u8>)>> {
         b"\"id\":17",
         b"\"t_ns\":0",
     ]);
-    let piece = prop_oneof![
-        tokens.prop_map(<[u8]>::to_vec),
-        prop::collection::vec(any::<u8>(), 0..4)
-    ];
-    prop::collection::vec((any::<prop::sample::Index>(), 0..12_usize, piece), 1..6).prop_map(
-        |edits| {
-            edits
-                .into_iter()
-                .map(|(at, gone, put)| (at.index(TEXT.len()), gone, put))
-                .collect()
-        },
-    )
+    let piece = prop_oneof![tokens.prop_map(<[u8]>::to_vec), prop::collection::vec(any::<u8>(), 0..4)];
+    prop::collection::vec((any::<prop::sample::Index>(), 0..12_usize, piece), 1..6).prop_map(|edits| {
+        edits.into_iter().map(|(at, gone, put)| (at.index(TEXT.len()), gone, put)).collect()
+    })
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-//! Runs that earlier versions published: they load and render, and every figure that README and book quote is in the run that they name.
+//! Runs that earlier versions published: they load and render, and every figure that README and book quote is
+//! in the run that they name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,11 +30,7 @@ fn published_runs_load_and_render_in_every_format() {
         for format in FORMATS {
             let document = format.render(&run).expect("a document");
             // Where nothing was lost, one annotation says so.
-            let least = if format.name == "annotations" {
-                20
-            } else {
-                100
-            };
+            let least = if format.name == "annotations" { 20 } else { 100 };
             assert!(document.len() > least, "{}", format.name);
         }
     }
@@ -62,14 +59,12 @@ fn quoted(text: &str) -> Vec<Quoted> {
         let start = at;
         let part_of_number = |at: usize| {
             letters[at].is_ascii_digit()
-                || (matches!(letters[at], '.' | ',')
-                    && letters.get(at + 1).is_some_and(char::is_ascii_digit))
+                || (matches!(letters[at], '.' | ',') && letters.get(at + 1).is_some_and(char::is_ascii_digit))
         };
         while at < letters.len() && part_of_number(at) {
             at += 1;
         }
-        let in_word =
-            start > 0 && (letters[start - 1].is_alphanumeric() || letters[start - 1] == '_');
+        let in_word = start > 0 && (letters[start - 1].is_alphanumeric() || letters[start - 1] == '_');
         if in_word {
             continue;
         }
@@ -79,9 +74,7 @@ fn quoted(text: &str) -> Vec<Quoted> {
         let unit: String = unit.chars().take_while(|c| c.is_alphabetic()).collect();
         figures.push(Quoted {
             value: text.parse().expect("digits"),
-            decimals: text
-                .split_once('.')
-                .map_or(0, |(_, decimals)| decimals.len()),
+            decimals: text.split_once('.').map_or(0, |(_, decimals)| decimals.len()),
             unit,
             text,
         });
@@ -111,11 +104,7 @@ fn is_in(figure: &Quoted, numbers: &[f64]) -> bool {
         _ => &[1.0],
     };
     let half = 0.5 * 10_f64.powi(-(figure.decimals as i32)) * 1.000_001;
-    numbers.iter().any(|number| {
-        scales
-            .iter()
-            .any(|scale| (number * scale - figure.value).abs() <= half)
-    })
+    numbers.iter().any(|number| scales.iter().any(|scale| (number * scale - figure.value).abs() <= half))
 }
 
 /// Stretches between `<!-- figures: DIRECTORY -->` and `<!-- /figures -->`.
@@ -124,9 +113,7 @@ fn stretches(text: &str) -> Vec<(&str, &str)> {
         .skip(1)
         .map(|rest| {
             let (directory, rest) = rest.split_once(" -->").expect("the mark has an end");
-            let (stretch, _) = rest
-                .split_once("<!-- /figures -->")
-                .expect("the stretch has an end");
+            let (stretch, _) = rest.split_once("<!-- /figures -->").expect("the stretch has an end");
             (directory, stretch)
         })
         .collect()
@@ -160,10 +147,7 @@ fn every_figure_that_is_quoted_is_in_the_run_that_is_named() {
             }
         }
     }
-    assert!(
-        seen > 20,
-        "the README quotes figures, and {seen} were found"
-    );
+    assert!(seen > 20, "the README quotes figures, and {seen} were found");
 }
 
 #[test]

@@ -14,17 +14,13 @@ fn sample() -> Run {
 }
 
 fn render(format: &str, run: &Run) -> String {
-    report::by_name(format)
-        .expect("a known format")
-        .render(run)
-        .expect("a document")
+    report::by_name(format).expect("a known format").render(run).expect("a document")
 }
 
-/// Compares with the file in `tests/expected`; with `LOCKLAB_BLESS=1` in the environment it is written instead.
+/// Compares with the file in `tests/expected`; with `LOCKLAB_BLESS=1` in the environment it is written
+/// instead.
 fn assert_as_kept(name: &str, document: &str) {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/expected")
-        .join(name);
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
     if std::env::var_os("LOCKLAB_BLESS").is_some() {
         fs::write(&path, document).expect("the expected file is written");
         return;
@@ -47,12 +43,7 @@ fn every_format_is_found_by_its_name_and_gives_the_same_bytes_twice() {
         assert_eq!(again.about, format.about);
         let document = format.render(&run).expect("a document");
         assert!(document.ends_with('\n'), "{}", format.name);
-        assert_eq!(
-            document,
-            format.render(&run).expect("a document"),
-            "{}",
-            format.name
-        );
+        assert_eq!(document, format.render(&run).expect("a document"), "{}", format.name);
     }
     assert!(report::by_name("pdf").is_none());
 }
@@ -100,7 +91,8 @@ fn quickstart() -> Run {
     store::load_dir(&published.join("2026-11-28-vm-2-cores-quickstart")).expect("a kept run")
 }
 
-/// Its scenarios so many times under names that say which they are, of each time one conviction that nobody expected.
+/// Its scenarios so many times under names that say which they are, of each time one conviction that nobody
+/// expected.
 fn suite(times: usize) -> Run {
     let mut run = quickstart();
     let of_one = run.scenarios.len();
@@ -118,9 +110,7 @@ fn suite(times: usize) -> Run {
 /// What an element or attribute that begins so holds, wherever there is one.
 fn between<'a>(page: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
     let found = page.split(begin).skip(1);
-    found
-        .filter_map(|rest| Some(rest.split_once(end)?.0))
-        .collect()
+    found.filter_map(|rest| Some(rest.split_once(end)?.0)).collect()
 }
 
 #[test]
@@ -135,16 +125,8 @@ fn a_page_below_the_limit_leaves_nothing_out() {
         let name = &result.name;
         assert!(section.contains("How operations ended"), "{name}");
         let is_convicted = result.verdicts.contract.state == State::Violated;
-        assert_eq!(
-            section.contains("How it came about"),
-            is_convicted,
-            "{name}"
-        );
-        assert_eq!(
-            section.contains("the lines that convict"),
-            is_convicted,
-            "{name}"
-        );
+        assert_eq!(section.contains("How it came about"), is_convicted, "{name}");
+        assert_eq!(section.contains("the lines that convict"), is_convicted, "{name}");
     }
 }
 
@@ -156,11 +138,7 @@ fn a_page_of_a_whole_suite_is_below_500_kb_and_says_what_it_leaves_out() {
     assert_eq!(page, render("html", &run));
     let rows = between(&page, "<table class=\"matrix", "</table>").concat();
     for result in &run.scenarios {
-        assert!(
-            rows.contains(&format!(">{}</b></a>", result.name)),
-            "{}",
-            result.name
-        );
+        assert!(rows.contains(&format!(">{}</b></a>", result.name)), "{}", result.name);
     }
     let [said] = between(&page, "id=\"left-out\">", "</p>")[..] else {
         panic!("what is left out is not said");
@@ -170,9 +148,7 @@ fn a_page_of_a_whole_suite_is_below_500_kb_and_says_what_it_leaves_out() {
     }
     // What did not come out as expected is drawn to the last.
     let sections = between(&page, "class=\"scenario\"", "</section>");
-    let surprising = sections
-        .iter()
-        .filter(|section| !section.contains("as its file expects"));
+    let surprising = sections.iter().filter(|section| !section.contains("as its file expects"));
     let drawn = surprising.map(|section| section.contains("How it came about"));
     assert_eq!(drawn.collect::<Vec<_>>(), [true; 15]);
     assert!(!page.contains("<!--"), "a mark of a part is left");
@@ -204,14 +180,8 @@ fn every_cell_of_the_matrix_leads_to_a_proof_that_is_there() {
     let page = render("html", &run);
     for index in 1..=run.scenarios.len() {
         for class in CLASSES {
-            assert!(
-                page.contains(&format!("href=\"#s{index}-{class}\"")),
-                "s{index}-{class}"
-            );
-            assert!(
-                page.contains(&format!("id=\"s{index}-{class}\"")),
-                "s{index}-{class}"
-            );
+            assert!(page.contains(&format!("href=\"#s{index}-{class}\"")), "s{index}-{class}");
+            assert!(page.contains(&format!("id=\"s{index}-{class}\"")), "s{index}-{class}");
         }
     }
 }
@@ -219,11 +189,7 @@ fn every_cell_of_the_matrix_leads_to_a_proof_that_is_there() {
 #[test]
 fn no_id_is_given_twice_in_the_page() {
     let page = render("html", &sample());
-    let mut ids: Vec<&str> = page
-        .split(" id=\"")
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next())
-        .collect();
+    let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let count = ids.len();
     ids.sort_unstable();
     ids.dedup();
@@ -243,14 +209,8 @@ fn text_from_outside_is_text_in_every_format() {
         result.about = evil.to_owned();
         if let Some(timeline) = &mut result.timeline {
             timeline.lock = evil.to_owned();
-            timeline
-                .holds
-                .iter_mut()
-                .for_each(|hold| hold.client = evil.to_owned());
-            timeline
-                .faults
-                .iter_mut()
-                .for_each(|fault| fault.label = evil.to_owned());
+            timeline.holds.iter_mut().for_each(|hold| hold.client = evil.to_owned());
+            timeline.faults.iter_mut().for_each(|fault| fault.label = evil.to_owned());
         }
         for fault in &mut result.faults {
             fault.fault = evil.to_owned();
@@ -272,11 +232,7 @@ fn text_from_outside_is_text_in_every_format() {
         assert!(!document.contains("<img"), "{format}");
     }
     let page = render("html", &run);
-    assert_eq!(
-        page.matches("</script>").count(),
-        1,
-        "the code, nothing else"
-    );
+    assert_eq!(page.matches("</script>").count(), 1, "the code, nothing else");
     for format in ["text", "svg", "markdown", "junit"] {
         assert!(!render(format, &run).contains('\u{1b}'), "{format}");
     }
@@ -286,20 +242,11 @@ fn text_from_outside_is_text_in_every_format() {
 fn the_page_opens_with_what_became_of_the_lock_and_pairs_twins_the_worst_first() {
     let page = render("html", &quickstart());
     let said = |text: &str| text.to_owned();
-    assert_eq!(
-        between(&page, "<h1 class=\"lost\">", "</h1>"),
-        ["Redis lost the lock in 3 of 7 set-ups"]
-    );
-    let head = page
-        .split("<section id=\"matrix-h\"")
-        .next()
-        .expect("a beginning");
+    assert_eq!(between(&page, "<h1 class=\"lost\">", "</h1>"), ["Redis lost the lock in 3 of 7 set-ups"]);
+    let head = page.split("<section id=\"matrix-h\"").next().expect("a beginning");
     assert!(head.contains("Two owners at once"), "{head}");
     for later in ["Seed", "Machine"] {
-        assert!(
-            !head.contains(&format!("<dt>{later}")),
-            "{later} stands first"
-        );
+        assert!(!head.contains(&format!("<dt>{later}")), "{later} stands first");
     }
     let rows = between(&page, "<table class=\"matrix", "</table>").concat();
     let rows = between(&rows, "<th scope=\"row\">", "</tr>");
@@ -308,11 +255,7 @@ fn the_page_opens_with_what_became_of_the_lock_and_pairs_twins_the_worst_first()
         let labels = between(rest, "\"><small>", "</b></a>");
         let labels = labels.iter();
         let labels = labels.map(|cell| said(&cell.replace("</small><b>", ": ")));
-        format!(
-            "{} = {}",
-            place.replace("<small>", ", "),
-            labels.collect::<Vec<_>>().join(" | ")
-        )
+        format!("{} = {}", place.replace("<small>", ", "), labels.collect::<Vec<_>>().join(" | "))
     });
     assert_eq!(
         cells.collect::<Vec<_>>(),
@@ -347,12 +290,7 @@ fn an_empty_run_has_a_page_and_a_summary() {
     let run = Run::new("", "bench", Meta::default());
     for format in FORMATS {
         // There is nothing to draw, which is said and not drawn.
-        assert_eq!(
-            format.render(&run).is_ok(),
-            format.name != "svg",
-            "{}",
-            format.name
-        );
+        assert_eq!(format.render(&run).is_ok(), format.name != "svg", "{}", format.name);
     }
 }
 
@@ -404,8 +342,5 @@ fn what_is_not_known_of_the_machine_leaves_no_gap_in_markdown() {
     let text = render("markdown", &run);
     let last = text.trim_end().lines().last().expect("a footer");
     assert!(last.contains("; Seed: 7; Machine: "), "{last}");
-    assert!(
-        !last.contains("Servers") && !last.contains("Started"),
-        "{last}"
-    );
+    assert!(!last.contains("Servers") && !last.contains("Started"), "{last}");
 }

@@ -8,17 +8,12 @@ use results::run::{Meta, Outcome, Run};
 use results::store::{self, RunDir, RunStore, StoreError};
 
 fn run(started_at: &str) -> Run {
-    let meta = Meta {
-        started_at: started_at.to_owned(),
-        ..Meta::default()
-    };
+    let meta = Meta { started_at: started_at.to_owned(), ..Meta::default() };
     Run::new("runs/x", "chaos", meta)
 }
 
 fn kept(store: &RunStore, name: &str, started_at: &str) -> RunDir {
-    let directory = store
-        .create("2026-11-21", "host", name)
-        .expect("a directory");
+    let directory = store.create("2026-11-21", "host", name).expect("a directory");
     directory.save(&run(started_at)).expect("a file");
     directory
 }
@@ -28,18 +23,8 @@ fn a_taken_name_gets_a_number() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let store = RunStore::new(root.path().join("runs"));
     let names: Vec<String> = (0..3)
-        .map(|_| {
-            store
-                .create("2026-11-21", "my host", "../quick start")
-                .expect("a directory")
-        })
-        .map(|dir| {
-            dir.path()
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|_| store.create("2026-11-21", "my host", "../quick start").expect("a directory"))
+        .map(|dir| dir.path().file_name().unwrap_or_default().to_string_lossy().into_owned())
         .collect();
     assert_eq!(
         names,
@@ -59,20 +44,8 @@ fn the_latest_is_the_one_that_started_last_not_the_one_written_last() {
     kept(&store, "a", "2026-11-21T09:00:00Z");
     kept(&store, "c", "2026-11-21T10:30:00+02:00");
     assert_eq!(store.latest().expect("a run"), newest.path());
-    let names: Vec<String> = store
-        .list()
-        .expect("a list")
-        .into_iter()
-        .map(|entry| entry.name)
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "2026-11-21-host-b",
-            "2026-11-21-host-a",
-            "2026-11-21-host-c"
-        ]
-    );
+    let names: Vec<String> = store.list().expect("a list").into_iter().map(|entry| entry.name).collect();
+    assert_eq!(names, ["2026-11-21-host-b", "2026-11-21-host-a", "2026-11-21-host-c"]);
 }
 
 #[test]
@@ -85,20 +58,9 @@ fn a_damaged_run_is_listed_and_hides_no_other() {
     fs::create_dir(root.path().join("no-run")).expect("a directory");
     let list = store.list().expect("a list");
     assert_eq!(list.len(), 2);
-    let bad = list
-        .iter()
-        .find(|entry| entry.name.ends_with("bad"))
-        .expect("listed");
-    assert!(
-        bad.outcome
-            .as_ref()
-            .is_err_and(|why| why.contains("run.json:1:")),
-        "{bad:?}"
-    );
-    let good = list
-        .iter()
-        .find(|entry| entry.name.ends_with("good"))
-        .expect("listed");
+    let bad = list.iter().find(|entry| entry.name.ends_with("bad")).expect("listed");
+    assert!(bad.outcome.as_ref().is_err_and(|why| why.contains("run.json:1:")), "{bad:?}");
+    let good = list.iter().find(|entry| entry.name.ends_with("good")).expect("listed");
     assert_eq!(good.outcome, Ok(Outcome::None));
 }
 
@@ -108,12 +70,9 @@ fn a_run_is_found_by_directory_by_file_and_by_name() {
     let store = RunStore::new(root.path());
     let directory = kept(&store, "a", "2026-11-21T10:00:00Z");
     let path = directory.path().to_str().expect("UTF-8").to_owned();
-    for words in [
-        path.clone(),
-        format!("{path}/run.json"),
-        "2026-11-21-host-a".to_owned(),
-        "latest".to_owned(),
-    ] {
+    for words in
+        [path.clone(), format!("{path}/run.json"), "2026-11-21-host-a".to_owned(), "latest".to_owned()]
+    {
         let run = store.load(&words).expect("the run");
         assert_eq!(run.meta.started_at, "2026-11-21T10:00:00Z", "{words}");
     }
@@ -123,25 +82,13 @@ fn a_run_is_found_by_directory_by_file_and_by_name() {
 fn what_is_no_run_is_said_to_be_none() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let store = RunStore::new(root.path());
-    assert!(matches!(
-        store.load("latest"),
-        Err(StoreError::Empty { .. })
-    ));
+    assert!(matches!(store.load("latest"), Err(StoreError::Empty { .. })));
     kept(&store, "quickstart", "2026-11-21T10:00:00Z");
     fs::create_dir(root.path().join("plain")).expect("a directory");
-    assert!(matches!(
-        store.load("plain"),
-        Err(StoreError::NotARun { .. })
-    ));
+    assert!(matches!(store.load("plain"), Err(StoreError::NotARun { .. })));
     assert!(matches!(store.load(""), Err(StoreError::NoSuchRun { .. })));
-    let message = store
-        .load("2026-11-21-host-quickstrat")
-        .expect_err("no such run")
-        .to_string();
-    assert!(
-        message.contains("did you mean '2026-11-21-host-quickstart'?"),
-        "{message}"
-    );
+    let message = store.load("2026-11-21-host-quickstrat").expect_err("no such run").to_string();
+    assert!(message.contains("did you mean '2026-11-21-host-quickstart'?"), "{message}");
 }
 
 #[test]
@@ -152,15 +99,9 @@ fn a_given_directory_is_taken_as_it_is_but_never_twice() {
     directory.save(&run("")).expect("a file");
     directory.save_summary("all well\n").expect("a file");
     directory.save_report("<!doctype html>").expect("a file");
-    assert!(matches!(
-        RunDir::at(&path),
-        Err(StoreError::Occupied { .. })
-    ));
-    let mut names: Vec<_> = fs::read_dir(&path)
-        .expect("a list")
-        .flatten()
-        .map(|entry| entry.file_name())
-        .collect();
+    assert!(matches!(RunDir::at(&path), Err(StoreError::Occupied { .. })));
+    let mut names: Vec<_> =
+        fs::read_dir(&path).expect("a list").flatten().map(|entry| entry.file_name()).collect();
     names.sort();
     assert_eq!(names, ["report.html", "run.json", "summary.txt"]);
     assert_eq!(RunDir::open(&path).expect("a run").path(), path);
@@ -181,30 +122,22 @@ fn saving_again_replaces_the_whole_file() {
 
 #[test]
 fn a_later_form_is_refused_by_its_number_even_if_all_else_is_new() {
-    let error = store::parse(
-        Path::new("runs/x/run.json"),
-        b"{\"schema\":7,\"everything\":\"new\"}",
-    );
+    let error = store::parse(Path::new("runs/x/run.json"), b"{\"schema\":7,\"everything\":\"new\"}");
     let message = error.expect_err("schema 7").to_string();
-    assert_eq!(
-        message,
-        "runs/x/run.json has schema 7, and this version reads up to 1: use a newer locklab"
-    );
+    assert_eq!(message, "runs/x/run.json has schema 7, and this version reads up to 1: use a newer locklab");
 }
 
 #[test]
 fn damage_is_named_by_file_place_and_field() {
-    let text = "{\n \"schema\": 1,\n \"run\": \"r\", \"command\": \"chaos\",\n \"meta\": {\"started_at\": 5}\n}";
-    let message = store::parse(Path::new("run.json"), text.as_bytes())
-        .expect_err("5 is no text")
-        .to_string();
+    let text =
+        "{\n \"schema\": 1,\n \"run\": \"r\", \"command\": \"chaos\",\n \"meta\": {\"started_at\": 5}\n}";
+    let message = store::parse(Path::new("run.json"), text.as_bytes()).expect_err("5 is no text").to_string();
     assert_eq!(
         message,
         "run.json:4:25: field `meta.started_at`: invalid type: integer `5`, expected a string"
     );
-    let message = store::parse(Path::new("run.json"), b"{\"schema\":1,\n\"\xff")
-        .expect_err("not UTF-8")
-        .to_string();
+    let message =
+        store::parse(Path::new("run.json"), b"{\"schema\":1,\n\"\xff").expect_err("not UTF-8").to_string();
     assert_eq!(message, "run.json:2:2: not UTF-8");
 }
 
@@ -217,11 +150,7 @@ fn a_field_of_a_later_version_is_no_obstacle() {
 }
 
 fn whole() -> Vec<u8> {
-    fs::read(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/quickstart.run.json"
-    ))
-    .expect("the fixture")
+    fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/quickstart.run.json")).expect("the fixture")
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-//! The book's page of what libraries keep says what the published audit says, and counts a conviction only if it came in every repeat.
+//! The book's page of what libraries keep says what the published audit says, and counts a conviction only if
+//! it came in every repeat.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,9 +19,7 @@ fn the_page_says_what_the_published_audit_says() {
     let page = root().join(PAGE);
     let text = fs::read_to_string(&page).expect("the page");
     let (before, rest) = text.split_once("<!-- audit -->\n").expect("the mark");
-    let (_, after) = rest
-        .split_once("<!-- /audit -->")
-        .expect("the stretch has an end");
+    let (_, after) = rest.split_once("<!-- /audit -->").expect("the stretch has an end");
     let audits = listed(&root().join("results/published"), "", "-audit");
     let said = match audits.last() {
         None => "No run of all libraries is published yet.\n".to_owned(),
@@ -84,28 +83,17 @@ fn tables(audit: &str, repeats: &[String]) -> String {
         let name = &subject.name;
         let always = |one: &&AuditedScenario| {
             let (broken, runs) = repeated(&again, name, &one.name);
-            assert!(
-                runs >= 3,
-                "{} by {name} was repeated {runs} times",
-                one.name
-            );
+            assert!(runs >= 3, "{} by {name} was repeated {runs} times", one.name);
             broken == runs
         };
-        let (always, sometimes): (Vec<_>, Vec<_>) =
-            subject.of(AuditOutcome::Broken).partition(always);
+        let (always, sometimes): (Vec<_>, Vec<_>) = subject.of(AuditOutcome::Broken).partition(always);
         let library = match subject.library.as_str() {
             "" => "this repository's own",
             library => library,
         };
         let (score, sure, others) = (subject.score, always.len(), sometimes.len());
-        let row = [
-            score.kept,
-            sure as u32,
-            others as u32,
-            score.inherent,
-            score.not_applicable,
-            score.unknown,
-        ];
+        let row =
+            [score.kept, sure as u32, others as u32, score.inherent, score.not_applicable, score.unknown];
         let row = row.map(|count| count.to_string()).join(" | ");
         writeln!(out, "| `{name}`: {library} | {row} |").expect("text");
         write!(sections, "\n## {name}\n\n{library}.\n").expect("text");
@@ -122,11 +110,8 @@ fn tables(audit: &str, repeats: &[String]) -> String {
         for one in sometimes {
             let (broken, runs) = repeated(&again, name, &one.name);
             let scenario = &one.name;
-            write!(
-                sections,
-                "\nBroken once, and in {broken} of {runs} repeats: `{scenario}`.\n"
-            )
-            .expect("text");
+            write!(sections, "\nBroken once, and in {broken} of {runs} repeats: `{scenario}`.\n")
+                .expect("text");
         }
         for outcome in AuditOutcome::ALL {
             let names = subject.of(outcome).map(|one| format!("`{}`", one.name));
@@ -149,22 +134,19 @@ fn plain(text: &str) -> String {
 #[test]
 fn a_conviction_that_did_not_come_each_time_is_not_among_those_that_did() {
     let audit = |runs: &[&str]| {
-        let run = |outcome: &&str| json!({"seed": 1, "dir": "d", "outcome": outcome, "verdicts": {}, "why": "w"});
+        let run =
+            |outcome: &&str| json!({"seed": 1, "dir": "d", "outcome": outcome, "verdicts": {}, "why": "w"});
         let runs: Vec<Value> = runs.iter().map(run).collect();
         let scenario = json!({"name": "late", "topology": "single", "about": "Late.", "claim": "c", "outcome": "broken",
             "verdicts": {}, "why": "held <twice>", "again": "locklab chaos late", "runs": runs});
-        let score =
-            json!({"kept": 0, "broken": 1, "inherent": 0, "not-applicable": 0, "unknown": 0});
+        let score = json!({"kept": 0, "broken": 1, "inherent": 0, "not-applicable": 0, "unknown": 0});
         json!({"started_at": "now", "locklab": "1", "servers": "redis 7", "machine": "m", "command": "locklab audit",
             "subjects": [{"name": "peer:x", "scenarios": [scenario], "score": score}]})
         .to_string()
     };
     let first = audit(&["broken"]);
     let always = tables(&first, &[audit(&["broken", "broken", "broken"])]);
-    assert!(
-        always.contains("**Broken, 3 of 3: `late`.** Late. held &lt;twice>."),
-        "{always}"
-    );
+    assert!(always.contains("**Broken, 3 of 3: `late`.** Late. held &lt;twice>."), "{always}");
     assert!(always.contains("| 0 | 1 | 0 | 0 | 0 | 0 |"), "{always}");
     let twice = tables(&first, &[audit(&["broken"]), audit(&["kept", "broken"])]);
     assert!(!twice.contains("**Broken"), "{twice}");

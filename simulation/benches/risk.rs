@@ -1,9 +1,12 @@
-//! Whether failovers grant locks twice as often as [`chaos::risk`] says: the library itself in simulated time, 100,000 failovers.
+//! Whether failovers grant locks twice as often as [`chaos::risk`] says: the library itself in simulated
+//! time, 100,000 failovers.
 //!
-//! `cargo bench -p simulation --bench risk` makes the failovers of `chaos/benches/risk`, with a fifteenth of its callers, and prints the same table. What a
-//! replica that is not to be promoted is told there, it is killed for here.
+//! `cargo bench -p simulation --bench risk` makes the failovers of `chaos/benches/risk`, with a fifteenth of
+//! its callers, and prints the same table. What a replica that is not to be promoted is told there, it is
+//! killed for here.
 //!
-//! What the environment may say: `RISK_FAILOVERS` (of each cell, an even number, 4168), `RISK_JOBS` (failovers at a time, 2).
+//! What the environment may say: `RISK_FAILOVERS` (of each cell, an even number, 4168), `RISK_JOBS`
+//! (failovers at a time, 2).
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -39,10 +42,7 @@ impl FailingServers for InSimulatedTime {
 
     async fn crash(&self, barred: Option<&str>) -> Result<(), Failure> {
         (["n2", "n3"].iter()).for_each(|replica| self.0.cut("n1", replica));
-        barred
-            .into_iter()
-            .chain(["n1"])
-            .for_each(|node| self.0.kill(node));
+        barred.into_iter().chain(["n1"]).for_each(|node| self.0.kill(node));
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! A client of a subject as a process of its own: each call runs as a task of the process, so that it stops and ends with it.
+//! A client of a subject as a process of its own: each call runs as a task of the process, so that it stops
+//! and ends with it.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +11,8 @@ use async_trait::async_trait;
 use bench::{
     abilities::Abilities,
     subject::{
-        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
-        Subject, SubjectError,
+        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+        SubjectError,
     },
 };
 use lock_core::machine::in_process;
@@ -26,10 +27,8 @@ pub(crate) async fn connect(
 ) -> Result<Connected, SubjectError> {
     let (subject, to) = (Arc::clone(subject), to.clone());
     let connected = call(process, async move { subject.connect(&to).await }).await;
-    let Connected {
-        client,
-        events: mut theirs,
-    } = connected.unwrap_or_else(|| Err(SubjectError::unreachable("its process ended")))?;
+    let Connected { client, events: mut theirs } =
+        connected.unwrap_or_else(|| Err(SubjectError::unreachable("its process ended")))?;
     let names = Arc::new(Names::default());
     let (events, receiver) = mpsc::unbounded_channel();
     let (of, by) = (Arc::clone(process), Arc::clone(&names));
@@ -49,11 +48,7 @@ pub(crate) async fn connect(
         }
     });
     Ok(Connected {
-        client: Box::new(Client {
-            inner: Some(client.into()),
-            process: Arc::clone(process),
-            names,
-        }),
+        client: Box::new(Client { inner: Some(client.into()), process: Arc::clone(process), names }),
         events: receiver,
     })
 }
@@ -71,7 +66,8 @@ async fn call<T: Send + 'static>(
     }
 }
 
-/// The grants of a client by the names that the history has for them: those of subjects tell the thread that runs.
+/// The grants of a client by the names that the history has for them: those of subjects tell the thread that
+/// runs.
 #[derive(Default)]
 struct Names(Mutex<AssignedNames>);
 
@@ -106,20 +102,12 @@ impl Names {
 
     fn event(&self, event: ClientEvent) -> ClientEvent {
         match event {
-            ClientEvent::Lost { grant, reason, at } => ClientEvent::Lost {
-                grant: self.ours(grant),
-                reason,
-                at,
-            },
-            ClientEvent::Extended {
-                grant,
-                lease,
-                sent_at,
-            } => ClientEvent::Extended {
-                grant: self.ours(grant),
-                lease,
-                sent_at,
-            },
+            ClientEvent::Lost { grant, reason, at } => {
+                ClientEvent::Lost { grant: self.ours(grant), reason, at }
+            }
+            ClientEvent::Extended { grant, lease, sent_at } => {
+                ClientEvent::Extended { grant: self.ours(grant), lease, sent_at }
+            }
             exited @ ClientEvent::Exited { .. } => exited,
         }
     }
@@ -153,20 +141,10 @@ impl Client {
 impl LockClient for Client {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
         let (inner, names) = (self.inner(), Arc::clone(&self.names));
-        let (lock, kind, owner) = (
-            request.lock.to_owned(),
-            request.kind.to_owned(),
-            request.owner.to_owned(),
-        );
+        let (lock, kind, owner) =
+            (request.lock.to_owned(), request.kind.to_owned(), request.owner.to_owned());
         let others: Vec<String> = request.others.iter().map(|other| (*other).into()).collect();
-        let AcquireRequest {
-            reenters,
-            wait,
-            lease,
-            permits,
-            cancel,
-            ..
-        } = request;
+        let AcquireRequest { reenters, wait, lease, permits, cancel, .. } = request;
         let work = async move {
             let others: Vec<&str> = others.iter().map(String::as_str).collect();
             let asked = inner.acquire(AcquireRequest {
@@ -189,14 +167,7 @@ impl LockClient for Client {
                 },
             };
             match end {
-                AcquireEnd::Ok {
-                    grant,
-                    token,
-                    sent_at,
-                    lease,
-                    at,
-                    ..
-                } => AcquireEnd::Ok {
+                AcquireEnd::Ok { grant, token, sent_at, lease, at, .. } => AcquireEnd::Ok {
                     grant: names.ours(grant),
                     token,
                     sent_at,
@@ -213,28 +184,24 @@ impl LockClient for Client {
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
         let (inner, grant) = (self.inner(), self.names.theirs(grant));
-        self.change(async move { inner.release(&grant).await })
-            .await
+        self.change(async move { inner.release(&grant).await }).await
     }
 
     async fn release_as(&self, grant: &str, owner: &str) -> ReleaseEnd {
         let (inner, grant) = (self.inner(), self.names.theirs(grant));
         let owner = owner.to_owned();
-        self.change(async move { inner.release_as(&grant, &owner).await })
-            .await
+        self.change(async move { inner.release_as(&grant, &owner).await }).await
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {
         let (inner, grant) = (self.inner(), self.names.theirs(grant));
-        self.change(async move { inner.extend(&grant, lease).await })
-            .await
+        self.change(async move { inner.extend(&grant, lease).await }).await
     }
 
     async fn extend_as(&self, grant: &str, lease: Duration, owner: &str) -> ReleaseEnd {
         let (inner, grant) = (self.inner(), self.names.theirs(grant));
         let owner = owner.to_owned();
-        self.change(async move { inner.extend_as(&grant, lease, &owner).await })
-            .await
+        self.change(async move { inner.extend_as(&grant, lease, &owner).await }).await
     }
 
     fn watchdog(&self) -> Option<Duration> {

@@ -50,10 +50,7 @@ impl Clients {
         load: LoadRun,
         sink: Arc<dyn Sink>,
     ) -> Self {
-        let slot = |plan: &ClientPlan| Slot {
-            plan: plan.clone(),
-            state: Mutex::default(),
-        };
+        let slot = |plan: &ClientPlan| Slot { plan: plan.clone(), state: Mutex::default() };
         let replicas = plan.topology.replicas;
         Clients {
             subject,
@@ -180,9 +177,7 @@ impl Clients {
         let running = self.slots.iter();
         let running = running.filter_map(|slot| Some(lock(&slot.state).running.take()?.0));
         let all = dead.into_iter().chain(running.collect::<Vec<_>>());
-        let ends = all
-            .filter_map(Arc::into_inner)
-            .map(async |client| client.finish().await);
+        let ends = all.filter_map(Arc::into_inner).map(async |client| client.finish().await);
         let ends = futures_util::future::join_all(ends).await;
         ends.into_iter().filter_map(|end| end.late).collect()
     }

@@ -8,7 +8,8 @@ use bench::{recorded::Owners, subjects};
 use chaos::{plan::Plan, scenario::Scenario};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
-/// The kinds that are drawn, with the topologies that each is for; what stands there twice is drawn twice as often.
+/// The kinds that are drawn, with the topologies that each is for; what stands there twice is drawn twice as
+/// often.
 pub const KINDS: &[(&str, &[&str])] = &[
     ("plain", ONE_SET),
     ("reentrant", ONE_SET),
@@ -52,8 +53,7 @@ impl FixedChoices {
             let topologies = topologies.iter();
             topologies.map(move |topology| (*kind, *topology))
         });
-        let fits =
-            |wanted: &Option<String>, word: &str| wanted.as_deref().is_none_or(|w| w == word);
+        let fits = |wanted: &Option<String>, word: &str| wanted.as_deref().is_none_or(|w| w == word);
         // A lock is for one set of servers or for several masters, and its kind says which.
         let own = self.subject.as_deref().map(first_kind);
         let is_for = |topology: &str| {
@@ -79,7 +79,8 @@ enum Style {
     Patient,
     /// What is held is renewed for long, and renewals come late or not at all.
     Starves,
-    /// Callers leave while their first question is on its way, and their client is stopped before it knows the server's time.
+    /// Callers leave while their first question is on its way, and their client is stopped before it knows
+    /// the server's time.
     Unread,
 }
 
@@ -126,9 +127,7 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         "masters" => *[3, 3, 4, 5].choose(&mut random).expect("four"),
         _ => 1,
     };
-    let fsync = *["always", "always", "everysec", "none"]
-        .choose(&mut random)
-        .expect("four");
+    let fsync = *["always", "always", "everysec", "none"].choose(&mut random).expect("four");
     let names: Vec<u32> = match topology {
         "sentinel" => vec![1, 2, 3],
         // The locks are on the first master; the fourth node is its replica.
@@ -218,10 +217,7 @@ fn owners(seed: u64) -> Owners {
 fn first_kind(subject: &str) -> String {
     let found = subjects::find(subject).ok();
     let kinds = found.map(|subject| subject.kinds()).unwrap_or_default();
-    kinds
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| "plain".to_owned())
+    kinds.into_iter().next().unwrap_or_else(|| "plain".to_owned())
 }
 
 /// The plan of a seed.
@@ -267,10 +263,7 @@ impl PlanDraft {
         }
         let lease = match is_renewed {
             // The watchdog's own lease.
-            true => format!(
-                "lease = \"renewed\"\nwatchdog = \"{}ms\"",
-                lease_ms.max(600)
-            ),
+            true => format!("lease = \"renewed\"\nwatchdog = \"{}ms\"", lease_ms.max(600)),
             false => format!("lease = \"{lease_ms}ms\""),
         };
         let mut wait_ms = self.between(50, 2_000);
@@ -312,10 +305,7 @@ impl PlanDraft {
                 self.clients_sleep = true;
             }
         }
-        let _ = writeln!(
-            text,
-            "\n[lock]\nsubject = \"{subject}\"\n{lease}\nwait = \"{wait_ms}ms\""
-        );
+        let _ = writeln!(text, "\n[lock]\nsubject = \"{subject}\"\n{lease}\nwait = \"{wait_ms}ms\"");
         if waits_for_all {
             text.push_str("durability = \"wait:all\"\n");
         }
@@ -387,16 +377,14 @@ impl PlanDraft {
         );
     }
 
-    /// The replicas are cut off until master and sentinels count them no more; then the master with one client, when one of the others is
-    /// promoted. Who asks for the acknowledgements of those that are there gets a grant on both sides.
+    /// The replicas are cut off until master and sentinels count them no more; then the master with one
+    /// client, when one of the others is promoted. Who asks for the acknowledgements of those that are there
+    /// gets a grant on both sides.
     fn master_forgets_replicas(&mut self) {
         let cut = "n2, n3 | n1, sentinels, clients";
         self.fault_line(1_000, "for = \"4s\"\n", "partition", cut, "");
         let others = (2..=self.clients).map(|number| format!(", client {number}"));
-        let cut = format!(
-            "n1, client 1 | n2, n3, sentinels{}",
-            others.collect::<String>()
-        );
+        let cut = format!("n1, client 1 | n2, n3, sentinels{}", others.collect::<String>());
         // Before the first is over: the replicas hear nothing of their master in between.
         self.fault_line(4_800, "for = \"5s\"\n", "partition", &cut, "");
         self.servers_suffer = true;
@@ -404,9 +392,7 @@ impl PlanDraft {
 
     /// Requests of the others come later: their names.
     fn client_1_is_first(&mut self) -> String {
-        let others: Vec<String> = (2..=self.clients)
-            .map(|number| format!("client {number}"))
-            .collect();
+        let others: Vec<String> = (2..=self.clients).map(|number| format!("client {number}")).collect();
         let others = others.join(", ");
         let with = "with = { latency = \"200ms\" }\n";
         let way = format!("{others} -> n1");
@@ -470,8 +456,8 @@ impl PlanDraft {
             6 => {
                 let ms = self.between(50, 3_000);
                 let forwards = self.chance(0.5);
-                // Set back, the clock lets leases last longer while that lasts; set right again, it jumps forwards to where it was. But what was
-                // granted meanwhile ends early then, too.
+                // Set back, the clock lets leases last longer while that lasts; set right again, it jumps
+                // forwards to where it was. But what was granted meanwhile ends early then, too.
                 self.servers_lose = true;
                 suffers = true;
                 let sign = if forwards { "" } else { "-" };
@@ -494,18 +480,11 @@ impl PlanDraft {
             9 => ("cut", way, String::new()),
             10 => {
                 let way = format!("client {client} <-> {node}");
-                (
-                    if self.chance(0.5) { "reset" } else { "refuse" },
-                    way,
-                    String::new(),
-                )
+                (if self.chance(0.5) { "reset" } else { "refuse" }, way, String::new())
             }
             // Of the wall clock, which no lease is counted on.
             11 => {
-                let (ms, sign) = (
-                    self.between(50, 90_000),
-                    if self.chance(0.5) { "" } else { "-" },
-                );
+                let (ms, sign) = (self.between(50, 90_000), if self.chance(0.5) { "" } else { "-" });
                 let with = match self.chance(0.5) {
                     true => format!("jump = \"{sign}{ms}ms\""),
                     false => format!("drift = \"{sign}{}%\"", self.between(1, 50)),
@@ -537,20 +516,12 @@ impl PlanDraft {
             }
             21 if topology == "cluster" => {
                 self.moves = true;
-                let (from, to) = *[("n1", "n2"), ("n2", "n3"), ("n3", "n1")]
-                    .choose(&mut self.random)
-                    .expect("three");
-                let with = format!(
-                    "to = \"{to}\", slots = 4, pause = \"{}ms\"",
-                    self.between(1, 400)
-                );
+                let (from, to) =
+                    *[("n1", "n2"), ("n2", "n3"), ("n3", "n1")].choose(&mut self.random).expect("three");
+                let with = format!("to = \"{to}\", slots = 4, pause = \"{}ms\"", self.between(1, 400));
                 ("migrate-slot", from.to_owned(), with)
             }
-            _ => (
-                "partition",
-                format!("client {client} | {node}"),
-                String::new(),
-            ),
+            _ => ("partition", format!("client {client} | {node}"), String::new()),
         };
         self.servers_suffer |= suffers;
         let is_once = chaos::faults::find(fault).is_some_and(|kind| kind.one_shot);
@@ -572,8 +543,8 @@ impl PlanDraft {
             return;
         }
         text.push_str("contract = \"clean\"\n");
-        // While servers take over from each other a lock may be out of reach, and what a server confirmed be forgotten with it.
-        // Who is refused by the library itself does not get what is free.
+        // While servers take over from each other a lock may be out of reach, and what a server confirmed be
+        // forgotten with it. Who is refused by the library itself does not get what is free.
         if self.fails_over() || self.owners == Owners::Reserved {
             return;
         }

@@ -1,8 +1,9 @@
 //! A process for each run: a copy of this one, as it is, which does one thing and says what came of it.
 //!
-//! What a run leaves behind in a process would be there for the next: counters of tokio, of the library and of its users, from which
-//! names and the order of tasks come. A copy has what its original has, so each run begins with the same. The
-//! thread that copies goes on alone in the copy; the original must have run nothing itself.
+//! What a run leaves behind in a process would be there for the next: counters of tokio, of the library and
+//! of its users, from which names and the order of tasks come. A copy has what its original has, so each run
+//! begins with the same. The thread that copies goes on alone in the copy; the original must have run nothing
+//! itself.
 
 use std::{
     fs::File,
@@ -38,19 +39,14 @@ pub(crate) struct ForkedCopy {
 
 impl ForkedCopy {
     /// Copies this process; the copy does `work`, and ends, at the latest when its time is over.
-    pub(crate) fn start(
-        number: u64,
-        limit: Limit,
-        work: impl FnOnce() -> Vec<u8>,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(number: u64, limit: Limit, work: impl FnOnce() -> Vec<u8>) -> io::Result<Self> {
         let mut ends = [0; 2];
         // SAFETY: there is room for two numbers.
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: both were just opened, and nobody else has them.
-        let (reading, mut writing) =
-            unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
+        let (reading, mut writing) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
         // SAFETY: this thread goes on in the copy, and needs no other there.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
@@ -63,8 +59,9 @@ impl ForkedCopy {
                 let done = catch_unwind(AssertUnwindSafe(work));
                 let written = done.is_ok_and(|answer| writing.write_all(&answer).is_ok());
                 let status = i32::from(!written);
-                // What a build with `--cfg training` counts is written at an end like any other (`scripts/seeds.sh`).
-                // SAFETY: it is alone, and its original has nothing to do at its end but that.
+                // What a build with `--cfg training` counts is written at an end like any other
+                // (`scripts/seeds.sh`). SAFETY: it is alone, and its original has nothing to do at its end
+                // but that.
                 #[cfg(training)]
                 unsafe {
                     libc::exit(status)
@@ -75,24 +72,14 @@ impl ForkedCopy {
                     libc::_exit(status)
                 }
             }
-            process => Ok(ForkedCopy {
-                number,
-                process,
-                limit,
-                answer: reading,
-                read: Vec::new(),
-            }),
+            process => Ok(ForkedCopy { number, process, limit, answer: reading, read: Vec::new() }),
         }
     }
 
     /// Waits until one of several has said all: its place.
     pub(crate) fn first(all: &mut [ForkedCopy]) -> io::Result<usize> {
         let mut waits: Vec<libc::pollfd> = (all.iter())
-            .map(|one| libc::pollfd {
-                fd: one.answer.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            })
+            .map(|one| libc::pollfd { fd: one.answer.as_raw_fd(), events: libc::POLLIN, revents: 0 })
             .collect();
         loop {
             // SAFETY: so many are there.
@@ -130,29 +117,20 @@ impl ForkedCopy {
                 self.limit.wall_s
             )),
             _ if status == 0 => Ok(self.read),
-            _ => Err(format!(
-                "its process ended with status {status}; what it said is above"
-            )),
+            _ => Err(format!("its process ended with status {status}; what it said is above")),
         };
-        CopyOutcome {
-            said,
-            processor: processor(&usage),
-        }
+        CopyOutcome { said, processor: processor(&usage) }
     }
 }
 
 impl Limit {
     /// From now on this process has so much time.
     fn begin(self) {
-        let none = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        let processor = libc::rlimit {
-            rlim_cur: self.processor_s.into(),
-            rlim_max: (self.processor_s + 1).into(),
-        };
-        // SAFETY: limits of this process alone. Their signals end it, and it leaves no image of its memory behind.
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let processor =
+            libc::rlimit { rlim_cur: self.processor_s.into(), rlim_max: (self.processor_s + 1).into() };
+        // SAFETY: limits of this process alone. Their signals end it, and it leaves no image of its memory
+        // behind.
         unsafe {
             libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
             libc::setrlimit(libc::RLIMIT_CPU, &raw const processor);
@@ -162,7 +140,6 @@ impl Limit {
 }
 
 pub(crate) fn processor(usage: &libc::rusage) -> Duration {
-    let time =
-        |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1_000);
+    let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1_000);
     time(usage.ru_utime) + time(usage.ru_stime)
 }

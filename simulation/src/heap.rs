@@ -1,8 +1,9 @@
 //! The memory of a run: taken from one large area that goes with the run's process.
 //!
-//! A run takes and gives back memory some hundred thousand times, in a process that has one thread and a short life. So nothing is ever
-//! looked for, joined or returned: what is given back is the next that is taken of its size, and is in the processor's cache. The area is
-//! of large pages where there are some: a page is made when it is first touched, which costs more than a thousand takings.
+//! A run takes and gives back memory some hundred thousand times, in a process that has one thread and a
+//! short life. So nothing is ever looked for, joined or returned: what is given back is the next that is
+//! taken of its size, and is in the processor's cache. The area is of large pages where there are some: a
+//! page is made when it is first touched, which costs more than a thousand takings.
 //!
 //! Outside of a run, and on every other thread, this is the system's allocator.
 
@@ -50,8 +51,8 @@ struct Heap;
 #[global_allocator]
 static HEAP: Heap = Heap;
 
-/// From now on this thread takes its memory from an area that is never given back: its process ends soon. Without large enough an area all
-/// stays as it was.
+/// From now on this thread takes its memory from an area that is never given back: its process ends soon.
+/// Without large enough an area all stays as it was.
 pub(crate) fn begin() {
     // SAFETY: a new mapping, wherever there is room.
     let area = unsafe {
@@ -113,11 +114,7 @@ impl ThreadHeap {
             free.set(unsafe { block.cast::<*mut u8>().read() });
             return Some(block);
         }
-        let align = if number <= SMALL / STEP {
-            STEP
-        } else {
-            ALIGNED
-        };
+        let align = if number <= SMALL / STEP { STEP } else { ALIGNED };
         let at = self.next.get().next_multiple_of(align);
         if size > self.end.get() - at {
             return None;
@@ -134,7 +131,8 @@ impl ThreadHeap {
     }
 }
 
-// SAFETY: a block of the area is handed out once until it is given back, and is large and even enough; every other is the system's.
+// SAFETY: a block of the area is handed out once until it is given back, and is large and even enough; every
+// other is the system's.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.

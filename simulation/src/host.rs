@@ -1,4 +1,5 @@
-//! A machine with one server: its process, which may be stopped or gone, and its wall clock, which may be wrong.
+//! A machine with one server: its process, which may be stopped or gone, and its wall clock, which may be
+//! wrong.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Carries the faults of a plan out, by the names that they have on real servers, and writes them into the history.
+//! Carries the faults of a plan out, by the names that they have on real servers, and writes them into the
+//! history.
 
 use std::{
     collections::BTreeSet,
@@ -239,22 +240,12 @@ impl NemesisContext {
             "hold" | "drop" if !on => state.choose_no_more(&way, fault.span),
             "hold" | "drop" => {
                 let known = faults::find(&fault.fault);
-                let (pattern, nth, count) =
-                    match known.and_then(|kind| kind.fault.on_links(&fault.with)) {
-                        Some(
-                            LinkFault::Hold {
-                                pattern,
-                                nth,
-                                count,
-                            }
-                            | LinkFault::Drop {
-                                pattern,
-                                nth,
-                                count,
-                            },
-                        ) => (pattern, nth, count),
-                        _ => return false,
-                    };
+                let (pattern, nth, count) = match known.and_then(|kind| kind.fault.on_links(&fault.with)) {
+                    Some(
+                        LinkFault::Hold { pattern, nth, count } | LinkFault::Drop { pattern, nth, count },
+                    ) => (pattern, nth, count),
+                    _ => return false,
+                };
                 let chosen = MessageFault {
                     span: fault.span,
                     pattern,
@@ -270,7 +261,8 @@ impl NemesisContext {
         })
     }
 
-    /// Faults that end a process and start it again: with its data, under its address or another one, which its name follows.
+    /// Faults that end a process and start it again: with its data, under its address or another one, which
+    /// its name follows.
     async fn starts_again(&self, fault: &FaultSpec, name: &str, on: bool) -> bool {
         let moves = fault.fault == "new-address";
         if !on || !moves && fault.fault != "restart" {
@@ -327,9 +319,7 @@ impl NemesisContext {
                 order(name, &set).await && on
             }
             ("script-flush", true) => order(name, &["SCRIPT", "FLUSH"]).await,
-            ("client-pause", true) => {
-                order(name, &["CLIENT", "PAUSE", &lasts_ms.to_string(), "WRITE"]).await
-            }
+            ("client-pause", true) => order(name, &["CLIENT", "PAUSE", &lasts_ms.to_string(), "WRITE"]).await,
             ("client-pause", false) => {
                 self.reaches(name, on).await;
                 order(name, &["CLIENT", "UNPAUSE"]).await && on
@@ -357,7 +347,8 @@ impl NemesisContext {
         }
     }
 
-    /// Moves slots with their keys to another master, those of the locks first, as the fault does it on real servers.
+    /// Moves slots with their keys to another master, those of the locks first, as the fault does it on real
+    /// servers.
     async fn migrate(&self, fault: &FaultSpec, from: &str) -> Option<()> {
         let to = settings::text(&fault.with, "to")?;
         let pause = settings::time(&fault.with, "pause").unwrap_or_default();
@@ -393,7 +384,8 @@ impl NemesisContext {
                 }
             }
             tokio::time::sleep(pause).await;
-            // The target first: were the source first, a client could be sent to and fro between two that both disown the slot.
+            // The target first: were the source first, a client could be sent to and fro between two that
+            // both disown the slot.
             set(to, "NODE", &to_id).await?;
             set(from, "NODE", &to_id).await?;
         }

@@ -1,7 +1,9 @@
-//! The network between clients and servers: connections, links that delay, hold or refuse, and the order in which everything arrives.
+//! The network between clients and servers: connections, links that delay, hold or refuse, and the order in
+//! which everything arrives.
 //!
-//! One queue has all that is under way, by the time of its arrival. What arrives over a link that is cut, or at a server that is stopped, is kept
-//! there in its order until that is over; nothing is lost out of the middle of a connection, and nothing overtakes within one.
+//! One queue has all that is under way, by the time of its arrival. What arrives over a link that is cut, or
+//! at a server that is stopped, is kept there in its order until that is over; nothing is lost out of the
+//! middle of a connection, and nothing overtakes within one.
 
 mod machine;
 #[cfg(test)]
@@ -287,7 +289,8 @@ impl State {
         self.hand_over(event);
     }
 
-    /// Hands over what is at its machine, but for what waits for a stopped process, and what a fault on messages holds or loses.
+    /// Hands over what is at its machine, but for what waits for a stopped process, and what a fault on
+    /// messages holds or loses.
     fn hand_over(&mut self, event: Event) {
         let now = self.now();
         let Some((connection, to_server)) = event.of() else {
@@ -300,11 +303,7 @@ impl State {
         let there = &of.ways[usize::from(to_server)].1;
         let is_stopped = (self.hosts.get(&**there)).is_some_and(|host| host.is_stopped);
         if is_stopped && !matches!(event, Event::Dial(_)) {
-            return self
-                .waiting
-                .entry(there.to_string())
-                .or_default()
-                .push(event);
+            return self.waiting.entry(there.to_string()).or_default().push(event);
         }
         match &mut of.flows[usize::from(to_server)] {
             Flow::Free => {}
@@ -378,19 +377,13 @@ impl State {
             Event::Accepted(_) => of.turn(Phase::Open),
             Event::Refused(_) => of.turn(Phase::Refused),
             Event::Reply(_, bytes) => {
-                trace::reply(
-                    &mut self.trace,
-                    now,
-                    connection,
-                    &of.ways[0],
-                    "told",
-                    &bytes,
-                );
+                trace::reply(&mut self.trace, now, connection, &of.ways[0], "told", &bytes);
                 of.received.extend(bytes);
                 of.wake();
             }
             Event::Ended(_, phase) => of.turn(phase),
-            // What is harmed already stays so: an answer would take the place of one that was lost. A fault that is over holds nothing.
+            // What is harmed already stays so: an answer would take the place of one that was lost. A fault
+            // that is over holds nothing.
             Event::Turned(_, flow) if matches!(of.flows[0], Flow::Free) => {
                 let link = self.links.get(&of.ways[0]);
                 let chosen = link.map_or(&[][..], |link| &link.chosen);
@@ -415,11 +408,7 @@ impl State {
             let number = client_number(client);
             let labels = match (&self.roles, number) {
                 (Some(roles), Some(client)) => {
-                    let passage = MessagePassage {
-                        connection,
-                        client,
-                        node: server,
-                    };
+                    let passage = MessagePassage { connection, client, node: server };
                     let mut roles = roles.lock().unwrap_or_else(PoisonError::into_inner);
                     roles.command(passage, &words)
                 }
@@ -509,14 +498,7 @@ impl State {
         let timer = host.timer(now);
         for (connection, bytes) in ready {
             if let Some(of) = self.connections.get(&connection) {
-                trace::reply(
-                    &mut self.trace,
-                    now,
-                    connection,
-                    &of.ways[0],
-                    "says",
-                    &bytes,
-                );
+                trace::reply(&mut self.trace, now, connection, &of.ways[0], "says", &bytes);
             }
             self.send(connection, false, Event::Reply(connection, bytes));
         }
@@ -561,7 +543,8 @@ impl State {
     pub(crate) fn go_on(&mut self, name: &str) -> bool {
         if let Some(host) = self.hosts.get_mut(name) {
             host.is_stopped = false;
-            // It is at the machine: a link that was cut since then does not hold it, behind what came to the link later.
+            // It is at the machine: a link that was cut since then does not hold it, behind what came to the
+            // link later.
             for event in self.waiting.remove(name).unwrap_or_default() {
                 self.hand_over(event);
             }
@@ -570,8 +553,8 @@ impl State {
         false
     }
 
-    /// Ends the process of a server: its connections are reset, and what it has not saved is gone; after a cut of the power also what was
-    /// not synced. False where none runs.
+    /// Ends the process of a server: its connections are reset, and what it has not saved is gone; after a
+    /// cut of the power also what was not synced. False where none runs.
     pub(crate) fn end_process(&mut self, name: &str, loss: Loss) -> bool {
         let ended = self.hosts.get_mut(name).is_some_and(|host| host.end(loss));
         if ended {
@@ -592,11 +575,7 @@ impl State {
     }
 
     /// Gives a server an order, past the network; nothing where none runs.
-    pub(crate) fn order<T: AsRef<[u8]>>(
-        &mut self,
-        name: &str,
-        order: &[T],
-    ) -> Option<ConnectionId> {
+    pub(crate) fn order<T: AsRef<[u8]>>(&mut self, name: &str, order: &[T]) -> Option<ConnectionId> {
         let now = self.now();
         let host = self.hosts.get_mut(name).filter(|host| host.is_live())?;
         let wall = host.wall(now);
@@ -665,11 +644,7 @@ impl State {
     }
 
     pub(crate) fn end_way(&mut self, way: &Way, by_reset: bool) -> u64 {
-        let how = if by_reset {
-            Phase::Reset
-        } else {
-            Phase::Closed
-        };
+        let how = if by_reset { Phase::Reset } else { Phase::Closed };
         let own = |of: &Connection| of.ways.contains(way);
         self.reset(|_, connection| own(connection), how)
     }

@@ -100,11 +100,7 @@ struct Recorded {
     trace: Vec<String>,
 }
 
-async fn record(
-    plan: &Plan,
-    subject: Arc<dyn Subject>,
-    in_full: bool,
-) -> Result<Recorded, SubjectError> {
+async fn record(plan: &Plan, subject: Arc<dyn Subject>, in_full: bool) -> Result<Recorded, SubjectError> {
     let began = Instant::now();
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed ^ 0x6e65_7477_6f72_6b00);
     let asks = |fault: &FaultSpec| fault.with.contains_key("during");
@@ -128,11 +124,7 @@ async fn record(
         });
     }
     let _left = begin(&network, plan.topology.kind).await;
-    let sink = Arc::new(HistoryRecorder {
-        origin: began,
-        lines: Mutex::default(),
-        roles,
-    });
+    let sink = Arc::new(HistoryRecorder { origin: began, lines: Mutex::default(), roles });
     let load = LoadRun::new(load(plan), Arc::clone(&sink) as Arc<dyn Sink>);
     let clients = Arc::new(Clients::new(
         plan,
@@ -153,9 +145,8 @@ async fn record(
         over: over.subscribe(),
         spans: Mutex::default(),
     });
-    let faults: Vec<_> = (plan.faults.iter())
-        .map(|fault| tokio::spawn(Arc::clone(&scene).carry_out(fault.clone())))
-        .collect();
+    let faults: Vec<_> =
+        (plan.faults.iter()).map(|fault| tokio::spawn(Arc::clone(&scene).carry_out(fault.clone()))).collect();
     tokio::time::sleep(plan.load.does.duration.0).await;
     load.stop();
     over.send_replace(true);
@@ -206,10 +197,7 @@ pub(crate) fn hosts(topology: &Topology, random: &mut ChaCha8Rng) -> BTreeMap<St
     let down_after_ms = (topology.sentinel_config.get("down-after-milliseconds"))
         .and_then(|ms| ms.parse().ok())
         .unwrap_or(1_000);
-    let master = topology
-        .names(Role::Master)
-        .first()
-        .map(|name| address(name));
+    let master = topology.names(Role::Master).first().map(|name| address(name));
     let is_cluster = topology.kind == TopologyKind::Cluster;
     let membership = is_cluster.then(|| membership(topology));
     let roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
@@ -249,10 +237,7 @@ fn membership(topology: &Topology) -> Membership {
         let replicas = replicas.iter().skip(at).step_by(masters.len());
         Shard {
             slots: vec![slot_range(at, masters.len())],
-            nodes: iter::once(master)
-                .chain(replicas)
-                .map(|name| address(name))
-                .collect(),
+            nodes: iter::once(master).chain(replicas).map(|name| address(name)).collect(),
         }
     };
     Membership {
@@ -263,10 +248,7 @@ fn membership(topology: &Topology) -> Membership {
 }
 
 fn address(name: &str) -> Address {
-    Address {
-        host: name.to_owned(),
-        port: 6379,
-    }
+    Address { host: name.to_owned(), port: 6379 }
 }
 
 /// The name by which clients know a server, in a run whose faults are about names.
@@ -341,9 +323,7 @@ struct HistoryRecorder {
 impl Sink for HistoryRecorder {
     fn record(&self, entry: Entry) -> u64 {
         let t_ns = self.ns(Instant::now());
-        self.roles
-            .iter()
-            .for_each(|roles| lock(roles).follow(&entry));
+        self.roles.iter().for_each(|roles| lock(roles).follow(&entry));
         lock(&self.lines).push(Line { t_ns, entry });
         t_ns
     }

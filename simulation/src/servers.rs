@@ -23,7 +23,8 @@ pub struct SimulatedServers {
     topology: Topology,
 }
 
-/// Does work with servers of its own. As of [`run::run`], process and thread are of no use afterwards: see [`swarm`](crate::swarm).
+/// Does work with servers of its own. As of [`run::run`], process and thread are of no use afterwards: see
+/// [`swarm`](crate::swarm).
 pub fn run<T>(topology: &Topology, seed: u64, work: impl AsyncFnOnce(SimulatedServers) -> T) -> T {
     system::enter(seed);
     let runtime = system::runtime();

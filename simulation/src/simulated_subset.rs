@@ -1,4 +1,5 @@
-//! What of a scenario file cannot be simulated: it is refused, since a fault that does nothing would look like a lock that survives it.
+//! What of a scenario file cannot be simulated: it is refused, since a fault that does nothing would look
+//! like a lock that survives it.
 
 use chaos::{
     faults::settings,
@@ -10,14 +11,10 @@ use results::verdict::CLASSES;
 use crate::{draw::TOPOLOGIES, nemesis::FAULTS};
 
 /// Lines of redis.conf that simulated servers follow.
-const CONFIG: [&str; 4] = [
-    "appendfsync",
-    "appendonly",
-    "repl-ping-replica-period",
-    "repl-timeout",
-];
+const CONFIG: [&str; 4] = ["appendfsync", "appendonly", "repl-ping-replica-period", "repl-timeout"];
 
-/// What a scenario expects besides verdicts: bounds on what is measured, which mean nothing in simulated time.
+/// What a scenario expects besides verdicts: bounds on what is measured, which mean nothing in simulated
+/// time.
 pub fn unjudged(scenario: &Scenario) -> impl Iterator<Item = &str> {
     let expected = scenario.expect.keys().map(String::as_str);
     expected.filter(|class| !CLASSES.contains(class))
@@ -28,17 +25,12 @@ pub fn misfit(scenario: &Scenario) -> Option<String> {
     let asked = &scenario.topology;
     if !TOPOLOGIES.contains(&asked.kind.name()) {
         let these = TOPOLOGIES.join(", ");
-        return Some(format!(
-            "{} is not simulated; these are: {these}",
-            asked.kind.name()
-        ));
+        return Some(format!("{} is not simulated; these are: {these}", asked.kind.name()));
     }
     let follows = |line: &&String| !CONFIG.contains(&line.as_str());
     if let Some(line) = asked.config.keys().find(follows) {
         let these = CONFIG.join(", ");
-        return Some(format!(
-            "`{line}` in `config` is not simulated; these are: {these}"
-        ));
+        return Some(format!("`{line}` in `config` is not simulated; these are: {these}"));
     }
     let simulated = Topology {
         replicas: asked.replicas,
@@ -60,9 +52,7 @@ pub fn misfit(scenario: &Scenario) -> Option<String> {
     }
     if !scenario.expect.is_empty() && unjudged(scenario).count() == scenario.expect.len() {
         let these = CLASSES.join(", ");
-        return Some(format!(
-            "nothing is expected that is judged; these are: {these}"
-        ));
+        return Some(format!("nothing is expected that is judged; these are: {these}"));
     }
     if scenario.load.rate.is_some() {
         return Some("an open loop (`rate`) is not simulated: its clock is a thread".to_owned());
@@ -76,10 +66,7 @@ pub fn misfit(scenario: &Scenario) -> Option<String> {
     scenario.faults.iter().find_map(|fault| {
         if !FAULTS.contains(&fault.fault.as_str()) {
             let these = FAULTS.join(", ");
-            return Some(format!(
-                "the fault `{}` is not simulated; these are: {these}",
-                fault.fault
-            ));
+            return Some(format!("the fault `{}` is not simulated; these are: {these}", fault.fault));
         }
         if settings::text(&fault.with, "data") == Some("lose") {
             return Some("a server that loses its directory is not simulated".to_owned());

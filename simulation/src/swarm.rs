@@ -31,11 +31,9 @@ pub struct FaultEncounter {
     pub kind: String,
 }
 
-/// A run takes less than a second, and one that is judged with its proof some seconds: one that takes longer has no end.
-const LIMIT: Limit = Limit {
-    processor_s: 60,
-    wall_s: 1_200,
-};
+/// A run takes less than a second, and one that is judged with its proof some seconds: one that takes longer
+/// has no end.
+const LIMIT: Limit = Limit { processor_s: 60, wall_s: 1_200 };
 
 /// What one seed led to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -130,8 +128,9 @@ impl Report {
     }
 }
 
-/// Runs the plan of each seed, so many at a time, each in a process of its own. `told` hears of each when it is done; of
-/// `history_of` with the lines of its history. A process that calls this has not used tokio: else histories tell what it did before.
+/// Runs the plan of each seed, so many at a time, each in a process of its own. `told` hears of each when it
+/// is done; of `history_of` with the lines of its history. A process that calls this has not used tokio: else
+/// histories tell what it did before.
 ///
 /// A run that has no end, or breaks off, is a finding like a conviction: the others go on.
 pub fn run(
@@ -145,8 +144,8 @@ pub fn run(
     prepared(|| run_each(seeds, jobs, LIMIT, work, told))
 }
 
-/// Does something on a thread that is as each run is to find it: with the scripts' interpreter, and with nothing random that is not from a
-/// seed.
+/// Does something on a thread that is as each run is to find it: with the scripts' interpreter, and with
+/// nothing random that is not from a seed.
 fn prepared<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     let done = thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -163,8 +162,8 @@ fn prepared<T: Send>(what: impl FnOnce() -> T + Send) -> T {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Does `work` for each seed in a process of its own, so many at a time; `told` hears what each said, or how it ended. As of [`run()`], the
-/// process that calls this has not used tokio.
+/// Does `work` for each seed in a process of its own, so many at a time; `told` hears what each said, or how
+/// it ended. As of [`run()`], the process that calls this has not used tokio.
 pub fn run_apart(
     seeds: Range<u64>,
     jobs: usize,
@@ -221,7 +220,8 @@ fn run_each(
     Ok(report)
 }
 
-/// Runs a plan in this process, in full with its history and the proof of a conviction: what the process says of it.
+/// Runs a plan in this process, in full with its history and the proof of a conviction: what the process says
+/// of it.
 fn one(plan: &Plan, in_full: bool) -> Vec<u8> {
     let outcome = run::run(plan, in_full);
     let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));
@@ -237,11 +237,7 @@ fn finish(run: ForkedCopy) -> io::Result<SeedReport> {
             let one: Result<SeedReport, String> = serde_json::from_slice(&said)?;
             one.map_err(io::Error::other)?
         }
-        Err(how) => SeedReport {
-            seed,
-            failed: Some(how),
-            ..SeedReport::default()
-        },
+        Err(how) => SeedReport { seed, failed: Some(how), ..SeedReport::default() },
     };
     Ok(SeedReport { processor, ..one })
 }
@@ -262,7 +258,8 @@ fn own_processor() -> Duration {
     forked_copy::processor(&usage)
 }
 
-/// Looks for the smallest plan that still violates a class which must be clean, by so many runs at most: that plan, and its run in full.
+/// Looks for the smallest plan that still violates a class which must be clean, by so many runs at most: that
+/// plan, and its run in full.
 pub fn smallest(plan: Plan, class: &str, tries: u32) -> io::Result<(Plan, SeedReport)> {
     let mut shrinker = Shrinker::new(plan, tries);
     prepared(|| {
@@ -299,28 +296,14 @@ fn met(history: &History) -> BTreeMap<FaultEncounter, u64> {
                 open.insert(*id, phase);
             }
             Entry::End { id, end } => {
-                if let (
-                    Some((_, kind)),
-                    End::Ok {
-                        grant: Some(grant), ..
-                    },
-                ) = (open.remove(id), end)
-                {
+                if let (Some((_, kind)), End::Ok { grant: Some(grant), .. }) = (open.remove(id), end) {
                     held.insert(grant.clone(), kind);
                 }
             }
-            Entry::Event(Event::Fault {
-                fault,
-                phase: Phase::Inject,
-                ..
-            }) => {
+            Entry::Event(Event::Fault { fault, phase: Phase::Inject, .. }) => {
                 let holds = held.values().map(|kind| ("hold", kind.clone()));
                 for (phase, kind) in open.values().cloned().chain(holds) {
-                    let what = FaultEncounter {
-                        fault: fault.clone(),
-                        phase: phase.to_owned(),
-                        kind,
-                    };
+                    let what = FaultEncounter { fault: fault.clone(), phase: phase.to_owned(), kind };
                     *coverage.entry(what).or_default() += 1;
                 }
             }
@@ -336,28 +319,18 @@ mod tests {
 
     #[test]
     fn a_run_without_end_is_found_by_its_seed_and_the_others_go_on() {
-        let limit = Limit {
-            processor_s: 1,
-            wall_s: 60,
-        };
+        let limit = Limit { processor_s: 1, wall_s: 60 };
         let work = |seed| {
             let mut turns = 0_u64;
             while std::hint::black_box(seed) == 3 {
                 turns = std::hint::black_box(turns.wrapping_add(1));
             }
             assert!(seed != 5, "this one breaks off");
-            let one = SeedReport {
-                seed,
-                grants: 1,
-                ..SeedReport::default()
-            };
+            let one = SeedReport { seed, grants: 1, ..SeedReport::default() };
             serde_json::to_vec(&Ok::<_, String>(one)).expect("it is plain JSON")
         };
         let report = run_each(1..8, 2, limit, work, |_| {}).expect("it runs");
-        let failed = report
-            .convicted
-            .iter()
-            .map(|one| (one.seed, one.failed.as_deref()));
+        let failed = report.convicted.iter().map(|one| (one.seed, one.failed.as_deref()));
         let failed: Vec<_> = failed.collect();
         let no_end = "it had no end: it was ended after 1 s of a processor's time";
         assert_eq!(failed[0], (3, Some(no_end)));
@@ -368,10 +341,7 @@ mod tests {
 
     #[test]
     fn a_run_that_waits_for_what_never_comes_is_ended() {
-        let limit = Limit {
-            processor_s: 60,
-            wall_s: 1,
-        };
+        let limit = Limit { processor_s: 60, wall_s: 1 };
         let work = |_| -> Vec<u8> {
             loop {
                 std::thread::park();

@@ -32,9 +32,7 @@ impl Report {
     /// As `--json` has it.
     pub fn to_json(&self, elapsed_s: f64) -> serde_json::Value {
         let convicted: Vec<_> = (self.convicted.iter())
-            .map(
-                |one| json!({"seed": one.seed, "verdict": one.verdict(), "classes": one.convicted}),
-            )
+            .map(|one| json!({"seed": one.seed, "verdict": one.verdict(), "classes": one.convicted}))
             .collect();
         let mut coverage = serde_json::Map::new();
         for (met, count) in &self.coverage {
@@ -57,8 +55,7 @@ impl Report {
 
     /// For a person; `by_kind`: what faults met is told of each kind of lock.
     pub fn text(&self, elapsed_s: f64, by_kind: bool) -> String {
-        let (simulated_s, processor_s) =
-            (self.simulated.as_secs_f64(), self.processor.as_secs_f64());
+        let (simulated_s, processor_s) = (self.simulated.as_secs_f64(), self.processor.as_secs_f64());
         let mut text = format!(
             "{} seeds, {} grants: {:.1} h of lock time in {elapsed_s:.1} s, {:.0} times as fast as time\n\
          {processor_s:.1} s of processor time, {:.1} ms for a seed: {:.0} times as fast as time on one core\n",
@@ -85,11 +82,7 @@ impl Report {
         }
         for (class, missed) in &self.missed {
             let violated = self.seeds - missed;
-            let _ = writeln!(
-                text,
-                "{class} was to be violated: it is in {violated} of {} seeds",
-                self.seeds
-            );
+            let _ = writeln!(text, "{class} was to be violated: it is in {violated} of {} seeds", self.seeds);
         }
         if self.convicted.is_empty() && self.missed.is_empty() {
             text.push_str("nothing was convicted that was to be clean\n");
@@ -124,9 +117,7 @@ impl Report {
         let heads = std::iter::once("a fault met …").chain(PHASES);
         let mut lines: Vec<Vec<String>> = vec![heads.map(str::to_owned).collect()];
         lines.extend(rows.into_iter().map(|(name, counts)| {
-            std::iter::once(name)
-                .chain(counts.map(|count| count.to_string()))
-                .collect()
+            std::iter::once(name).chain(counts.map(|count| count.to_string())).collect()
         }));
         let lines = columns(&lines, 1..5).into_iter();
         format!("\n{}", lines.map(|line| line + "\n").collect::<String>())

@@ -1,9 +1,11 @@
-//! Answers the two calls of the system by which a program learns the time and draws random bytes, on threads that simulate.
+//! Answers the two calls of the system by which a program learns the time and draws random bytes, on threads
+//! that simulate.
 //!
-//! The program's own `clock_gettime` and `getrandom` stand before those of the C library. On a thread that simulates, time is that of
-//! the runtime, whose clock is paused and goes on when nothing else is left to do, and random bytes come from the seed; so the standard library, tokio,
-//! `rand`, `uuid` and the order of hash maps are all the same for the same seed, and none of them knows. Everywhere else
-//! the calls go on to the C library, for one look at the thread more.
+//! The program's own `clock_gettime` and `getrandom` stand before those of the C library. On a thread that
+//! simulates, time is that of the runtime, whose clock is paused and goes on when nothing else is left to do,
+//! and random bytes come from the seed; so the standard library, tokio, `rand`, `uuid` and the order of hash
+//! maps are all the same for the same seed, and none of them knows. Everywhere else the calls go on to the C
+//! library, for one look at the thread more.
 
 use std::{
     cell::Cell,
@@ -54,8 +56,8 @@ thread_local! {
     static SHOWN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// One moment on the monotonic clock and on the one that goes on while the machine is suspended: simulated ones lie as far apart as the real
-/// ones, so that what was learnt on one thread is true on the other.
+/// One moment on the monotonic clock and on the one that goes on while the machine is suspended: simulated
+/// ones lie as far apart as the real ones, so that what was learnt on one thread is true on the other.
 struct Base {
     /// The moment of `monotonic`, as the standard library says it.
     instant: Instant,
@@ -74,16 +76,12 @@ fn base() -> &'static Base {
         let simulates = SIMULATES.replace(true);
         let instant = Instant::now();
         SIMULATES.set(simulates);
-        Base {
-            instant,
-            monotonic,
-            boottime,
-        }
+        Base { instant, monotonic, boottime }
     })
 }
 
-/// From now on this thread simulates, with everything random from `seed`. To be called first thing on a new thread: what drew
-/// randomness before would keep it.
+/// From now on this thread simulates, with everything random from `seed`. To be called first thing on a new
+/// thread: what drew randomness before would keep it.
 pub(crate) fn enter(seed: u64) {
     let base = base();
     KNOWN.set(base.monotonic);
@@ -91,7 +89,8 @@ pub(crate) fn enter(seed: u64) {
     RANDOM.set(seed);
     DRAWS_ORDER.set(!seed.is_multiple_of(2));
     SIMULATES.set(true);
-    // Where the keys of hash maps were drawn by an earlier seed, they count those maps: the order of the next ones is another with each.
+    // Where the keys of hash maps were drawn by an earlier seed, they count those maps: the order of the next
+    // ones is another with each.
     (0..seed % 1_024).for_each(|_| drop(RandomState::new()));
 }
 
@@ -101,10 +100,7 @@ pub(crate) fn leave() {
 }
 
 fn ask_system(clock: libc::clockid_t) -> Duration {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one `timespec` where it may.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut now) };
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -145,13 +141,11 @@ fn simulated(clock: libc::clockid_t) -> Option<Duration> {
     let since = now.saturating_sub(base().monotonic);
     match clock {
         libc::CLOCK_MONOTONIC_COARSE => Some(now),
-        // A process is stopped as if its machine was suspended: this clock stands still meanwhile. So would CLOCK_MONOTONIC, but that one is
-        // also the runtime's, which all processes share.
+        // A process is stopped as if its machine was suspended: this clock stands still meanwhile. So would
+        // CLOCK_MONOTONIC, but that one is also the runtime's, which all processes share.
         libc::CLOCK_MONOTONIC_RAW => Some(now.saturating_sub(Process::running_stood_still())),
         libc::CLOCK_BOOTTIME => Some(base().boottime + since),
-        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => {
-            Some(Process::running_clock().wall(since))
-        }
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => Some(Process::running_clock().wall(since)),
         _ => None,
     }
 }
@@ -213,8 +207,7 @@ pub(crate) unsafe extern "C" fn getrandom(
         };
     }
     // SAFETY: the caller's promise.
-    let bytes =
-        unsafe { std::slice::from_raw_parts_mut(into.cast::<mem::MaybeUninit<u8>>(), length) };
+    let bytes = unsafe { std::slice::from_raw_parts_mut(into.cast::<mem::MaybeUninit<u8>>(), length) };
     for chunk in bytes.chunks_mut(8) {
         let drawn = draw().to_le_bytes();
         for (byte, drawn) in chunk.iter_mut().zip(drawn) {
@@ -224,7 +217,8 @@ pub(crate) unsafe extern "C" fn getrandom(
     length as libc::ssize_t
 }
 
-/// Whether a task whose turn it is goes to the end of those that are ready. Even seeds draw no order, so that they keep their histories.
+/// Whether a task whose turn it is goes to the end of those that are ready. Even seeds draw no order, so that
+/// they keep their histories.
 pub(crate) fn puts_off() -> bool {
     DRAWS_ORDER.get() && draw().is_multiple_of(2)
 }
@@ -277,12 +271,7 @@ mod tests {
             let wall = || std::time::UNIX_EPOCH.elapsed().expect("it is later");
             let (before, monotonic) = (wall(), Instant::now());
             let wrong = process.within(wall);
-            (
-                before,
-                wrong,
-                wall(),
-                process.within(|| monotonic.elapsed()),
-            )
+            (before, wrong, wall(), process.within(|| monotonic.elapsed()))
         });
         let (before, wrong, after, elapsed) = simulation.join().expect("no panic");
         let moment = Duration::from_millis(1);
@@ -297,7 +286,8 @@ mod tests {
         assert_eq!(first, seen(7));
         assert_ne!(first.1, seen(8).1);
         let hour = Duration::from_secs(3_600);
-        // A timer counts in whole milliseconds, and each look at a clock is a nanosecond later than the one before.
+        // A timer counts in whole milliseconds, and each look at a clock is a nanosecond later than the one
+        // before.
         let (early, little) = (Duration::from_micros(1), Duration::from_millis(2));
         assert!((hour - early..hour + little).contains(&first.0));
         assert!((EPOCH + hour - early..EPOCH + hour + little).contains(&first.4));

@@ -1,9 +1,10 @@
-//! Models of the kinds of lock-core with a line, made of their scripts; every order of events is tried (by stateright): exclusion, the
-//! order of arrival and progress, with a crash at any point, lost answers, lost messages and leases that end.
+//! Models of the kinds of lock-core with a line, made of their scripts; every order of events is tried (by
+//! stateright): exclusion, the order of arrival and progress, with a crash at any point, lost answers, lost
+//! messages and leases that end.
 //!
-//! The scripts are the library's own, run by the same language over a small server in memory. Each proof has broken
-//! twins, the same scripts with one piece replaced, which must be convicted. They stand here since this crate is optimised in
-//! tests, too: millions of states are cloned and hashed.
+//! The scripts are the library's own, run by the same language over a small server in memory. Each proof has
+//! broken twins, the same scripts with one piece replaced, which must be convicted. They stand here since
+//! this crate is optimised in tests, too: millions of states are cloned and hashed.
 
 #[path = "lock_orders/fair.rs"]
 mod fair;
@@ -29,14 +30,12 @@ use support::{Real, programs};
 
 /// The same, with a change of the master in between.
 fn after_a_failover<R>(orders: Orders<R>) -> Orders<R> {
-    Orders {
-        failovers: 1,
-        ..orders
-    }
+    Orders { failovers: 1, ..orders }
 }
 
-/// Every order of two clients with faults of each kind, and of three with a crash; and of a client with two owners beside another, and
-/// of one with three; where clients are counted before they are told, also of clients who listen at another node.
+/// Every order of two clients with faults of each kind, and of three with a crash; and of a client with two
+/// owners beside another, and of one with three; where clients are counted before they are told, also of
+/// clients who listen at another node.
 fn orders<R: Rules + Clone>(rules: &R) -> Vec<Orders<R>> {
     let order = |clients, mates, steps, losses, ticks| Orders {
         rules: rules.clone(),
@@ -51,11 +50,7 @@ fn orders<R: Rules + Clone>(rules: &R) -> Vec<Orders<R>> {
     // The small ones first: most broken twins are convicted there.
     let mut orders = vec![order(2, 1, 4, 1, 2)];
     if rules.shares_places() {
-        orders.extend([
-            order(2, 2, 4, 1, 2),
-            order(3, 3, 3, 1, 1),
-            order(3, 2, 3, 0, 1),
-        ]);
+        orders.extend([order(2, 2, 4, 1, 2), order(3, 3, 3, 1, 1), order(3, 2, 3, 0, 1)]);
         orders.extend([order(2, 1, 4, 1, 1), order(3, 1, 3, 0, 0)].map(after_a_failover));
     }
     orders.push(order(3, 1, 4, 0, 1));
@@ -98,10 +93,7 @@ const PROGRESS: &str = "everybody who lives gets the lock";
 
 #[test]
 fn a_queued_lock_that_does_not_look_whether_it_is_free_is_convicted() {
-    convict(
-        &Queued::new().with("if left == -2 then", "if true then"),
-        EXCLUSION,
-    );
+    convict(&Queued::new().with("if left == -2 then", "if true then"), EXCLUSION);
 }
 
 #[test]
@@ -147,41 +139,23 @@ fn a_queued_lock_that_tells_before_it_knows_who_listens_is_convicted() {
 
 #[test]
 fn a_fair_lock_that_does_not_look_whether_it_is_free_is_convicted() {
-    convict(
-        &Fair::new().with(
-            "local free, waits = left == -2,",
-            "local free, waits = true,",
-        ),
-        EXCLUSION,
-    );
+    convict(&Fair::new().with("local free, waits = left == -2,", "local free, waits = true,"), EXCLUSION);
 }
 
 #[test]
 fn a_fair_lock_that_lets_a_newcomer_in_is_convicted() {
-    convict(
-        &Fair::new().with("if not called or called == owner then", "if true then"),
-        ORDER,
-    );
+    convict(&Fair::new().with("if not called or called == owner then", "if true then"), ORDER);
 }
 
 #[test]
 fn a_fair_lock_that_waits_for_a_waiter_that_was_called_is_convicted() {
-    convict(
-        &Fair::new().with(
-            "if proven and spent >= tonumber(grace) then",
-            "if false then",
-        ),
-        PROGRESS,
-    );
+    convict(&Fair::new().with("if proven and spent >= tonumber(grace) then", "if false then"), PROGRESS);
 }
 
 #[test]
 fn a_fair_lock_that_serves_the_last_one_first_is_convicted() {
     convict(
-        &Fair::new().with(
-            "redis.call('rpush', queue, owner)",
-            "redis.call('lpush', queue, owner)",
-        ),
+        &Fair::new().with("redis.call('rpush', queue, owner)", "redis.call('lpush', queue, owner)"),
         ORDER,
     );
 }

@@ -1,4 +1,5 @@
-//! A simulated cluster: commands are sent elsewhere, slots move and replicas take over as in a real one, whose answers stand beside.
+//! A simulated cluster: commands are sent elsewhere, slots move and replicas take over as in a real one,
+//! whose answers stand beside.
 
 mod support;
 
@@ -44,32 +45,20 @@ fn id(net: &mut Net, at: usize) -> String {
     net.ask(at, "CLUSTER MYID")[4..44].to_owned()
 }
 
-/// What real and simulated nodes are asked, in this order: which one, and what; `N1` stands for the id of the second.
+/// What real and simulated nodes are asked, in this order: which one, and what; `N1` stands for the id of the
+/// second.
 const QUESTIONS: &str = include_str!("support/cluster_rules.txt");
 
 #[test]
 fn nodes_answer_as_real_ones_do() {
     let (program, _) = programs().remove(0);
-    let options = [
-        "--cluster-enabled",
-        "yes",
-        "--cluster-node-timeout",
-        "3000",
-        "--repl-diskless-sync-delay",
-        "0",
-    ];
-    let real: Vec<Real> = (0..6)
-        .map(|_| Real::start_with_time(&program, &options))
-        .collect();
+    let options =
+        ["--cluster-enabled", "yes", "--cluster-node-timeout", "3000", "--repl-diskless-sync-delay", "0"];
+    let real: Vec<Real> = (0..6).map(|_| Real::start_with_time(&program, &options)).collect();
     let ask = |at: usize, line: &str| shown(&real[at].connect().ask(&words(line)));
-    let ids: Vec<String> = (0..6)
-        .map(|at| ask(at, "CLUSTER MYID")[4..44].to_owned())
-        .collect();
+    let ids: Vec<String> = (0..6).map(|at| ask(at, "CLUSTER MYID")[4..44].to_owned()).collect();
     for (at, (from, to)) in SLOTS.into_iter().enumerate() {
-        assert_eq!(
-            ask(at, &format!("CLUSTER ADDSLOTSRANGE {from} {to}")),
-            "+OK|"
-        );
+        assert_eq!(ask(at, &format!("CLUSTER ADDSLOTSRANGE {from} {to}")), "+OK|");
     }
     for at in 0..6 {
         if at < 3 {
@@ -80,24 +69,16 @@ fn nodes_answer_as_real_ones_do() {
     let until = Instant::now() + 20 * SECOND;
     let wait = |what: &dyn Fn() -> bool| {
         while !what() {
-            assert!(
-                Instant::now() < until,
-                "the real cluster does not come up: {}",
-                ask(0, "CLUSTER NODES")
-            );
+            assert!(Instant::now() < until, "the real cluster does not come up: {}", ask(0, "CLUSTER NODES"));
             std::thread::sleep(MOMENT);
         }
     };
     let knows_all = |at: usize| {
-        ask(at, "CLUSTER INFO").contains("known_nodes:6")
-            && ask(at, "CLUSTER INFO").contains("state:ok")
+        ask(at, "CLUSTER INFO").contains("known_nodes:6") && ask(at, "CLUSTER INFO").contains("state:ok")
     };
     wait(&|| (0..6).all(knows_all));
     for at in 3..6 {
-        assert_eq!(
-            ask(at, &format!("CLUSTER REPLICATE {}", ids[at - 3])),
-            "+OK|"
-        );
+        assert_eq!(ask(at, &format!("CLUSTER REPLICATE {}", ids[at - 3])), "+OK|");
     }
     let all_linked = |at: usize| {
         let nodes = ask(at, "CLUSTER SLOTS");
@@ -108,13 +89,8 @@ fn nodes_answer_as_real_ones_do() {
             && (3..6).all(|at| ask(at, "INFO replication").contains("master_link_status:up"))
     });
 
-    let addresses: Vec<Address> = real
-        .iter()
-        .map(|real| Address {
-            host: "127.0.0.1".to_owned(),
-            port: real.port,
-        })
-        .collect();
+    let addresses: Vec<Address> =
+        real.iter().map(|real| Address { host: "127.0.0.1".to_owned(), port: real.port }).collect();
     let mut net = cluster(&addresses);
     let model_ids: Vec<String> = (0..6).map(|at| id(&mut net, at)).collect();
     let mut lines: Vec<_> = real.iter().map(Real::connect).collect();
@@ -124,29 +100,16 @@ fn nodes_answer_as_real_ones_do() {
         let (at, question) = question.split_once(' ').expect("which one");
         let at: usize = at.parse().expect("a node");
         let named = |ids: &[String], text: &str| {
-            ids.iter()
-                .enumerate()
-                .fold(text.to_owned(), |text, (n, id)| {
-                    text.replace(&format!("N{n}"), id)
-                })
+            ids.iter().enumerate().fold(text.to_owned(), |text, (n, id)| text.replace(&format!("N{n}"), id))
         };
         let unnamed = |ids: &[String], text: &str| {
-            ids.iter()
-                .enumerate()
-                .fold(text.to_owned(), |text, (n, id)| {
-                    text.replace(id, &format!("N{n}"))
-                })
+            ids.iter().enumerate().fold(text.to_owned(), |text, (n, id)| text.replace(id, &format!("N{n}")))
         };
         let port = |text: &str| {
-            (0..6).fold(text.to_owned(), |text, n| {
-                text.replace(&format!("P{n}"), &real[n].port.to_string())
-            })
+            (0..6).fold(text.to_owned(), |text, n| text.replace(&format!("P{n}"), &real[n].port.to_string()))
         };
         let question = port(question);
-        let mut said = unnamed(
-            &ids,
-            &shown(&lines[at].ask(&words(&named(&ids, &question)))),
-        );
+        let mut said = unnamed(&ids, &shown(&lines[at].ask(&words(&named(&ids, &question)))));
         let mut modelled = net.say(clients[at], &named(&model_ids, &question));
         if modelled.is_empty() {
             net.pass(MOMENT);
@@ -154,7 +117,8 @@ fn nodes_answer_as_real_ones_do() {
         }
         let mut modelled = unnamed(&model_ids, &modelled);
         if question == "CLUSTER NODES" {
-            // In which order and when they were heard is nothing; the real replicas were masters once, and made the epochs grow.
+            // In which order and when they were heard is nothing; the real replicas were masters once, and
+            // made the epochs grow.
             let sorted = |text: &str| {
                 let lines = text.split(['|', '\n']).filter(|line| line.starts_with('N'));
                 let shown = lines.map(|line| {
@@ -168,9 +132,7 @@ fn nodes_answer_as_real_ones_do() {
             (said, modelled) = (sorted(&said), sorted(&modelled));
         }
         if said != modelled {
-            wrong.push(format!(
-                "{at} {question}\n  is answered {said}\n  and modelled {modelled}"
-            ));
+            wrong.push(format!("{at} {question}\n  is answered {said}\n  and modelled {modelled}"));
         }
         net.pass(MOMENT);
         std::thread::sleep(MOMENT);
@@ -220,11 +182,7 @@ fn a_master_that_is_cut_off_stops_and_loses_what_it_took_until_then() {
     assert_eq!(net.ask(3, "GET b"), "$-1|");
     net.heal();
     net.pass(10 * SECOND);
-    assert!(
-        net.ask(0, "ROLE").starts_with("*5|$5|slave|"),
-        "{}",
-        net.ask(0, "CLUSTER NODES")
-    );
+    assert!(net.ask(0, "ROLE").starts_with("*5|$5|slave|"), "{}", net.ask(0, "CLUSTER NODES"));
 }
 
 #[test]
@@ -246,11 +204,7 @@ fn a_takeover_that_is_asked_for_loses_nothing() {
     assert_eq!(net.say(client, "SET b 1"), "+OK|");
     assert_eq!(net.ask(3, "CLUSTER FAILOVER"), "+OK|");
     net.pass(Duration::from_millis(5));
-    assert_eq!(
-        net.say(client, "SET b 2"),
-        "",
-        "it keeps its clients from writing"
-    );
+    assert_eq!(net.say(client, "SET b 2"), "", "it keeps its clients from writing");
     net.pass(2 * SECOND);
     assert_eq!(net.heard(client), "-MOVED 3300 10.0.0.3:6379|");
     assert_eq!(net.ask(3, "GET b"), "$1|1|");

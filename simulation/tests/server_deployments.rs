@@ -1,5 +1,6 @@
-//! Simulated servers together: what a crash loses, what replicas have, who waits for them, and how sentinels make another master. The
-//! stream of a master is compared with the real one's, and the sentinels' words with those of real ones.
+//! Simulated servers together: what a crash loses, what replicas have, who waits for them, and how sentinels
+//! make another master. The stream of a master is compared with the real one's, and the sentinels' words with
+//! those of real ones.
 
 mod support;
 
@@ -17,17 +18,11 @@ const MOMENT: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn replica_of(at: usize) -> Settings {
-    Settings {
-        replica_of: Some(address(at)),
-        ..Settings::default()
-    }
+    Settings { replica_of: Some(address(at)), ..Settings::default() }
 }
 
 fn on_disk(persistence: Persistence) -> Settings {
-    Settings {
-        persistence,
-        ..Settings::default()
-    }
+    Settings { persistence, ..Settings::default() }
 }
 
 #[test]
@@ -81,11 +76,7 @@ fn wait_counts_replicas_that_have_the_connections_last_write() {
     net.cut.insert((0, 2));
     net.say(client, "SET a 2");
     assert_eq!(net.say(client, "WAIT 2 500"), "");
-    assert_eq!(
-        net.say(client, "GET a"),
-        "",
-        "what comes behind it waits too"
-    );
+    assert_eq!(net.say(client, "GET a"), "", "what comes behind it waits too");
     net.pass(MOMENT);
     assert_eq!(net.heard(client), "");
     net.pass(SECOND);
@@ -96,15 +87,9 @@ fn wait_counts_replicas_that_have_the_connections_last_write() {
 
 #[test]
 fn waitaof_counts_disks() {
-    let on_disk = |persistence| Settings {
-        persistence,
-        ..replica_of(0)
-    };
+    let on_disk = |persistence| Settings { persistence, ..replica_of(0) };
     let mut net = Net::new([
-        Settings {
-            persistence: Persistence::EverySecond,
-            ..Settings::default()
-        },
+        Settings { persistence: Persistence::EverySecond, ..Settings::default() },
         on_disk(Persistence::Always),
         on_disk(Persistence::EverySecond),
     ]);
@@ -112,11 +97,7 @@ fn waitaof_counts_disks() {
     let client = net.client(0);
     net.say(client, "SET a 1");
     assert_eq!(net.say(client, "WAITAOF 1 2 0"), "");
-    assert_eq!(
-        net.ask(0, "WAITAOF 0 0 0"),
-        "*2|:1|:2|",
-        "another has written nothing"
-    );
+    assert_eq!(net.ask(0, "WAITAOF 0 0 0"), "*2|:1|:2|", "another has written nothing");
     net.pass(MOMENT);
     assert_eq!(net.heard(client), "", "a disk each second is not yet");
     net.pass(3 * SECOND);
@@ -140,23 +121,13 @@ fn a_crash_loses_what_the_policy_says() {
         net.ask(0, "SET a 1");
         net.crash(0, loss);
         net.restart(0, MOMENT);
-        assert_eq!(
-            net.ask(0, "GET a"),
-            "-LOADING Redis is loading the dataset in memory|"
-        );
+        assert_eq!(net.ask(0, "GET a"), "-LOADING Redis is loading the dataset in memory|");
         net.pass(MOMENT);
         assert_eq!(net.ask(0, "GET a"), kept, "{persistence:?}, {loss:?}");
         let old = matches!(persistence, Persistence::EverySecond | Persistence::Always);
         let old = old || persistence == Persistence::Never && loss == Loss::Process;
-        assert_eq!(
-            net.ask(0, "PTTL old"),
-            if old { ":97980|" } else { ":-2|" },
-            "{persistence:?}, {loss:?}"
-        );
-        assert!(
-            net.ask(0, "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0")
-                .starts_with("-NOSCRIPT")
-        );
+        assert_eq!(net.ask(0, "PTTL old"), if old { ":97980|" } else { ":-2|" }, "{persistence:?}, {loss:?}");
+        assert!(net.ask(0, "EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0").starts_with("-NOSCRIPT"));
     }
 }
 
@@ -206,14 +177,7 @@ fn watched() -> Net {
         }),
         ..Settings::default()
     };
-    let mut net = Net::new([
-        Settings::default(),
-        replica_of(0),
-        replica_of(0),
-        watch(),
-        watch(),
-        watch(),
-    ]);
+    let mut net = Net::new([Settings::default(), replica_of(0), replica_of(0), watch(), watch(), watch()]);
     net.pass(15 * SECOND);
     net
 }
@@ -232,16 +196,11 @@ fn sentinels_make_another_master_when_one_dies_and_it_comes_back_as_a_replica() 
     }
     net.ask(0, "SET a 1");
     let listeners: Vec<_> = (3..6).map(|sentinel| net.client(sentinel)).collect();
-    listeners
-        .iter()
-        .for_each(|listener| _ = net.say(*listener, "PSUBSCRIBE *"));
+    listeners.iter().for_each(|listener| _ = net.say(*listener, "PSUBSCRIBE *"));
     net.pass(MOMENT);
     net.crash(0, Loss::Process);
     net.pass(10 * SECOND);
-    let now = [1, 2]
-        .into_iter()
-        .find(|at| net.ask(3, WHO) == told(*at))
-        .expect("another master");
+    let now = [1, 2].into_iter().find(|at| net.ask(3, WHO) == told(*at)).expect("another master");
     for sentinel in 3..6 {
         assert_eq!(net.ask(sentinel, WHO), told(now));
     }
@@ -251,15 +210,11 @@ fn sentinels_make_another_master_when_one_dies_and_it_comes_back_as_a_replica() 
     let events: Vec<Vec<String>> = (listeners.iter())
         .map(|listener| {
             let heard = net.heard(*listener);
-            let words = heard
-                .split('|')
-                .filter(|word| word.starts_with(['+', '-']) && word.len() > 3);
+            let words = heard.split('|').filter(|word| word.starts_with(['+', '-']) && word.len() > 3);
             words.map(str::to_owned).collect()
         })
         .collect();
-    let elected = events
-        .iter()
-        .find(|events| events.iter().any(|event| event == "+elected-leader"));
+    let elected = events.iter().find(|events| events.iter().any(|event| event == "+elected-leader"));
     let elected = elected.unwrap_or_else(|| panic!("{events:?}"));
     let said: Vec<&str> = elected.iter().map(String::as_str).collect();
     let expected = [
@@ -279,16 +234,12 @@ fn sentinels_make_another_master_when_one_dies_and_it_comes_back_as_a_replica() 
     assert_eq!(said, expected);
     net.restart(0, Duration::ZERO);
     net.pass(30 * SECOND);
-    assert_eq!(
-        net.ask(0, "GET a"),
-        "$1|1|",
-        "{}",
-        net.ask(0, "INFO replication")
-    );
+    assert_eq!(net.ask(0, "GET a"), "$1|1|", "{}", net.ask(0, "INFO replication"));
     assert!(net.ask(0, "ROLE").starts_with("*5|$5|slave|"));
 }
 
-/// A dial begins a silence of its own: the last answer may be older than a server may be silent, since it was asked no sooner.
+/// A dial begins a silence of its own: the last answer may be older than a server may be silent, since it was
+/// asked no sooner.
 #[test]
 fn a_master_that_closes_connections_is_not_found_down() {
     let mut net = watched();
@@ -367,10 +318,7 @@ fn a_master_says_in_its_stream_what_the_real_one_does() {
     ];
     for (program, version) in programs() {
         let real = Real::start(&program, &["--enable-debug-command", "yes"]);
-        let mut model = Server::new(Settings {
-            version,
-            ..Settings::default()
-        });
+        let mut model = Server::new(Settings { version, ..Settings::default() });
         let (mut line, connection) = (real.connect(), model.connect());
         line.ask(&words("DEBUG SET-ACTIVE-EXPIRE 0"));
         line.ask(&words("CONFIG SET repl-diskless-sync no"));
@@ -379,12 +327,7 @@ fn a_master_says_in_its_stream_what_the_real_one_does() {
         stream.hear();
         stream.skip_bulk();
         let reader = model.connect();
-        ask(
-            &mut model,
-            EPOCH,
-            reader,
-            &words("REPLCONF listening-port 1"),
-        );
+        ask(&mut model, EPOCH, reader, &words("REPLCONF listening-port 1"));
         ask(&mut model, EPOCH, reader, &words("PSYNC ? -1"));
         let mut dice = StdRng::seed_from_u64(rand::random());
         let mut now = EPOCH;
@@ -396,10 +339,8 @@ fn a_master_says_in_its_stream_what_the_real_one_does() {
                 "T" => dice.random_range(1..20).to_string(),
                 word => word.to_owned(),
             };
-            let command: Vec<Vec<u8>> = shape
-                .split(' ')
-                .map(|each| word(each, &mut dice).into_bytes())
-                .collect();
+            let command: Vec<Vec<u8>> =
+                shape.split(' ').map(|each| word(each, &mut dice).into_bytes()).collect();
             let said = shown(&line.ask(&command));
             assert_eq!(
                 said,
@@ -421,23 +362,11 @@ fn a_master_says_in_its_stream_what_the_real_one_does() {
                 said += &part;
             }
         }
-        let differs = said
-            .split('*')
-            .zip(model.split('*'))
-            .position(|(one, other)| one != other);
+        let differs = said.split('*').zip(model.split('*')).position(|(one, other)| one != other);
         if let Some(at) = differs {
-            let around = |text: &str| {
-                text.split('*')
-                    .skip(at.saturating_sub(6))
-                    .take(9)
-                    .collect::<Vec<_>>()
-                    .join("*")
-            };
-            panic!(
-                "{program:?}: the real one says\n{}\nand the model\n{}",
-                around(&said),
-                around(&model)
-            );
+            let around =
+                |text: &str| text.split('*').skip(at.saturating_sub(6)).take(9).collect::<Vec<_>>().join("*");
+            panic!("{program:?}: the real one says\n{}\nand the model\n{}", around(&said), around(&model));
         }
         assert_eq!(said.len(), model.len());
     }

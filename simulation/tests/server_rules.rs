@@ -1,5 +1,5 @@
-//! The simulated server answers as the real one does, byte by byte: each rule once, and long random sequences of commands and of the
-//! library's scripts, under a clock that the test moves for both.
+//! The simulated server answers as the real one does, byte by byte: each rule once, and long random sequences
+//! of commands and of the library's scripts, under a clock that the test moves for both.
 
 mod support;
 
@@ -47,12 +47,7 @@ impl Pair {
     /// What both answer: as many messages as the model has ready.
     fn both(&mut self, line: usize, command: &[Vec<u8>]) -> (String, String) {
         let (real, connection) = &mut self.lines[line];
-        let model = ask(
-            &mut self.model,
-            self.now - self.behind,
-            *connection,
-            command,
-        );
+        let model = ask(&mut self.model, self.now - self.behind, *connection, command);
         real.say(command);
         let mut said = Vec::new();
         let mut read = 0;
@@ -68,18 +63,14 @@ impl Pair {
         if real == model || same_number(&real, &model) {
             return Ok(());
         }
-        let text: Vec<_> = command
-            .iter()
-            .map(|word| String::from_utf8_lossy(word))
-            .collect();
-        Err(format!(
-            "{text:?}\n  is answered {real}\n  and modelled {model}"
-        ))
+        let text: Vec<_> = command.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        Err(format!("{text:?}\n  is answered {real}\n  and modelled {model}"))
     }
 }
 
-/// Two texts of one number that has a fraction beyond 1e15, or lies beyond 2^52: of those that are read back as it, servers since 7.2 do not
-/// always write the shortest or the nearest. Whole numbers up to there, as clocks are, are the same to the letter.
+/// Two texts of one number that has a fraction beyond 1e15, or lies beyond 2^52: of those that are read back
+/// as it, servers since 7.2 do not always write the shortest or the nearest. Whole numbers up to there, as
+/// clocks are, are the same to the letter.
 fn same_number(one: &str, other: &str) -> bool {
     let number = |text: &str| {
         let (_, digits) = text.strip_prefix('$')?.split_once('|')?;
@@ -93,10 +84,7 @@ fn same_number(one: &str, other: &str) -> bool {
 }
 
 fn of_version(version: (u8, u8)) -> Settings {
-    Settings {
-        version,
-        ..Settings::default()
-    }
+    Settings { version, ..Settings::default() }
 }
 
 /// Every rule of single commands that the library or a fault meets; a line is a command.
@@ -130,18 +118,7 @@ fn word(kind: &str, dice: &mut StdRng) -> Vec<u8> {
     let word = match kind {
         "KEY" => format!("k{}", dice.random_range(0..4)),
         "VALUE" => one_of(&["1", "2", "3", "9", "-4"]),
-        "NUMBER" => one_of(&[
-            "0",
-            "1",
-            "-1",
-            "2",
-            "-3",
-            "7",
-            "9223372036854775807",
-            "x",
-            "1.5",
-            "007",
-        ]),
+        "NUMBER" => one_of(&["0", "1", "-1", "2", "-3", "7", "9223372036854775807", "x", "1.5", "007"]),
         "SCORE" => one_of(&[
             "1",
             "2",
@@ -169,8 +146,7 @@ fn play(pair: &mut Pair, seed: u64, rounds: usize) -> Result<(), String> {
     for round in 0..rounds {
         let shape = shapes.choose(&mut dice).expect("some");
         let command: Vec<_> = shape.split(' ').map(|kind| word(kind, &mut dice)).collect();
-        pair.agree(line, &command)
-            .map_err(|why| format!("seed {seed}, round {round}: {why}"))?;
+        pair.agree(line, &command).map_err(|why| format!("seed {seed}, round {round}: {why}"))?;
         if dice.random_bool(0.4) {
             pair.pass(Duration::from_micros(dice.random_range(0..4000)));
         }
@@ -180,9 +156,7 @@ fn play(pair: &mut Pair, seed: u64, rounds: usize) -> Result<(), String> {
 
 /// Another seed each time, unless one is given.
 fn seed() -> u64 {
-    let given = std::env::var("SIMULATION_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
+    let given = std::env::var("SIMULATION_SEED").ok().and_then(|seed| seed.parse().ok());
     given.unwrap_or_else(rand::random)
 }
 
@@ -212,7 +186,8 @@ fn a_model_of_another_version_is_convicted() {
     play(&mut pair, 1, 20_000).expect_err("nothing is found against it");
 }
 
-/// The library's scripts: a line has the texts, `;`, the keys, `;`, and the arguments, as words to choose from.
+/// The library's scripts: a line has the texts, `;`, the keys, `;`, and the arguments, as words to choose
+/// from.
 const SCRIPTS: &str = include_str!("support/scripts.txt");
 
 fn script_word(kind: &str, dice: &mut StdRng, now: Duration) -> Vec<u8> {
@@ -252,9 +227,7 @@ fn the_librarys_scripts_are_answered_as_the_server_does() {
     let mut used = std::collections::BTreeSet::new();
     let rows: Vec<(Vec<u8>, Vec<&str>, Vec<&str>)> = (SCRIPTS.lines())
         .map(|row| {
-            let mut parts = row
-                .split(';')
-                .map(|part| part.split_whitespace().collect::<Vec<_>>());
+            let mut parts = row.split(';').map(|part| part.split_whitespace().collect::<Vec<_>>());
             let mut next = || parts.next().expect("three parts");
             let texts = next().into_iter().map(|name| {
                 used.insert(format!("{name}.lua"));
@@ -264,15 +237,8 @@ fn the_librarys_scripts_are_answered_as_the_server_does() {
         })
         .collect();
     for entry in std::fs::read_dir(folder).expect("the scripts") {
-        let name = entry
-            .expect("a file")
-            .file_name()
-            .into_string()
-            .expect("a name");
-        assert!(
-            !name.ends_with(".lua") || used.contains(&name),
-            "{name} is not tried"
-        );
+        let name = entry.expect("a file").file_name().into_string().expect("a name");
+        assert!(!name.ends_with(".lua") || used.contains(&name), "{name} is not tried");
     }
     for (program, version) in programs() {
         let seed = seed();
@@ -281,30 +247,19 @@ fn the_librarys_scripts_are_answered_as_the_server_does() {
         let line = pair.connect();
         let listener = pair.connect();
         for channel in ["redisson_lock__channel:{n}", "locklab_queue:{n}:c1"] {
-            pair.agree(listener, &words(&format!("SUBSCRIBE {channel}")))
-                .expect("the same");
+            pair.agree(listener, &words(&format!("SUBSCRIBE {channel}"))).expect("the same");
         }
         let mut answers: BTreeMap<usize, usize> = BTreeMap::new();
         for round in 0..30_000 {
             let at = dice.random_range(0..rows.len());
             let (text, keys, args) = &rows[at];
-            let mut command = vec![
-                b"EVAL".to_vec(),
-                text.clone(),
-                keys.len().to_string().into_bytes(),
-            ];
+            let mut command = vec![b"EVAL".to_vec(), text.clone(), keys.len().to_string().into_bytes()];
             let all = keys.iter().chain(args);
             command.extend(all.map(|kind| script_word(kind, &mut dice, pair.now)));
             let (real, model) = pair.both(line, &command);
-            let shown: Vec<_> = command[3..]
-                .iter()
-                .map(|word| String::from_utf8_lossy(word))
-                .collect();
+            let shown: Vec<_> = command[3..].iter().map(|word| String::from_utf8_lossy(word)).collect();
             let row = SCRIPTS.lines().nth(at).unwrap_or("");
-            assert_eq!(
-                real, model,
-                "{program:?}, seed {seed}, round {round}: {row} {shown:?}"
-            );
+            assert_eq!(real, model, "{program:?}, seed {seed}, round {round}: {row} {shown:?}");
             *answers.entry(at).or_default() += usize::from(!model.starts_with('-'));
             // Who listens hears the same.
             pair.agree(listener, &words("PING"))

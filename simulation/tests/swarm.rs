@@ -26,10 +26,7 @@ fn main() {
         ("what a seed has found is fixed", found_is_fixed),
         ("nothing of the library is convicted", nothing_convicted),
         ("every broken lock is found", broken_found),
-        (
-            "a judge that is not ours says the same",
-            judged_by_porcupine,
-        ),
+        ("a judge that is not ours says the same", judged_by_porcupine),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&*only)) {
         let began = Instant::now();
@@ -76,10 +73,7 @@ fn say(report: &Report, began: Instant) {
         report.unknown.len(),
     );
     for one in report.unknown.iter().take(4) {
-        println!(
-            "  unknown {} {:?}: {:?}",
-            one.seed, one.unknown, one.verdicts.contract
-        );
+        println!("  unknown {} {:?}: {:?}", one.seed, one.unknown, one.verdicts.contract);
     }
     for one in &report.convicted {
         println!("  seed {} {:?} {:?}", one.seed, one.convicted, one.failed);
@@ -89,28 +83,35 @@ fn say(report: &Report, began: Instant) {
     }
 }
 
-/// Scenarios, by the seeds that drew them, which found faults of the library that are fixed: a queued lock's call was lost where a client heard its
-/// channel from before (13), and several locks as one were granted after the lease of a member had run out. They are kept as they
-/// were drawn, whatever a seed draws today; each was convicted with its fix taken out. The runs of 114, made smaller, and 1213 had no end: the kill of a
-/// client whose lock reports no events was never seen; of waiters that had left, each that was given back had two more given back. In 5670 the
-/// faults were wrong: a limit of memory whose end met a server that was stopped stayed for ever. In 38,324 the network was: what had come to a
-/// stopped server before its link was cut arrived behind what came later. So it was where a message was lost: what the client had sent after it was
-/// carried out on a connection that was reset (117,809), or at a server that went on after a stop (342,302), and each answer taken for that of
-/// the message before; and an answer that was under way when the fault on it ended was held for ever (727,477). In 1,003,775 sentinels were: they found a master down that had closed their connections just before they would have asked it
-/// again. In 212,456 the record was: of a queued lock that is renewed it did not say that a call is given for 2 s at first.
+/// Scenarios, by the seeds that drew them, which found faults of the library that are fixed: a queued lock's
+/// call was lost where a client heard its channel from before (13), and several locks as one were granted
+/// after the lease of a member had run out. They are kept as they were drawn, whatever a seed draws today;
+/// each was convicted with its fix taken out. The runs of 114, made smaller, and 1213 had no end: the kill of
+/// a client whose lock reports no events was never seen; of waiters that had left, each that was given back
+/// had two more given back. In 5670 the faults were wrong: a limit of memory whose end met a server that was
+/// stopped stayed for ever. In 38,324 the network was: what had come to a stopped server before its link was
+/// cut arrived behind what came later. So it was where a message was lost: what the client had sent after it
+/// was carried out on a connection that was reset (117,809), or at a server that went on after a stop
+/// (342,302), and each answer taken for that of the message before; and an answer that was under way when the
+/// fault on it ended was held for ever (727,477). In 1,003,775 sentinels were: they found a master down that
+/// had closed their connections just before they would have asked it again. In 212,456 the record was: of a
+/// queued lock that is renewed it did not say that a call is given for 2 s at first.
 ///
-/// In fair lines an owner that asked again found an old place of its own, and passed others: of an acquire that came after its undo
-/// (46,816), that came after what its undo had left was gone, with a place for nobody (788,182), that could not be undone until its lease was over (31,396), or that failed once it had its place (21,430). In 2126 callers
-/// of short waits, one after the other, were never told that a dead waiter had not come; the first remedy let a waiter be passed over by its
-/// own heartbeat, which came a moment after its client had subscribed (1008); and each waiter of a client that was cut off was waited for, one
-/// after the other (35,456). In queued lines a waiter that read of its call too late, and whose question then failed, did not ask again
-/// (27,349), a release named a waiter that had left before it came (61,064), and a waiter whose grant was too old took a call of the owner that it had
-/// been for one of its new owner (182,131); one that had left kept its client's place, since its successor had the lock already, and was called (195,873);
-/// and one that left by an undo that came late took its client's place with it, in which the next one stood (451,990).
-/// Of such lines the judge was wrong: who was cut off as it left is still called (146,698), who died in one too (965,185), and a claim may have worked whose answer came too
-/// late (166,003). In 60,049 several locks as one said that they were held since
-/// the last of them was. In 13,432 the release of a lost hold said ok: a late
-/// repetition of its acquire had taken the lock after others.
+/// In fair lines an owner that asked again found an old place of its own, and passed others: of an acquire
+/// that came after its undo (46,816), that came after what its undo had left was gone, with a place for
+/// nobody (788,182), that could not be undone until its lease was over (31,396), or that failed once it had
+/// its place (21,430). In 2126 callers of short waits, one after the other, were never told that a dead
+/// waiter had not come; the first remedy let a waiter be passed over by its own heartbeat, which came a
+/// moment after its client had subscribed (1008); and each waiter of a client that was cut off was waited
+/// for, one after the other (35,456). In queued lines a waiter that read of its call too late, and whose
+/// question then failed, did not ask again (27,349), a release named a waiter that had left before it came
+/// (61,064), and a waiter whose grant was too old took a call of the owner that it had been for one of its
+/// new owner (182,131); one that had left kept its client's place, since its successor had the lock already,
+/// and was called (195,873); and one that left by an undo that came late took its client's place with it, in
+/// which the next one stood (451,990). Of such lines the judge was wrong: who was cut off as it left is still
+/// called (146,698), who died in one too (965,185), and a claim may have worked whose answer came too late
+/// (166,003). In 60,049 several locks as one said that they were held since the last of them was. In 13,432
+/// the release of a lost hold said ok: a late repetition of its acquire had taken the lock after others.
 const FIXED: [(u64, &str); 31] = [
     (13, include_str!("found/13.toml")),
     (114, include_str!("found/114.toml")),
@@ -147,10 +148,7 @@ const FIXED: [(u64, &str); 31] = [
 
 fn found_is_fixed() {
     for (seed, scenario) in FIXED {
-        let wanted = FixedChoices {
-            scenario: Some(scenario.to_owned()),
-            ..FixedChoices::default()
-        };
+        let wanted = FixedChoices { scenario: Some(scenario.to_owned()), ..FixedChoices::default() };
         let report = swarm::run(seed..seed + 1, 1, &wanted, None, |_| {});
         let report = report.expect("it runs");
         assert!(report.grants > 0, "seed {seed}: too little happened");
@@ -166,12 +164,7 @@ fn nothing_convicted() {
     let word = |at: usize| std::env::args().nth(at).filter(|word| !word.is_empty());
     let number = |at, usual| word(at).map_or(usual, |n: String| n.parse().expect("a number"));
     let (seeds, from) = (number(2, 2_000), number(3, 0));
-    let wanted = FixedChoices {
-        topology: word(4),
-        kind: word(5),
-        subject: word(6),
-        scenario: None,
-    };
+    let wanted = FixedChoices { topology: word(4), kind: word(5), subject: word(6), scenario: None };
     let report = swarm::run(from..from + seeds, 2, &wanted, None, |_| {}).expect("it runs");
     say(&report, began);
     assert!(report.convicted.is_empty());
@@ -180,7 +173,8 @@ fn nothing_convicted() {
 /// Within so many seeds each broken lock is found whose seed is not a later one.
 const WITHIN: u64 = 20;
 
-/// Broken locks on a single server, and a seed that found each when it was last looked up: that is tried first, and then all before it.
+/// Broken locks on a single server, and a seed that found each when it was last looked up: that is tried
+/// first, and then all before it.
 const BROKEN: &[(&str, u64)] = &[
     ("lease-from-reply", 0),
     ("release-without-owner-check", 0),
@@ -218,15 +212,12 @@ const BROKEN: &[(&str, u64)] = &[
 ];
 
 /// And on several masters.
-const BROKEN_OF_MASTERS: &[(&str, u64)] = &[
-    ("quorum-half", 0),
-    ("no-validity", 0),
-    ("quorum-hoards", 1),
-    ("quorum-counts-names", 2),
-];
+const BROKEN_OF_MASTERS: &[(&str, u64)] =
+    &[("quorum-half", 0), ("no-validity", 0), ("quorum-hoards", 1), ("quorum-counts-names", 2)];
 
-/// Those that need a failover after which replicas lack what was granted, or a server that comes back elsewhere, in the scenario that convicts them
-/// on real servers; with the lock that they are made from, and a seed that found each.
+/// Those that need a failover after which replicas lack what was granted, or a server that comes back
+/// elsewhere, in the scenario that convicts them on real servers; with the lock that they are made from, and
+/// a seed that found each.
 const BROKEN_IN_SCENARIOS: &[(&str, &str, &str, u64)] = &[
     (
         "wait-ignored",
@@ -243,11 +234,7 @@ const BROKEN_IN_SCENARIOS: &[(&str, &str, &str, u64)] = &[
 ];
 
 /// Classes that are violated and should be clean, by seed.
-fn convictions(
-    subject: &str,
-    topology: &str,
-    seeds: std::ops::Range<u64>,
-) -> BTreeSet<(u64, String)> {
+fn convictions(subject: &str, topology: &str, seeds: std::ops::Range<u64>) -> BTreeSet<(u64, String)> {
     let wanted = FixedChoices {
         subject: Some(subject.to_owned()),
         topology: Some(topology.to_owned()),
@@ -267,10 +254,7 @@ fn convictions_of(wanted: &FixedChoices, seeds: std::ops::Range<u64>) -> BTreeSe
 
 fn broken_found() {
     let mut missed = Vec::new();
-    let of = [
-        ("single", "baseline:set-nx-px", BROKEN),
-        ("masters", "lock-core:redlock", BROKEN_OF_MASTERS),
-    ];
+    let of = [("single", "baseline:set-nx-px", BROKEN), ("masters", "lock-core:redlock", BROKEN_OF_MASTERS)];
     for (topology, model, broken) in of {
         // What the sound lock that they are made from does wrong too is not what is wrong with them.
         let mut sound = BTreeMap::new();
@@ -281,8 +265,8 @@ fn broken_found() {
                 if found.is_empty() {
                     return None;
                 }
-                let sound = (sound.entry(from))
-                    .or_insert_with(|| convictions(model, topology, from..from + 4));
+                let sound =
+                    (sound.entry(from)).or_insert_with(|| convictions(model, topology, from..from + 4));
                 found.difference(sound).next().cloned()
             });
             match found {
@@ -341,10 +325,7 @@ fn judged_by_porcupine() {
     }
     let Some((differences, violated)) = both.ask() else {
         let mut out = std::io::stderr();
-        let _ = writeln!(
-            out,
-            "SKIPPED a judge that is not ours: Go or Porcupine is missing"
-        );
+        let _ = writeln!(out, "SKIPPED a judge that is not ours: Go or Porcupine is missing");
         return;
     };
     let [belief, contract, confirmed] = violated;
@@ -354,9 +335,5 @@ fn judged_by_porcupine() {
     );
     assert!(differences.is_empty(), "{differences}");
     // Both answers were asked for often.
-    assert!(
-        violated
-            .iter()
-            .all(|count| (10..both.len() / 2).contains(count))
-    );
+    assert!(violated.iter().all(|count| (10..both.len() / 2).contains(count)));
 }

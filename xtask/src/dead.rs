@@ -12,10 +12,8 @@ const INCLUDED: &[&str] = &["lua", "conf", "html"];
 pub(crate) fn check(root: &Path) -> Findings {
     let mut findings = Findings::new();
     let sources = sources(root);
-    let texts: Vec<String> = sources
-        .iter()
-        .map(|path| std::fs::read_to_string(path).unwrap_or_default())
-        .collect();
+    let texts: Vec<String> =
+        sources.iter().map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect();
     for path in &sources {
         let in_src = path.components().any(|part| part.as_os_str() == "src");
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -30,21 +28,11 @@ pub(crate) fn check(root: &Path) -> Findings {
         };
         let declared = format!("mod {module};");
         let inline = format!("mod {module} {{");
-        if !texts
-            .iter()
-            .any(|text| text.contains(&declared) || text.contains(&inline))
-        {
-            findings.push(format!(
-                "{}: no `mod {module};` anywhere",
-                shown(root, path)
-            ));
+        if !texts.iter().any(|text| text.contains(&declared) || text.contains(&inline)) {
+            findings.push(format!("{}: no `mod {module};` anywhere", shown(root, path)));
         }
     }
-    for dir in [
-        "lock-core/scripts",
-        "cluster-config/conf",
-        "results/templates",
-    ] {
+    for dir in ["lock-core/scripts", "cluster-config/conf", "results/templates"] {
         let files = INCLUDED.iter();
         for path in files.flat_map(|ending| below(&root.join(dir), ending)) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

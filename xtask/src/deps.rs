@@ -1,4 +1,5 @@
-//! Checks the dependencies: a licence that we cannot ship, a crate twice, a minimum Rust version that is not true.
+//! Checks the dependencies: a licence that we cannot ship, a crate twice, a minimum Rust version that is not
+//! true.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,50 +30,24 @@ const LICENCES: &[&str] = &[
 
 /// Crates that stand twice in the tree, each with the reason why that cannot be helped now.
 const TWICE: &[(&str, &str)] = &[
-    (
-        "base64",
-        "bollard, below testcontainers, is one release behind pem, below rcgen",
-    ),
-    (
-        "getrandom",
-        "ring stays on 0.2, which asks the kernel as the newer does",
-    ),
-    (
-        "hashbrown",
-        "locked for an option of bollard's serde_with that is off; never built",
-    ),
-    (
-        "indexmap",
-        "locked for an option of bollard's serde_with that is off; never built",
-    ),
-    (
-        "itertools",
-        "prost, below bollard, and testcontainers are one release apart",
-    ),
-    (
-        "schemars",
-        "locked for an option of bollard's serde_with that is off; never built",
-    ),
+    ("base64", "bollard, below testcontainers, is one release behind pem, below rcgen"),
+    ("getrandom", "ring stays on 0.2, which asks the kernel as the newer does"),
+    ("hashbrown", "locked for an option of bollard's serde_with that is off; never built"),
+    ("indexmap", "locked for an option of bollard's serde_with that is off; never built"),
+    ("itertools", "prost, below bollard, and testcontainers are one release apart"),
+    ("schemars", "locked for an option of bollard's serde_with that is off; never built"),
     ("nom", "below a part of rcgen that is not built"),
     ("syn", "proc macros are moving from 2 to 3; build time only"),
-    (
-        "synstructure",
-        "locked for a feature of rcgen that is off; never built",
-    ),
+    ("synstructure", "locked for a feature of rcgen that is off; never built"),
     ("windows-sys", "below ring and others; not built here"),
     ("r-efi", "stateright, in tests only, is a version behind"),
     ("rand", "stateright, in tests only, is a version behind"),
-    (
-        "rand_chacha",
-        "stateright, in tests only, is a version behind",
-    ),
-    (
-        "rand_core",
-        "stateright, in tests only, is a version behind",
-    ),
+    ("rand_chacha", "stateright, in tests only, is a version behind"),
+    ("rand_core", "stateright, in tests only, is a version behind"),
 ];
 
-/// Reads the locked tree; of every target, and with the workspace's default features, unless these arguments of `cargo metadata` say otherwise.
+/// Reads the locked tree; of every target, and with the workspace's default features, unless these arguments
+/// of `cargo metadata` say otherwise.
 pub(crate) fn metadata(root: &Path, arguments: &[String]) -> anyhow::Result<Metadata> {
     MetadataCommand::new()
         .manifest_path(root.join("Cargo.toml"))
@@ -92,10 +67,7 @@ pub(crate) fn check(metadata: &Metadata) -> Findings {
         if package.source.is_none() {
             continue;
         }
-        versions
-            .entry(name)
-            .or_default()
-            .push(package.version.to_string());
+        versions.entry(name).or_default().push(package.version.to_string());
         match package.license.as_deref() {
             Some(expression) if may_ship(expression) => {}
             Some(expression) => findings.push(format!(
@@ -107,17 +79,12 @@ pub(crate) fn check(metadata: &Metadata) -> Findings {
         if let (Some(ours), Some(theirs)) = (&ours, &package.rust_version)
             && theirs > ours
         {
-            findings.push(format!(
-                "{name} {} needs Rust {theirs}, the workspace states {ours}",
-                package.version
-            ));
+            findings
+                .push(format!("{name} {} needs Rust {theirs}, the workspace states {ours}", package.version));
         }
     }
     for (known, _) in TWICE {
-        if versions
-            .get(known)
-            .is_none_or(|versions| versions.len() < 2)
-        {
+        if versions.get(known).is_none_or(|versions| versions.len() < 2) {
             findings.push(format!(
                 "{known} no longer stands in the tree twice; take its row out of xtask/src/deps.rs"
             ));
@@ -135,13 +102,11 @@ pub(crate) fn check(metadata: &Metadata) -> Findings {
     findings
 }
 
-/// Whether an SPDX expression leaves us a licence to choose: every AND part needs one OR alternative of the list.
+/// Whether an SPDX expression leaves us a licence to choose: every AND part needs one OR alternative of the
+/// list.
 fn may_ship(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ").replace(['(', ')'], " ");
-    expression.split(" AND ").all(|part| {
-        part.split(" OR ")
-            .any(|licence| LICENCES.contains(&licence.trim()))
-    })
+    expression.split(" AND ").all(|part| part.split(" OR ").any(|licence| LICENCES.contains(&licence.trim())))
 }
 
 #[cfg(test)]

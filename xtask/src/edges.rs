@@ -12,24 +12,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("bench", &["lock-core", "results"], &["cluster-config"]),
     ("chaos", &["bench", "cluster-config", "results"], &[]),
     ("kubernetes", &["chaos", "cluster-config", "results"], &[]),
-    (
-        "simulation",
-        &["lock-core", "cluster-config", "results", "bench", "chaos"],
-        &[],
-    ),
-    (
-        "cli",
-        &[
-            "lock-core",
-            "cluster-config",
-            "results",
-            "bench",
-            "chaos",
-            "kubernetes",
-            "simulation",
-        ],
-        &[],
-    ),
+    ("simulation", &["lock-core", "cluster-config", "results", "bench", "chaos"], &[]),
+    ("cli", &["lock-core", "cluster-config", "results", "bench", "chaos", "kubernetes", "simulation"], &[]),
     ("xtask", &[], &[]),
 ];
 
@@ -51,8 +35,7 @@ pub(crate) fn check(metadata: &Metadata) -> Findings {
     let members = metadata.workspace_packages();
     for package in &members {
         let name = package.name.as_str();
-        let Some((_, normal, dev)) = ALLOWED.iter().find(|(crate_name, ..)| *crate_name == name)
-        else {
+        let Some((_, normal, dev)) = ALLOWED.iter().find(|(crate_name, ..)| *crate_name == name) else {
             findings.push(format!(
                 "{name}: a new crate; give it a row in xtask/src/edges.rs and a paragraph in ARCHITECTURE.md"
             ));
@@ -63,13 +46,10 @@ pub(crate) fn check(metadata: &Metadata) -> Findings {
             let ours = members.iter().any(|member| member.name.as_str() == to);
             let in_tests = dependency.kind == DependencyKind::Development;
             if ours && !normal.contains(&to) && !(in_tests && dev.contains(&to)) {
-                findings.push(format!(
-                    "{name} imports {to}, which ARCHITECTURE.md forbids"
-                ));
+                findings.push(format!("{name} imports {to}, which ARCHITECTURE.md forbids"));
             }
-            if let Some((.., why)) = FORBIDDEN
-                .iter()
-                .find(|(from, forbidden, _)| *from == name && *forbidden == to)
+            if let Some((.., why)) =
+                FORBIDDEN.iter().find(|(from, forbidden, _)| *from == name && *forbidden == to)
             {
                 findings.push(format!("{name} imports {to}: {why}"));
             }

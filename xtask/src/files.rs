@@ -1,4 +1,5 @@
-//! Checks the source files: a header that is missing, a mark that must not be committed; and advice on length.
+//! Checks the source files: a header that is missing, a mark that must not be committed; and advice on
+//! length.
 
 use std::path::{Path, PathBuf};
 
@@ -31,10 +32,7 @@ pub(crate) fn below(dir: &Path, ending: &str) -> Vec<PathBuf> {
             let kept = ["target", "runs", "book", "node_modules"];
             if path.is_dir() && ours && !kept.iter().any(|kept| name == *kept) {
                 dirs.push(path);
-            } else if path
-                .extension()
-                .is_some_and(|extension| extension == ending)
-            {
+            } else if path.extension().is_some_and(|extension| extension == ending) {
                 found.push(path);
             }
         }
@@ -51,10 +49,7 @@ pub(crate) fn check(root: &Path) -> Findings {
             continue;
         };
         if !text.starts_with("//! ") {
-            findings.push(format!(
-                "{}: opens without `//!`: say what it is for",
-                shown(root, &path)
-            ));
+            findings.push(format!("{}: opens without `//!`: say what it is for", shown(root, &path)));
         }
         for (number, line) in text.lines().enumerate() {
             if is_wide_comment(line) {
@@ -87,11 +82,7 @@ fn is_wide_comment(line: &str) -> bool {
 
 /// Marks that stand for unfinished work; spelt apart so that this file does not find itself.
 fn marks() -> [String; 3] {
-    [
-        ["TO", "DO"].concat(),
-        ["FIX", "ME"].concat(),
-        ["X", "XX"].concat(),
-    ]
+    [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["X", "XX"].concat()]
 }
 
 /// Each scenario file says what it claims and what it expects.
@@ -121,8 +112,5 @@ pub(crate) fn advice(root: &Path) -> Findings {
 }
 
 pub(crate) fn shown(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root)
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
 }

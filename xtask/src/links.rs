@@ -1,4 +1,5 @@
-//! Checks that links between Markdown files lead somewhere, and that the book is whole where it is hosted by itself.
+//! Checks that links between Markdown files lead somewhere, and that the book is whole where it is hosted by
+//! itself.
 
 use std::path::Path;
 
@@ -44,16 +45,12 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         code ^= fence;
         !code && !fence
     });
-    lines
-        .flat_map(|line| line.split("](").skip(1))
-        .filter_map(|rest| rest.split([')', ' ']).next())
+    lines.flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split([')', ' ']).next())
 }
 
 /// The files that mdbook puts in, without their anchors.
 fn includes(text: &str) -> impl Iterator<Item = &str> {
-    text.split("{{#include ")
-        .skip(1)
-        .filter_map(|rest| rest.split([':', '}']).next())
+    text.split("{{#include ").skip(1).filter_map(|rest| rest.split([':', '}']).next())
 }
 
 fn broken(link: &str, page: &Path, dir: &Path, in_book: bool) -> Option<&'static str> {

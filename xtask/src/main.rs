@@ -1,5 +1,5 @@
-//! What the build needs beside cargo: `cargo run -p xtask -- tidy` checks the rules that no compiler checks, `-- test` runs the tests,
-//! `-- notices` prints the licences of what an archive of the program contains.
+//! What the build needs beside cargo: `cargo run -p xtask -- tidy` checks the rules that no compiler checks,
+//! `-- test` runs the tests, `-- notices` prints the licences of what an archive of the program contains.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -71,9 +71,7 @@ fn tidy() -> ExitCode {
         report(&format!("tidy: {finding}"));
     }
     if findings.is_empty() {
-        report(
-            "tidy: crate edges, licences, headers, dead files, links, names and circles are in order",
-        );
+        report("tidy: crate edges, licences, headers, dead files, links, names and circles are in order");
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -95,10 +93,7 @@ fn notices(arguments: &[String]) -> ExitCode {
 }
 
 fn workspace_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or_else(|| Path::new("."))
-        .to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or_else(|| Path::new(".")).to_path_buf()
 }
 
 /// The only place of this program that prints.

@@ -1,4 +1,5 @@
-//! Writes the licences of what an archive of the program contains: each crate below it, and the texts that its licence asks to be handed on.
+//! Writes the licences of what an archive of the program contains: each crate below it, and the texts that
+//! its licence asks to be handed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,12 +8,10 @@ use std::fs;
 use anyhow::Context as _;
 use cargo_metadata::{DependencyKind, Metadata, PackageId};
 
-/// The page of notices for the package of this name, with its default features and these. Crates that have the same text share it.
+/// The page of notices for the package of this name, with its default features and these. Crates that have
+/// the same text share it.
 pub(crate) fn page(metadata: &Metadata, package: &str) -> anyhow::Result<String> {
-    let resolve = metadata
-        .resolve
-        .as_ref()
-        .context("cargo resolved nothing")?;
+    let resolve = metadata.resolve.as_ref().context("cargo resolved nothing")?;
     let root = metadata
         .workspace_packages()
         .into_iter()
@@ -24,17 +23,11 @@ pub(crate) fn page(metadata: &Metadata, package: &str) -> anyhow::Result<String>
         if !shipped.insert(id) {
             continue;
         }
-        let node = resolve
-            .nodes
-            .iter()
-            .find(|node| node.id == *id)
-            .context("a package is not in cargo's tree")?;
+        let node =
+            resolve.nodes.iter().find(|node| node.id == *id).context("a package is not in cargo's tree")?;
         next.extend(node.deps.iter().filter_map(|dep| {
             // A build script's crate may bring sources that are compiled in, as Lua's are.
-            let shipped = dep
-                .dep_kinds
-                .iter()
-                .any(|kind| kind.kind != DependencyKind::Development);
+            let shipped = dep.dep_kinds.iter().any(|kind| kind.kind != DependencyKind::Development);
             shipped.then_some(&dep.pkg)
         }));
     }
@@ -44,15 +37,9 @@ pub(crate) fn page(metadata: &Metadata, package: &str) -> anyhow::Result<String>
     for id in shipped.into_iter().filter(|id| !members.contains(*id)) {
         let package = &metadata[id];
         let name = format!("{} {}", package.name, package.version);
-        let licence = package
-            .license
-            .as_deref()
-            .unwrap_or("see its licence file below");
+        let licence = package.license.as_deref().unwrap_or("see its licence file below");
         writeln!(crates, "{name}: {licence}")?;
-        let dir = package
-            .manifest_path
-            .parent()
-            .context("a manifest without a directory")?;
+        let dir = package.manifest_path.parent().context("a manifest without a directory")?;
         let mut files: Vec<_> = fs::read_dir(dir)
             .with_context(|| format!("the sources of {name}"))?
             .filter_map(Result::ok)
@@ -62,10 +49,7 @@ pub(crate) fn page(metadata: &Metadata, package: &str) -> anyhow::Result<String>
         files.sort();
         for file in files {
             if let Ok(text) = fs::read_to_string(&file) {
-                texts
-                    .entry(text.trim().to_owned())
-                    .or_default()
-                    .push(name.clone());
+                texts.entry(text.trim().to_owned()).or_default().push(name.clone());
             }
         }
     }
@@ -79,7 +63,5 @@ pub(crate) fn page(metadata: &Metadata, package: &str) -> anyhow::Result<String>
 
 fn is_licence(file: &str) -> bool {
     let name = file.to_ascii_uppercase();
-    ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"]
-        .iter()
-        .any(|start| name.starts_with(start))
+    ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"].iter().any(|start| name.starts_with(start))
 }

@@ -1,4 +1,5 @@
-//! Checks how a crate's files are named and how they import each other: vague names, circles, commands that use another command's file.
+//! Checks how a crate's files are named and how they import each other: vague names, circles, commands that
+//! use another command's file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,11 +15,7 @@ struct Limit {
 }
 
 const fn limit(name: &'static str, vague_names: usize, files_in_a_circle: usize) -> Limit {
-    Limit {
-        name,
-        vague_names,
-        files_in_a_circle,
-    }
+    Limit { name, vague_names, files_in_a_circle }
 }
 
 const LIMITS: &[Limit] = &[
@@ -85,7 +82,8 @@ fn beyond(root: &Path, limits: &[Limit], most_uses: usize) -> Findings {
         findings.push(format!(
             "cli: a command's file uses another command's {} times, at most {most_uses} may be left; \
              move what they share into a file of its own: {}",
-            uses.len(), uses.join(", ")
+            uses.len(),
+            uses.join(", ")
         ));
     }
     findings
@@ -98,24 +96,15 @@ fn modules(root: &Path, name: &str) -> Modules {
         let path = path.strip_prefix(&src).unwrap_or(path).with_extension("");
         let parts = path.iter().map(|part| part.to_string_lossy().into_owned());
         let mut parts: Module = parts.collect();
-        if matches!(
-            parts.last().map(String::as_str),
-            Some("mod" | "lib" | "main")
-        ) {
+        if matches!(parts.last().map(String::as_str), Some("mod" | "lib" | "main")) {
             parts.pop();
         }
         parts
     };
     let read = |path: std::path::PathBuf| {
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let code = text
-            .split("#[cfg(test)]")
-            .next()
-            .unwrap_or_default()
-            .lines();
-        let code: Vec<&str> = code
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .collect();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default().lines();
+        let code: Vec<&str> = code.filter(|line| !line.trim_start().starts_with("//")).collect();
         (module(&path), (shown(root, &path), code.join("\n")))
     };
     files.map(read).collect()
@@ -131,9 +120,7 @@ fn vague_names(modules: &Modules) -> Vec<String> {
                 Some(scoped) => scoped.split_once(')').map_or(item, |(_, item)| item),
                 None => item.strip_prefix("pub").unwrap_or(item),
             };
-            let mut words = item
-                .split(|c: char| !is_of_a_name(c))
-                .filter(|word| !word.is_empty());
+            let mut words = item.split(|c: char| !is_of_a_name(c)).filter(|word| !word.is_empty());
             if let (Some("struct" | "enum" | "trait"), Some(name)) = (words.next(), words.next())
                 && is_vague(name)
             {
@@ -142,9 +129,7 @@ fn vague_names(modules: &Modules) -> Vec<String> {
         }
         let stem = module.last().map(String::as_str).unwrap_or_default();
         let mut first = stem.chars();
-        let capitalised = first
-            .next()
-            .map(|c| c.to_ascii_uppercase().to_string() + first.as_str());
+        let capitalised = first.next().map(|c| c.to_ascii_uppercase().to_string() + first.as_str());
         if capitalised.is_some_and(|name| is_vague(&name)) {
             names.push(format!("module {path}"));
         }
@@ -170,18 +155,12 @@ fn circles(modules: &Modules) -> Vec<Vec<String>> {
     let reached = |from| {
         let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
         while let Some(module) = open.pop() {
-            open.extend(
-                imports[module]
-                    .iter()
-                    .filter(|target| reached.insert(**target)),
-            );
+            open.extend(imports[module].iter().filter(|target| reached.insert(**target)));
         }
         reached
     };
-    let reached: BTreeMap<&Module, BTreeSet<&Module>> = imports
-        .keys()
-        .map(|module| (*module, reached(module)))
-        .collect();
+    let reached: BTreeMap<&Module, BTreeSet<&Module>> =
+        imports.keys().map(|module| (*module, reached(module))).collect();
     let circle = |module: &Module| -> Vec<String> {
         let back = |target: &&&Module| reached[**target].contains(module);
         let circle = reached[module].iter().filter(back);
@@ -217,10 +196,9 @@ fn uses_of_another_command(modules: &Modules) -> Vec<String> {
 /// The paths that follow `crate::` and `super::`, from the crate's root.
 fn imported(module: &Module, text: &str) -> Vec<Module> {
     let mut found = Vec::new();
-    for (root, mut base) in [
-        ("crate::", Module::new()),
-        ("super::", module[..module.len().saturating_sub(1)].to_vec()),
-    ] {
+    for (root, mut base) in
+        [("crate::", Module::new()), ("super::", module[..module.len().saturating_sub(1)].to_vec())]
+    {
         for (at, _) in text.match_indices(root) {
             if !text[..at].ends_with(|c| is_of_a_name(c) || c == ':') {
                 let mut rest = &text[at + root.len()..];
@@ -281,18 +259,12 @@ mod tests {
 
     #[test]
     fn a_name_that_says_nothing_is_found_and_a_longer_one_or_a_comment_is_not() {
-        let bad = [(
-            "xtask/src/place.rs",
-            "pub(crate) struct Seen;\nenum Word {}\n",
-        )];
+        let bad = [("xtask/src/place.rs", "pub(crate) struct Seen;\nenum Word {}\n")];
         let found = findings(&bad);
         for name in ["Seen in", "Word in", "module xtask/src/place.rs"] {
             assert!(found.contains(name), "{name}: {found}");
         }
-        let good = [(
-            "xtask/src/queue_place.rs",
-            "// struct Seen\npub struct LastSeen;\n",
-        )];
+        let good = [("xtask/src/queue_place.rs", "// struct Seen\npub struct LastSeen;\n")];
         assert_eq!(findings(&good), "");
     }
 
@@ -304,27 +276,15 @@ mod tests {
         let found = findings(&[a, b, ("xtask/src/b/mod.rs", "use super::a;")]);
         assert!(found.contains("2 files import each other"), "{found}");
         assert_eq!(findings(&[a, b, back]), "", "c is not imported by b");
-        assert_eq!(
-            findings(&[a, b, ("xtask/src/b/mod.rs", "// crate::a\n")]),
-            ""
-        );
+        assert_eq!(findings(&[a, b, ("xtask/src/b/mod.rs", "// crate::a\n")]), "");
     }
 
     #[test]
     fn a_command_may_use_its_own_parts_and_no_other_command() {
-        let args = (
-            "cli/src/args.rs",
-            "A(command::up::Options), B(command::down::Options)",
-        );
-        let parts = (
-            "cli/src/command/servers/up/part.rs",
-            "use super::x;\nuse crate::shared::y;",
-        );
+        let args = ("cli/src/args.rs", "A(command::up::Options), B(command::down::Options)");
+        let parts = ("cli/src/command/servers/up/part.rs", "use super::x;\nuse crate::shared::y;");
         assert_eq!(findings(&[args, parts]), "");
-        let other = (
-            "cli/src/command/servers/up/deep.rs",
-            "use crate::command::servers::{x, down::z};",
-        );
+        let other = ("cli/src/command/servers/up/deep.rs", "use crate::command::servers::{x, down::z};");
         let found = findings(&[args, parts, other]);
         assert!(found.contains("deep.rs uses down"), "{found}");
     }

@@ -13,7 +13,8 @@ use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::report;
 
-/// What takes longest, so that nothing is left to wait for at the end. A name that does not exist is an error.
+/// What takes longest, so that nothing is left to wait for at the end. A name that does not exist is an
+/// error.
 const FIRST: [&str; 4] = ["swarm", "kube", "lock_orders", "conform"];
 
 struct Suite {
@@ -55,19 +56,13 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<bool> {
             report(String::from_utf8_lossy(&done.output).trim_end());
             if !done.status.success() {
                 // The words of cargo, by which scripts/try-again.sh finds it.
-                report(&format!(
-                    "error: {}, to rerun pass `{}`",
-                    done.status, done.suite.again
-                ));
+                report(&format!("error: {}, to rerun pass `{}`", done.status, done.suite.again));
                 failed.push(done.suite.again);
             }
             slowest.push((done.took, done.suite.title));
         }
         slowest.sort_by(|one, other| other.cmp(one));
-        report(&format!(
-            "\nall in {} s; the longest:",
-            started.elapsed().as_secs()
-        ));
+        report(&format!("\nall in {} s; the longest:", started.elapsed().as_secs()));
         for (took, title) in slowest.iter().take(8) {
             report(&format!("{:5} s  {title}", took.as_secs()));
         }
@@ -79,30 +74,24 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<bool> {
 }
 
 fn next(suites: &Mutex<VecDeque<Suite>>) -> Option<Suite> {
-    let mut suites = suites
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut suites = suites.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     suites.pop_front()
 }
 
 /// The programs, built: first those that take longest.
 fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
     let mut build = cargo()
-        .args([
-            "test",
-            "--no-run",
-            "--message-format=json-render-diagnostics",
-        ])
+        .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
         .args(arguments)
         .stdout(Stdio::piped())
         .spawn()
         .context("cargo cannot be started")?;
     let messages = build.stdout.take().context("cargo has an output")?;
     let mut suites = VecDeque::new();
-    // Another program is already running when its tests in the documentation are compiled: they wait for nothing else.
+    // Another program is already running when its tests in the documentation are compiled: they wait for
+    // nothing else.
     let mut docs = cargo();
-    docs.args(["test", "--doc", "--no-fail-fast"])
-        .args(arguments);
+    docs.args(["test", "--doc", "--no-fail-fast"]).args(arguments);
     suites.push_back(Suite {
         title: "the examples in the documentation".to_owned(),
         command: docs,
@@ -132,16 +121,14 @@ fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
     Ok(suites)
 }
 
-/// Cargo as from a shell. What `cargo run` told this program of its package would make build scripts run anew (that of `ring` asks for
-/// it), and with them the build of nearly everything; the next call from a shell once more.
+/// Cargo as from a shell. What `cargo run` told this program of its package would make build scripts run anew
+/// (that of `ring` asks for it), and with them the build of nearly everything; the next call from a shell
+/// once more.
 fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     for (name, _) in env::vars_os() {
         let own = ["CARGO_PKG_", "CARGO_MANIFEST_"];
-        if own
-            .iter()
-            .any(|own| name.as_encoded_bytes().starts_with(own.as_bytes()))
-        {
+        if own.iter().any(|own| name.as_encoded_bytes().starts_with(own.as_bytes())) {
             cargo.env_remove(name);
         }
     }
@@ -149,11 +136,7 @@ fn cargo() -> Command {
 }
 
 fn suite(artifact: &Artifact) -> anyhow::Result<Option<Suite>> {
-    let Some(program) = artifact
-        .executable
-        .as_ref()
-        .filter(|_| artifact.profile.test)
-    else {
+    let Some(program) = artifact.executable.as_ref().filter(|_| artifact.profile.test) else {
         return Ok(None);
     };
     let folder = artifact.manifest_path.parent().context("a folder")?;
@@ -168,14 +151,8 @@ fn suite(artifact: &Artifact) -> anyhow::Result<Option<Suite>> {
     };
     let mut command = Command::new(program);
     // What cargo gives them, too.
-    command
-        .current_dir(folder)
-        .env("CARGO_MANIFEST_DIR", folder);
-    Ok(Some(Suite {
-        title: format!("{package} {target}"),
-        command,
-        again: format!("-p {package} {target}"),
-    }))
+    command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+    Ok(Some(Suite { title: format!("{package} {target}"), command, again: format!("-p {package} {target}") }))
 }
 
 /// Runs it to its end; both of its outputs in the order in which it wrote them. By a file: a pipe would stay
@@ -193,10 +170,5 @@ fn carry_out(mut suite: Suite) -> anyhow::Result<SuiteOutcome> {
     let mut output = Vec::new();
     file.rewind()?;
     file.read_to_end(&mut output)?;
-    Ok(SuiteOutcome {
-        suite,
-        status,
-        output,
-        took: started.elapsed(),
-    })
+    Ok(SuiteOutcome { suite, status, output, took: started.elapsed() })
 }

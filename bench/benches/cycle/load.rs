@@ -43,7 +43,8 @@ pub(crate) async fn take(client: &dyn LockClient, lock: &str) -> Result<String, 
 
 /// How long `times` cycles take that `tasks` tasks make, each with a lock of its own.
 ///
-/// Counted from the first cycles' ends on, one for each task, so that at both ends of what is timed all tasks are at work.
+/// Counted from the first cycles' ends on, one for each task, so that at both ends of what is timed all tasks
+/// are at work.
 pub(crate) async fn cycles(client: &Arc<dyn LockClient>, tasks: u32, times: u64) -> Duration {
     let (first, last) = (u64::from(tasks), u64::from(tasks) + times);
     let done = Arc::new(AtomicU64::new(0));

@@ -1,8 +1,8 @@
-//! What `cargo bench` measures: the uncontended cycle of each lock on each topology, by one task and by many, then a hand-off, an
-//! extension, and inner loops that need no server.
+//! What `cargo bench` measures: the uncontended cycle of each lock on each topology, by one task and by many,
+//! then a hand-off, an extension, and inner loops that need no server.
 //!
-//! `cargo bench -p bench -- reentrant/sentinel` measures what has that in its name. Servers start when something of theirs is measured.
-//! Nothing is asserted: a table at the end sets the locks beside each other.
+//! `cargo bench -p bench -- reentrant/sentinel` measures what has that in its name. Servers start when
+//! something of theirs is measured. Nothing is asserted: a table at the end sets the locks beside each other.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout)]
@@ -35,10 +35,7 @@ fn main() {
     let rows = rows::measure(&mut criterion, &runtime);
     others::measure(&mut criterion, &runtime);
     criterion.final_summary();
-    let measured: Vec<_> = rows
-        .into_iter()
-        .filter_map(|row| row.read(&output, began))
-        .collect();
+    let measured: Vec<_> = rows.into_iter().filter_map(|row| row.read(&output, began)).collect();
     if !measured.is_empty() {
         print!("\n{}", table::table(&measured));
     }

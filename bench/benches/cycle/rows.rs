@@ -37,12 +37,13 @@ pub(crate) struct Row {
     subject: &'static str,
     topology: &'static str,
     tasks: u32,
-    /// Of its own samples and of the first lock's that took turns with them; empty where it is the first itself.
+    /// Of its own samples and of the first lock's that took turns with them; empty where it is the first
+    /// itself.
     pairs: Vec<[f64; 2]>,
 }
 
-/// Measures what the filter lets through. After each sample of a row the first lock of its topology runs for as many cycles, since a machine's
-/// pace drifts; Criterion does not see that time.
+/// Measures what the filter lets through. After each sample of a row the first lock of its topology runs for
+/// as many cycles, since a machine's pace drifts; Criterion does not see that time.
 pub(crate) fn measure(criterion: &mut Criterion, runtime: &Runtime) -> Vec<Row> {
     let mut ran = Vec::new();
     for kind in TopologyKind::REDIS {
@@ -63,8 +64,7 @@ pub(crate) fn measure(criterion: &mut Criterion, runtime: &Runtime) -> Vec<Row> 
                     // Only where it is asked for.
                     let client = client.get_or_insert_with(|| {
                         let url = servers.url();
-                        let first =
-                            (subject != subjects[0]).then(|| load::connect(subjects[0], &url));
+                        let first = (subject != subjects[0]).then(|| load::connect(subjects[0], &url));
                         runtime.block_on(async {
                             let first = match first {
                                 Some(first) => Some(first.await),
@@ -86,12 +86,7 @@ pub(crate) fn measure(criterion: &mut Criterion, runtime: &Runtime) -> Vec<Row> 
                 // Those before the last samples warmed up.
                 pairs.drain(..pairs.len().saturating_sub(SAMPLES));
                 if client.is_some() {
-                    ran.push(Row {
-                        subject,
-                        topology,
-                        tasks,
-                        pairs,
-                    });
+                    ran.push(Row { subject, topology, tasks, pairs });
                 }
             }
         }
@@ -122,10 +117,7 @@ impl Row {
     /// Its figures below Criterion's directory; `None` where it wrote none since then, e.g. with `--test`.
     pub(crate) fn read(self, output: &Path, since: SystemTime) -> Option<Measured> {
         let group = format!("{}_{}", self.subject, self.topology).replace(':', "_");
-        let path: PathBuf = output
-            .join(group)
-            .join(self.tasks.to_string())
-            .join("new/estimates.json");
+        let path: PathBuf = output.join(group).join(self.tasks.to_string()).join("new/estimates.json");
         if path.metadata().ok()?.modified().ok()? < since {
             return None;
         }
@@ -137,8 +129,7 @@ impl Row {
             topology: self.topology,
             tasks: self.tasks,
             ratio: {
-                let [own, first] =
-                    [0, 1].map(|n| self.pairs.iter().map(|pair| pair[n]).collect::<Vec<_>>());
+                let [own, first] = [0, 1].map(|n| self.pairs.iter().map(|pair| pair[n]).collect::<Vec<_>>());
                 // The shorter time is the higher pace.
                 paired::ratio(&own, &first)
             },

@@ -25,10 +25,8 @@ pub(crate) struct Measured {
 /// With the words that say how to read it.
 pub(crate) fn table(rows: &[Measured]) -> String {
     let width = rows.iter().map(|row| row.subject.len()).max().unwrap_or(0);
-    let mut text = format!(
-        "{:<width$}  topology  tasks  cycles/s  95 % interval  ratio  95 % interval\n",
-        "subject"
-    );
+    let mut text =
+        format!("{:<width$}  topology  tasks  cycles/s  95 % interval  ratio  95 % interval\n", "subject");
     for row in rows {
         let of = row.cycles_per_s;
         let pace = format!("{:.0}–{:.0}", of.low, of.high);
@@ -51,10 +49,6 @@ fn beside(ratio: Ratio) -> String {
     let (Some(low), Some(high)) = (ratio.low.map(rounded), ratio.high.map(rounded)) else {
         return format!("{:.3}  not shown", ratio.point);
     };
-    let shown = if (low..=high).contains(&1.0) {
-        "  not shown"
-    } else {
-        ""
-    };
+    let shown = if (low..=high).contains(&1.0) { "  not shown" } else { "" };
     format!("{:.3}  {low:.3}–{high:.3}{shown}", ratio.point)
 }

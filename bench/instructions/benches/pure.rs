@@ -1,4 +1,5 @@
-//! How many instructions the pure parts take: the same on every run of one build, however busy the machine is.
+//! How many instructions the pure parts take: the same on every run of one build, however busy the machine
+//! is.
 //!
 //! Inputs are made before the count begins. What comes out is handed back, so that freeing it is not counted.
 
@@ -21,9 +22,7 @@ fn slot_of_a_key(key: &[u8]) -> u16 {
 
 #[library_benchmark]
 #[bench::single("redis://127.0.0.1:6379/0")]
-#[bench::sentinel(
-    "redis-sentinel://user:secret@10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379/orders"
-)]
+#[bench::sentinel("redis-sentinel://user:secret@10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379/orders")]
 fn parsing_of_a_target(url: &str) -> Target {
     Target::from_str(black_box(url)).expect("a URL as in the manual")
 }
@@ -96,8 +95,7 @@ fn two_histograms() -> (Histogram<u64>, Histogram<u64>) {
 fn merge_of_two_histograms(
     (mut sum, part): (Histogram<u64>, Histogram<u64>),
 ) -> (Histogram<u64>, Histogram<u64>) {
-    sum.add(black_box(&part))
-        .expect("both grow as far as they must");
+    sum.add(black_box(&part)).expect("both grow as far as they must");
     (sum, part)
 }
 

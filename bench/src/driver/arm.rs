@@ -27,7 +27,8 @@ pub(super) struct Arm {
     pub(super) place: Placement,
     pub(super) workload: &'static Workload,
     pub(super) tasks: u32,
-    /// Whether holds go by the names of their grants, since a lock of the same run knows no other way: like beside like.
+    /// Whether holds go by the names of their grants, since a lock of the same run knows no other way: like
+    /// beside like.
     pub(super) by_name: bool,
     /// Without their samples, which are merged here, but for those of each part.
     pub(super) rounds: Vec<Round>,
@@ -95,7 +96,8 @@ impl Arm {
         locks.sum()
     }
 
-    /// Whether it is known how many may hold a lock at once: a single reader or permit says nothing of the others, and is not judged.
+    /// Whether it is known how many may hold a lock at once: a single reader or permit says nothing of the
+    /// others, and is not judged.
     pub(super) fn judged(&self, plan: &BenchPlan) -> bool {
         let kinds = self.subject.kinds();
         let kind = match plan.kind.as_str() {
@@ -195,9 +197,8 @@ pub(super) async fn run_round(
     let asks = arm.workload.asks;
     let count = arm.locks(plan);
     let (workload, tasks) = (arm.workload.name, arm.tasks);
-    let locks: Vec<String> = (0..count)
-        .map(|i| format!("{}{workload}:{tasks}:{at}:{round}:{i}", plan.key_prefix))
-        .collect();
+    let locks: Vec<String> =
+        (0..count).map(|i| format!("{}{workload}:{tasks}:{at}:{round}:{i}", plan.key_prefix)).collect();
     let mut clients = connect(plan, arm, round).await?;
     let kind = kind_of(&plan.kind, arm.subject.as_ref(), arm.workload.name)?;
     let (hold, think) = (arm.hold(plan), arm.workload.think);
@@ -238,10 +239,7 @@ pub(super) async fn run_round(
             if arm.is_shared_out(plan) {
                 measured.forget_hand_offs();
             }
-            RoundEnd::Whole(Box::new(WholeRound {
-                round: measured,
-                overlap,
-            }))
+            RoundEnd::Whole(Box::new(WholeRound { round: measured, overlap }))
         }
     })
 }
@@ -271,7 +269,8 @@ pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32)
     }
 }
 
-/// Connects one client. A driver says only now which kinds it has, so the plan's kind is looked for among them.
+/// Connects one client. A driver says only now which kinds it has, so the plan's kind is looked for among
+/// them.
 pub(super) async fn connect_client(
     plan: &BenchPlan,
     arm: &Arm,
@@ -286,14 +285,10 @@ pub(super) async fn connect_client(
 }
 
 async fn connect(plan: &BenchPlan, arm: &Arm, round: usize) -> Result<Clients, SubjectError> {
-    let mut all = Clients {
-        clients: Vec::new(),
-        events: Vec::new(),
-    };
+    let mut all = Clients { clients: Vec::new(), events: Vec::new() };
     let own = 0..plan.share.count(plan.clients.min(arm.tasks));
     // Side by side: what a driver may take to say hello is then one time for all of them.
-    let connecting =
-        own.map(async |own| connect_client(plan, arm, round, plan.share.number(own) + 1).await);
+    let connecting = own.map(async |own| connect_client(plan, arm, round, plan.share.number(own) + 1).await);
     for connected in try_join_all(connecting).await? {
         all.clients.push(Arc::new(connected.client));
         if arm.workload.rhythm == Rhythm::Keep {

@@ -7,12 +7,7 @@ use super::{BenchOutcome, BenchPlan, arm::Arm};
 use crate::{round::Round, stats::paired};
 
 /// Adds the comparisons of one group with its first arm; `again` is that arm's twin, if there is one.
-pub(super) fn add(
-    plan: &BenchPlan,
-    group: &[Arm],
-    again: Option<&Arm>,
-    outcome: &mut BenchOutcome,
-) {
+pub(super) fn add(plan: &BenchPlan, group: &[Arm], again: Option<&Arm>, outcome: &mut BenchOutcome) {
     let Some((base, others)) = group.split_first() else {
         return;
     };
@@ -35,9 +30,7 @@ pub(super) fn add(
             ));
             continue;
         }
-        outcome
-            .comparisons
-            .extend(compare(plan, base, other, again));
+        outcome.comparisons.extend(compare(plan, base, other, again));
     }
 }
 

@@ -1,5 +1,6 @@
-//! The rounds that generators of one load wrote down, read side by side and made into the rows of one run. Histograms are summed before any
-//! quantile is taken, and no more than one round of each generator is in memory.
+//! The rounds that generators of one load wrote down, read side by side and made into the rows of one run.
+//! Histograms are summed before any quantile is taken, and no more than one round of each generator is in
+//! memory.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -9,9 +10,7 @@ use results::limits;
 use results::run::Run;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    BenchOutcome, BenchPlan, Group, WholeRound, compare, groups, rows, subjects_of, workloads_of,
-};
+use super::{BenchOutcome, BenchPlan, Group, WholeRound, compare, groups, rows, subjects_of, workloads_of};
 use crate::{parts::GeneratorShare, subject::SubjectError};
 
 /// Why the rounds of generators cannot be put together.
@@ -77,12 +76,7 @@ impl RoundSource {
             return Ok(None);
         };
         let head: Head = read(&name, &text)?;
-        let mut part = RoundSource {
-            name,
-            share: head.share,
-            lines,
-            next: None,
-        };
+        let mut part = RoundSource { name, share: head.share, lines, next: None };
         part.advance()?;
         Ok(Some((part, head.plan)))
     }
@@ -126,13 +120,11 @@ pub fn merged_runs(runs: &[Run], dirs: &[PathBuf]) -> Result<BenchOutcome, Parts
 
 /// The same, from what generators wrote down.
 ///
-/// A row holds the rounds that as many parts made as its first one; what a part that was lost did not make is left out, and said. Where any
-/// part is missing from a row, the row is not valid and is compared with nothing.
+/// A row holds the rounds that as many parts made as its first one; what a part that was lost did not make is
+/// left out, and said. Where any part is missing from a row, the row is not valid and is compared with
+/// nothing.
 fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
-    let mut outcome = BenchOutcome {
-        warnings: rows::warnings(),
-        ..BenchOutcome::default()
-    };
+    let mut outcome = BenchOutcome { warnings: rows::warnings(), ..BenchOutcome::default() };
     let Some((mut parts, plan)) = opened(sources)? else {
         return Ok(outcome);
     };
@@ -181,9 +173,8 @@ fn opened(sources: Vec<Source>) -> Result<Option<(Vec<RoundSource>, BenchPlan)>,
         let Some((part, plan)) = RoundSource::open(source)? else {
             continue;
         };
-        let refused = |base: &str, why: &str| {
-            PartsError::OtherPlan(base.to_owned(), part.name.clone(), why.to_owned())
-        };
+        let refused =
+            |base: &str, why: &str| PartsError::OtherPlan(base.to_owned(), part.name.clone(), why.to_owned());
         match &common {
             Some((base, first)) if first.in_common() != plan.in_common() => {
                 return Err(refused(base, "they were started with other flags"));
@@ -205,10 +196,8 @@ fn opened(sources: Vec<Source>) -> Result<Option<(Vec<RoundSource>, BenchPlan)>,
 fn add(plan: &BenchPlan, group: &Group, makers: &[u32], outcome: &mut BenchOutcome) {
     let from = outcome.rows.len();
     rows::add(plan, &group.arms, group.dropped, outcome);
-    let missing: Vec<String> = (0..plan.generators)
-        .filter(|index| !makers.contains(index))
-        .map(|index| index.to_string())
-        .collect();
+    let missing: Vec<String> =
+        (0..plan.generators).filter(|index| !makers.contains(index)).map(|index| index.to_string()).collect();
     if missing.is_empty() {
         compare::add(plan, &group.arms, group.again.as_ref(), outcome);
     } else {
@@ -296,10 +285,7 @@ mod tests {
             commands: Some(2.0 * latencies.len() as f64),
             ..ResourceUse::default()
         };
-        WholeRound {
-            round: Round::reported(&report, spent, Disturbance::default()),
-            overlap: None,
-        }
+        WholeRound { round: Round::reported(&report, spent, Disturbance::default()), overlap: None }
     }
 
     fn plan(share: GeneratorShare) -> BenchPlan {
@@ -332,29 +318,17 @@ mod tests {
     fn merged_percentiles_are_those_of_one_process_on_the_same_samples() {
         let all = latencies();
         let mut alone = stats::histogram::histogram();
-        all.iter()
-            .for_each(|ns| stats::histogram::add(&mut alone, *ns));
+        all.iter().for_each(|ns| stats::histogram::add(&mut alone, *ns));
         let of = |index: u32| -> Vec<u64> {
-            let mine = all
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| at % 7 % 3 == index as usize);
+            let mine = all.iter().enumerate().filter(|(at, _)| at % 7 % 3 == index as usize);
             mine.map(|(_, ns)| *ns).collect()
         };
         let sources = (0..3).map(|index| source(share(index), &[round(&of(index))]));
         let outcome = merged(sources.collect()).expect("three parts of one plan");
         let row = &outcome.rows[0];
-        assert_eq!(
-            row.acquire_ns,
-            stats::quantiles(&alone),
-            "to the last digit"
-        );
+        assert_eq!(row.acquire_ns, stats::quantiles(&alone), "to the last digit");
         assert_eq!(row.acquire_ns.n, all.len() as u64);
-        assert_eq!(
-            row.cycles_per_s.median,
-            all.len() as f64,
-            "rates are summed"
-        );
+        assert_eq!(row.cycles_per_s.median, all.len() as f64, "rates are summed");
         assert_eq!(row.commands_per_cycle, Some(2.0));
         assert_eq!((row.tasks, row.measures.load.generators), (16, Some(3)));
         assert!(row.valid, "{:?}", row.why_invalid);
@@ -373,15 +347,8 @@ mod tests {
         let lost = source(share(1), &[round(&latencies())]);
         let all = vec![source(share(0), &two()), lost, source(share(2), &two())];
         let cut = merged(all).expect("three parts");
-        assert_eq!(
-            cut.rows[0].rounds, 1,
-            "the second round is not of the whole load"
-        );
-        assert!(
-            cut.warnings
-                .iter()
-                .any(|warning| warning.contains("1 rounds are left out"))
-        );
+        assert_eq!(cut.rows[0].rounds, 1, "the second round is not of the whole load");
+        assert!(cut.warnings.iter().any(|warning| warning.contains("1 rounds are left out")));
     }
 
     #[test]

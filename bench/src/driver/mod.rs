@@ -1,4 +1,5 @@
-//! Carries out a benchmark: rounds, interleaved, each with fresh connections and fresh names, become rows and comparisons.
+//! Carries out a benchmark: rounds, interleaved, each with fresh connections and fresh names, become rows and
+//! comparisons.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -77,8 +78,9 @@ pub struct BenchPlan {
     pub clients: u32,
     /// Whether each client is a process of its own, as rows say it; the caller's subjects see to it.
     pub client_processes: bool,
-    /// Whether each subject, which must be a driver program, runs the closed loop itself: one process each through the whole run, warmed up
-    /// once for [`warmup`](Self::warmup) altogether. Its figures are then its own word, and nothing is judged.
+    /// Whether each subject, which must be a driver program, runs the closed loop itself: one process each
+    /// through the whole run, warmed up once for [`warmup`](Self::warmup) altogether. Its figures are then
+    /// its own word, and nothing is judged.
     pub own_loop: bool,
     /// The cores that clients are kept on, as rows say it; empty: anywhere.
     pub client_cores: Vec<u32>,
@@ -124,7 +126,8 @@ pub struct Placement {
     pub topology: String,
     /// Replicas of each master, where that is known: what `wait:all` means.
     pub replicas: u32,
-    /// What rows say that a grant waits for: `none`, `wait:K`, or what the servers of another system do by themselves.
+    /// What rows say that a grant waits for: `none`, `wait:K`, or what the servers of another system do by
+    /// themselves.
     pub durability: String,
     /// The servers' processes, where they have no counters of their own and run on this machine.
     pub processes: Vec<u32>,
@@ -148,7 +151,8 @@ impl fmt::Debug for BenchPlan {
 }
 
 impl BenchPlan {
-    /// A plan for a target with the usual settings and no subjects: 16 tasks, five rounds of 2 s after 0.5 s, lease 30 s.
+    /// A plan for a target with the usual settings and no subjects: 16 tasks, five rounds of 2 s after 0.5 s,
+    /// lease 30 s.
     pub fn new(target: impl Into<String>) -> Self {
         BenchPlan {
             target: target.into(),
@@ -237,9 +241,11 @@ impl Hooks {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct BenchOutcome {
-    /// One row per subject, workload and number of tasks, in the plan's order; only arms with at least one whole round.
+    /// One row per subject, workload and number of tasks, in the plan's order; only arms with at least one
+    /// whole round.
     pub rows: Vec<BenchRow>,
-    /// Each subject against the first, per workload and number of tasks. A row whose lock was unsafe is compared with none.
+    /// Each subject against the first, per workload and number of tasks. A row whose lock was unsafe is
+    /// compared with none.
     pub comparisons: Vec<Comparison>,
     /// Why the run ended early, if it did: the target died or the run was cancelled.
     pub cut_short: Option<String>,
@@ -253,7 +259,8 @@ pub struct BenchOutcome {
 
 /// A run under way.
 ///
-/// Boxed, so that the measured cycle is compiled here: an `async fn` is compiled where it is awaited, as that crate is optimised.
+/// Boxed, so that the measured cycle is compiled here: an `async fn` is compiled where it is awaited, as that
+/// crate is optimised.
 pub type Measuring<'a> = BoxFuture<'a, Result<BenchOutcome, SubjectError>>;
 
 /// Measures.
@@ -306,18 +313,12 @@ async fn measure(
     measured: Vec<(Arc<dyn Subject>, Placement)>,
     hooks: &Hooks,
 ) -> Result<BenchOutcome, SubjectError> {
-    let subjects: Vec<_> = measured
-        .iter()
-        .map(|(subject, _)| subject.clone())
-        .collect();
+    let subjects: Vec<_> = measured.iter().map(|(subject, _)| subject.clone()).collect();
     let workloads = workloads_of(plan)?;
     check(plan, &subjects, &workloads)?;
     let mut groups = groups(plan, &measured, &workloads);
     let twins = groups.iter().any(|group| group.again.is_some());
-    let mut outcome = BenchOutcome {
-        warnings: rows::warnings(),
-        ..BenchOutcome::default()
-    };
+    let mut outcome = BenchOutcome { warnings: rows::warnings(), ..BenchOutcome::default() };
     let mut watches: BTreeMap<&str, Option<ServerWatch>> = BTreeMap::new();
     for (_, place) in &measured {
         if !watches.contains_key(&*place.target) {
@@ -383,8 +384,7 @@ async fn measure(
                     Ok(RoundEnd::Whole(mut whole)) => {
                         if own.is_none()
                             && round == 0
-                            && let Some(longer) =
-                                window_with_enough(&grown, arm, whole.round.cycles)
+                            && let Some(longer) = window_with_enough(&grown, arm, whole.round.cycles)
                         {
                             // What is compared has one window: those before are measured again.
                             group.window = longer;
@@ -449,8 +449,7 @@ async fn measure(
 /// Generators that keep step and loads with a schedule keep their windows.
 fn window_with_enough(plan: &BenchPlan, arm: &Arm, cycles: u64) -> Option<Duration> {
     const LONGEST: Duration = Duration::from_secs(20);
-    let needs =
-        cycles > 0 && cycles < rows::FEWEST_CYCLES && arm.workload.lease != LeaseOf::Renewed;
+    let needs = cycles > 0 && cycles < rows::FEWEST_CYCLES && arm.workload.lease != LeaseOf::Renewed;
     let may = plan.generators == 1 && plan.pace.is_none() && plan.duration < LONGEST;
     let factor = 2.0 * rows::FEWEST_CYCLES as f64 / cycles.max(1) as f64;
     (needs && may).then(|| plan.duration.mul_f64(factor).min(LONGEST))
@@ -474,9 +473,7 @@ async fn pipe(plan: &BenchPlan, arm: &Arm) -> Option<String> {
     match inside {
         None => {}
         Some(Ok(report)) => {
-            said += &format!(
-                "; its own loop, without the pipe, in one process, unjudged: {report} ({of})"
-            );
+            said += &format!("; its own loop, without the pipe, in one process, unjudged: {report} ({of})");
             if let Some(overlap) = report.overlap {
                 said += &format!("; void, since it saw that {overlap}");
             }
@@ -546,9 +543,9 @@ fn groups(
 ) -> Vec<Group> {
     let twins = plan.rounds as usize >= stats::paired::FEWEST_PAIRS
         && measured.len() > 1
-        && measured[1..].iter().all(|(subject, place)| {
-            (subject.name(), place) != (measured[0].0.name(), &measured[0].1)
-        });
+        && measured[1..]
+            .iter()
+            .all(|(subject, place)| (subject.name(), place) != (measured[0].0.name(), &measured[0].1));
     let by_name = !measured.iter().all(|(subject, _)| subject.has_callers());
     let of = |workload: &'static Workload, tasks: u32| {
         let arm = move |(subject, place): &(Arc<dyn Subject>, Placement)| {
@@ -576,24 +573,19 @@ struct Group {
 
 impl Group {
     fn plan(&self, plan: &BenchPlan) -> BenchPlan {
-        BenchPlan {
-            duration: self.window,
-            ..plan.clone()
-        }
+        BenchPlan { duration: self.window, ..plan.clone() }
     }
 
     fn arm(&mut self, at: usize) -> &mut Arm {
         match self.arms.len() {
             n if at < n => &mut self.arms[at],
-            _ => self
-                .again
-                .as_mut()
-                .expect("the order counts it only if there is one"),
+            _ => self.again.as_mut().expect("the order counts it only if there is one"),
         }
     }
 
-    /// Keeps what one round of all arms gave, or drops all of it, since arms are compared round by round: where the hypervisor took
-    /// more than a tenth of the machine away in one of them. More than half of the rounds stay whatever happens, and the rows say how it was.
+    /// Keeps what one round of all arms gave, or drops all of it, since arms are compared round by round:
+    /// where the hypervisor took more than a tenth of the machine away in one of them. More than half of the
+    /// rounds stay whatever happens, and the rows say how it was.
     fn keep(&mut self, plan: &BenchPlan, measured: Vec<(usize, Box<WholeRound>)>) {
         // The share of CPU time that the hypervisor took.
         let stolen = |(_, whole): &(_, Box<WholeRound>)| whole.round.disturbance.steal > DISTURBED;
@@ -606,18 +598,10 @@ impl Group {
     }
 }
 
-/// The kind of lock that cycles of this workload ask this subject for, where somebody wishes for `wished`; empty: the subject's own.
-pub fn kind_of(
-    wished: &str,
-    subject: &dyn Subject,
-    workload: &str,
-) -> Result<String, SubjectError> {
-    kind_among(
-        wished,
-        subject.name(),
-        &subject.kinds(),
-        workload::find(workload)?,
-    )
+/// The kind of lock that cycles of this workload ask this subject for, where somebody wishes for `wished`;
+/// empty: the subject's own.
+pub fn kind_of(wished: &str, subject: &dyn Subject, workload: &str) -> Result<String, SubjectError> {
+    kind_among(wished, subject.name(), &subject.kinds(), workload::find(workload)?)
 }
 
 fn kind_among(
@@ -655,8 +639,7 @@ fn check(
                 plan.generators
             );
         }
-        let waits =
-            |w: &&&Workload| matches!(w.rhythm, workload::Rhythm::Chain | workload::Rhythm::Herd);
+        let waits = |w: &&&Workload| matches!(w.rhythm, workload::Rhythm::Chain | workload::Rhythm::Herd);
         if let Some(workload) = workloads.iter().find(waits) {
             bail!(
                 "the tasks of `{}` wait for each other in one process and cannot be shared by generators; these can: {}",
@@ -681,10 +664,7 @@ fn check(
         "clients must be at least 1"
     } else if plan.rounds == 0 {
         "rounds must be at least 1"
-    } else if plan
-        .pace
-        .is_some_and(|pace| !(pace.rate_per_s > 0.0 && pace.rate_per_s < 1e9))
-    {
+    } else if plan.pace.is_some_and(|pace| !(pace.rate_per_s > 0.0 && pace.rate_per_s < 1e9)) {
         "a rate must be above 0"
     } else if plan.duration < Duration::from_millis(10) {
         "the window must be at least 10 ms long"

@@ -1,5 +1,6 @@
-//! Rounds that drivers run by themselves, beyond their pipes. Each driver is one process through the whole run and is warmed up once: a
-//! Java program that began anew in each round would never be as fast as it is in service.
+//! Rounds that drivers run by themselves, beyond their pipes. Each driver is one process through the whole
+//! run and is warmed up once: a Java program that began anew in each round would never be as fast as it is in
+//! service.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,8 @@ const LEAD_IN: Duration = Duration::from_millis(200);
 pub(super) struct OwnLoops(Vec<Box<dyn LockClient>>);
 
 impl OwnLoops {
-    /// Connects all of them and lets each go through every workload of the plan, for the time of the warm-up altogether.
+    /// Connects all of them and lets each go through every workload of the plan, for the time of the warm-up
+    /// altogether.
     pub(super) async fn start(
         plan: &BenchPlan,
         groups: &mut [Group],
@@ -76,15 +78,9 @@ impl OwnLoops {
             let (machine, before, began) = (Machine::read(), counts().await, Instant::now());
             tokio::time::sleep(asked.measure).await;
             let (after, seconds) = (counts().await, began.elapsed().as_secs_f64());
-            (
-                machine.until(&Machine::read(), seconds),
-                before,
-                after,
-                seconds,
-            )
+            (machine.until(&Machine::read(), seconds), before, after, seconds)
         };
-        let (said, (disturbance, before, after, seconds)) =
-            tokio::join!(self.0[at].load(&asked), watched);
+        let (said, (disturbance, before, after, seconds)) = tokio::join!(self.0[at].load(&asked), watched);
         let report = match said {
             Some(Ok(report)) => report,
             Some(Err(why)) => return RoundEnd::CutShort(why),

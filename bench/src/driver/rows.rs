@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 use results::intervals::Intervals;
 use results::measures::{
-    Certainty, HandoffMeasures, Interval, LittlesLaw, LoadShape, Measures, Noise, Pacing,
-    RawSeries, Renewal, WaitTail,
+    Certainty, HandoffMeasures, Interval, LittlesLaw, LoadShape, Measures, Noise, Pacing, RawSeries, Renewal,
+    WaitTail,
 };
 use results::run::{BenchRow, Quantiles, Safety};
 use results::verdict::State;
@@ -21,7 +21,8 @@ use crate::workload::{LeaseOf, Spread};
 pub(super) const FEWEST_CYCLES: u64 = 30;
 /// Windows of generators that began further apart than this share of their length are not one window.
 const APART: f64 = 0.1;
-/// How far Little's law may be off before stamps must have been lost; three standard errors of the sampling come on top.
+/// How far Little's law may be off before stamps must have been lost; three standard errors of the sampling
+/// come on top.
 const LITTLE: f64 = 0.03;
 /// The generator's own lateness (p99) may be this share of the median response …
 const LAG_SHARE: f64 = 0.1;
@@ -47,19 +48,17 @@ pub(super) fn add(plan: &BenchPlan, group: &[Arm], dropped: u32, outcome: &mut B
 fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     let samples = &arm.samples;
     let pacing = pacing(plan, arm);
-    let response = plan
-        .pace
-        .map(|_| stats::quantiles(&samples[LoadTiming::Response]));
+    let response = plan.pace.map(|_| stats::quantiles(&samples[LoadTiming::Response]));
     let mut why_invalid = Vec::new();
     if let Some(overlap) = &arm.overlap {
         why_invalid.push(format!("the lock was not safe: {overlap}"));
     }
-    // A renewal workload may see no renewal at all in a short window: its figures are the locks that it holds.
+    // A renewal workload may see no renewal at all in a short window: its figures are the locks that it
+    // holds.
     let fewest = arm.rounds.iter().map(|r| r.cycles).min().unwrap_or(0);
     if fewest < FEWEST_CYCLES && arm.workload.lease != LeaseOf::Renewed {
-        why_invalid.push(format!(
-            "too few cycles: {fewest} in a round, {FEWEST_CYCLES} are needed; measure longer"
-        ));
+        why_invalid
+            .push(format!("too few cycles: {fewest} in a round, {FEWEST_CYCLES} are needed; measure longer"));
     }
     if samples.errors > 0 {
         why_invalid.push(format!(
@@ -127,13 +126,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
 
 fn measures(plan: &BenchPlan, arm: &Arm, locks: u32) -> Measures {
     let samples = &arm.samples;
-    let waited = |q| {
-        censored::quantile(
-            &samples[LoadTiming::Acquire],
-            &samples[LoadTiming::GaveUp],
-            q,
-        )
-    };
+    let waited = |q| censored::quantile(&samples[LoadTiming::Acquire], &samples[LoadTiming::GaveUp], q);
     let one_task = arm.workload.name == "pairs" && !samples[LoadTiming::Acquire].is_empty();
     Measures {
         load: load_shape(plan, arm),
@@ -177,9 +170,7 @@ fn load_shape(plan: &BenchPlan, arm: &Arm) -> LoadShape {
     LoadShape {
         mode: plan.pace.map_or("closed", |_| "open").into(),
         arrivals: plan.pace.map(|_| "constant".to_owned()),
-        rate_per_s: plan
-            .pace
-            .map(|pace| pace.rate_per_s / f64::from(plan.share.of)),
+        rate_per_s: plan.pace.map(|pace| pace.rate_per_s / f64::from(plan.share.of)),
         kind: arm.kind(plan),
         hold_ns: ns(arm.hold(plan)),
         think_ns: ns(arm.workload.think),
@@ -337,12 +328,8 @@ fn certainty(plan: &BenchPlan, arm: &Arm, locks: u32) -> Certainty {
 }
 
 fn noise(arm: &Arm, dropped_rounds: u32) -> Noise {
-    let worst = |what: fn(&Disturbance) -> f64| {
-        arm.rounds
-            .iter()
-            .map(|r| what(&r.disturbance))
-            .fold(0.0, f64::max)
-    };
+    let worst =
+        |what: fn(&Disturbance) -> f64| arm.rounds.iter().map(|r| what(&r.disturbance)).fold(0.0, f64::max);
     let pressures: Option<Vec<f64>> = arm.each(|r| r.disturbance.pressure);
     Noise {
         steal: worst(|d| d.steal),

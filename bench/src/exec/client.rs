@@ -19,8 +19,7 @@ use crate::abilities::Abilities;
 use crate::driver_loop::{LoadReport, LoadRequest};
 use crate::protocol::{self, Granted, HelloReply, Locks, Options, Request, error_text, whole_ms};
 use crate::subject::{
-    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
-    SubjectError,
+    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, SubjectError,
 };
 
 /// How long a driver may take to start: a virtual machine of some languages needs seconds on a loaded host.
@@ -133,11 +132,7 @@ impl DriverConnection {
         };
         // The writer ends only with the driver, and then the reader answers what is pending.
         let _ = self.requests.send(line);
-        Ok(SentRequest {
-            id: request.id,
-            line: asked,
-            answer: receiver,
-        })
+        Ok(SentRequest { id: request.id, line: asked, answer: receiver })
     }
 
     /// Waits for an answer; time while the process is paused does not count. `None`: without bound.
@@ -194,23 +189,13 @@ pub(super) async fn start(
     to: &ConnectTo,
     is_ours: bool,
 ) -> Result<Connected, SubjectError> {
-    let DriverProcess {
-        child,
-        processes,
-        stdin,
-        output,
-        logged,
-    } = process::start(command, to)?;
+    let DriverProcess { child, processes, stdin, output, logged } = process::start(command, to)?;
     let pid = processes.first();
     let (requests, lines) = mpsc::unbounded_channel();
     let (events, event_receiver) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel();
     let shared = Arc::new(DriverConnection {
-        name: format!(
-            "the driver `{}` (client {}, process {pid})",
-            shell_words::join(command),
-            to.client
-        ),
+        name: format!("the driver `{}` (client {}, process {pid})", shell_words::join(command), to.client),
         log: to.log.clone(),
         events,
         closing: AtomicBool::new(true),
@@ -222,21 +207,9 @@ pub(super) async fn start(
     });
     tokio::spawn(write(stdin, lines));
     let process = (child, processes.clone());
-    let reader = tokio::spawn(reader::run(
-        shared.clone(),
-        process,
-        output,
-        logged,
-        stopped,
-    ));
-    let mut client = ExecClient {
-        shared,
-        is_ours,
-        hello: HelloReply::default(),
-        processes,
-        stop: Some(stop),
-        reader,
-    };
+    let reader = tokio::spawn(reader::run(shared.clone(), process, output, logged, stopped));
+    let mut client =
+        ExecClient { shared, is_ours, hello: HelloReply::default(), processes, stop: Some(stop), reader };
     match client.greet(to).await {
         Ok(hello) => client.hello = hello,
         Err(e) => {
@@ -245,10 +218,7 @@ pub(super) async fn start(
         }
     }
     client.shared.closing.store(false, Ordering::Relaxed);
-    Ok(Connected {
-        client: Box::new(client),
-        events: event_receiver,
-    })
+    Ok(Connected { client: Box::new(client), events: event_receiver })
 }
 
 async fn write(mut stdin: ChildStdin, mut lines: mpsc::UnboundedReceiver<String>) {
@@ -394,10 +364,7 @@ impl LockClient for ExecClient {
             Ok(asked) => asked,
             Err(not_sent) => return AcquireEnd::Failed(not_sent),
         };
-        let cancel = Request {
-            of: Some(asked.id),
-            ..Request::of("cancel")
-        };
+        let cancel = Request { of: Some(asked.id), ..Request::of("cancel") };
         let answer = self.shared.wait_for_answer(asked, within);
         tokio::pin!(answer);
         let answer = match request.cancel {
@@ -430,9 +397,9 @@ impl LockClient for ExecClient {
                     at: said.at,
                 }
             }
-            "busy" if self.has("open_busy") => AcquireEnd::Unknown(
-                "busy, from a library that cannot tell it from perhaps held".into(),
-            ),
+            "busy" if self.has("open_busy") => {
+                AcquireEnd::Unknown("busy, from a library that cannot tell it from perhaps held".into())
+            }
             "busy" => AcquireEnd::Busy,
             "failed" => AcquireEnd::Failed(error_text(&answer.body)),
             _ => AcquireEnd::Unknown(error_text(&answer.body)),
@@ -452,8 +419,7 @@ impl LockClient for ExecClient {
     }
 
     async fn extend_as(&self, grant: &str, lease: Duration, owner: &str) -> ReleaseEnd {
-        self.release_or_extend(grant, Some(lease), Some(owner))
-            .await
+        self.release_or_extend(grant, Some(lease), Some(owner)).await
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {
@@ -478,10 +444,7 @@ impl LockClient for ExecClient {
     }
 
     async fn block(&self, time: Duration) -> Result<Duration, String> {
-        let request = Request {
-            for_ms: Some(whole_ms(time)),
-            ..Request::of("block")
-        };
+        let request = Request { for_ms: Some(whole_ms(time)), ..Request::of("block") };
         let asked = Instant::now();
         // What is asked meanwhile is answered later, as it should be.
         self.set_paused(true);

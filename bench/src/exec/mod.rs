@@ -1,13 +1,16 @@
 //! A driver program, in any language, as a [`Subject`]: the harness's end of the subject protocol.
 //!
-//! One process is one client. Times are the harness's own, so the pipe widens an operation and narrows a hold. What a driver says of
-//! the past is the one exception: `age_ms` is counted back from the moment at which the line could be read, and so is late by what
-//! the pipe took. A driver may therefore add the absolute time on the clock that all processes of a machine share, in nanoseconds of
-//! `CLOCK_MONOTONIC`: `sent_mono_ns` beside a grant, `at_mono_ns` beside `extended` and `lost`. It is taken instead of the age where it
-//! lies between the call and the reading (it does not where driver and harness have different clocks); our own drivers give it.
+//! One process is one client. Times are the harness's own, so the pipe widens an operation and narrows a
+//! hold. What a driver says of the past is the one exception: `age_ms` is counted back from the moment at
+//! which the line could be read, and so is late by what the pipe took. A driver may therefore add the
+//! absolute time on the clock that all processes of a machine share, in nanoseconds of `CLOCK_MONOTONIC`:
+//! `sent_mono_ns` beside a grant, `at_mono_ns` beside `extended` and `lost`. It is taken instead of the age
+//! where it lies between the call and the reading (it does not where driver and harness have different
+//! clocks); our own drivers give it.
 //!
-//! A driver that exits, prints something that is not JSON, answers twice or with an unknown ending, or never answers is reported with its
-//! command, the line and the end of its log; whatever it had in flight is then unknown.
+//! A driver that exits, prints something that is not JSON, answers twice or with an unknown ending, or never
+//! answers is reported with its command, the line and the end of its log; whatever it had in flight is then
+//! unknown.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -56,10 +59,11 @@ pub struct ExecSubject {
 }
 
 impl ExecSubject {
-    /// From what follows `exec:`, split as a shell splits words (quotes and backslashes, nothing is expanded).
+    /// From what follows `exec:`, split as a shell splits words (quotes and backslashes, nothing is
+    /// expanded).
     pub fn from_command_line(line: &str) -> Result<Self, SubjectError> {
-        let command = shell_words::split(line)
-            .map_err(|e| usage!("cannot split `exec:{line}` into words: {e}"))?;
+        let command =
+            shell_words::split(line).map_err(|e| usage!("cannot split `exec:{line}` into words: {e}"))?;
         if command.is_empty() {
             bail!("`exec:` needs a program, e.g. `exec:python3 driver.py`",);
         }
@@ -71,7 +75,8 @@ impl ExecSubject {
         })
     }
 
-    /// `subject`, but in a process of its own per client: `command` is a program that serves it (see [`crate::serve`]).
+    /// `subject`, but in a process of its own per client: `command` is a program that serves it (see
+    /// [`crate::serve`]).
     pub fn for_subject(subject: &dyn Subject, command: Vec<String>) -> Self {
         ExecSubject {
             name: subject.name().to_owned(),

@@ -35,7 +35,8 @@ pub(super) struct TimedLine {
     pub(super) text: String,
 }
 
-/// The lines of a driver, until it ends its output. Dropping it ends the thread, also while a child of the driver's own keeps the pipe open.
+/// The lines of a driver, until it ends its output. Dropping it ends the thread, also while a child of the
+/// driver's own keeps the pipe open.
 pub(super) struct Output {
     lines: mpsc::Receiver<Result<TimedLine, LineError>>,
     _stop: io::PipeWriter,
@@ -46,14 +47,12 @@ impl Output {
         let stdout = File::from(stdout.into_owned_fd()?);
         let (stopped, stop) = io::pipe()?;
         let (sender, lines) = mpsc::channel(QUEUE);
-        std::thread::Builder::new()
-            .name("driver-output".to_owned())
-            .spawn(move || {
-                if let Err(error) = read(stdout, &stopped, &sender) {
-                    // Without a receiver nobody needs the line.
-                    let _ = sender.blocking_send(Err(error));
-                }
-            })?;
+        std::thread::Builder::new().name("driver-output".to_owned()).spawn(move || {
+            if let Err(error) = read(stdout, &stopped, &sender) {
+                // Without a receiver nobody needs the line.
+                let _ = sender.blocking_send(Err(error));
+            }
+        })?;
         Ok(Self { lines, _stop: stop })
     }
 
@@ -72,10 +71,8 @@ fn read(
     let mut partial = Vec::new();
     let mut begun = Instant::now();
     loop {
-        let mut polled = [
-            PollFd::new(stdout.as_fd(), PollFlags::POLLIN),
-            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
-        ];
+        let mut polled =
+            [PollFd::new(stdout.as_fd(), PollFlags::POLLIN), PollFd::new(stopped.as_fd(), PollFlags::POLLIN)];
         match poll(&mut polled, PollTimeout::NONE) {
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
@@ -87,12 +84,7 @@ fn read(
         }
         let length = match stdout.read(&mut buffer) {
             Ok(length) => length,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-                ) =>
-            {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 continue;
             }
             Err(error) => return Err(LineError::Io(error)),
@@ -112,10 +104,7 @@ fn read(
             if piece.ends_with(b"\n") {
                 let text = text(&partial);
                 partial.clear();
-                if lines
-                    .blocking_send(Ok(TimedLine { at: begun, text }))
-                    .is_err()
-                {
+                if lines.blocking_send(Ok(TimedLine { at: begun, text })).is_err() {
                     return Ok(());
                 }
             }

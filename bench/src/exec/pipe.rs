@@ -24,10 +24,7 @@ impl PipeCost {
     pub(super) fn of(mut round_trips: Vec<Duration>) -> Self {
         round_trips.sort_unstable();
         let at = |share: usize| round_trips[round_trips.len() * share / 100];
-        PipeCost {
-            median: at(50),
-            p99: at(99),
-        }
+        PipeCost { median: at(50), p99: at(99) }
     }
 }
 
@@ -43,8 +40,9 @@ impl std::fmt::Display for PipeCost {
     }
 }
 
-/// Takes `lock`, which nobody else may want, asks what the library believes of it, and gives it back; an answer that it cannot be asked
-/// is as good as any. `None` where it did not get the lock, or was not there to give it back.
+/// Takes `lock`, which nobody else may want, asks what the library believes of it, and gives it back; an
+/// answer that it cannot be asked is as good as any. `None` where it did not get the lock, or was not there
+/// to give it back.
 pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> {
     let request = AcquireRequest {
         lock,

@@ -52,7 +52,8 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess,
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(stderr)
-        // Ctrl-C in a terminal goes to the whole foreground group: it is ours to end the run in order, not the drivers'.
+        // Ctrl-C in a terminal goes to the whole foreground group: it is ours to end the run in order, not
+        // the drivers'.
         .process_group(0)
         .kill_on_drop(true);
     let parent = nix::unistd::getpid();
@@ -136,16 +137,10 @@ fn stderr_to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Re
     let room = log_room(dir)?;
     let copy = move || {
         let mut line = Vec::new();
-        while lines
-            .by_ref()
-            .take(PIECE)
-            .read_until(b'\n', &mut line)
-            .is_ok_and(|length| length > 0)
-        {
+        while lines.by_ref().take(PIECE).read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
             // Read on when the log is full or cannot be written: a full pipe would block the driver.
             let length = line.len() as u64;
-            let before =
-                room.fetch_update(Relaxed, Relaxed, |room| Some(room.saturating_sub(length)));
+            let before = room.fetch_update(Relaxed, Relaxed, |room| Some(room.saturating_sub(length)));
             let before = before.unwrap_or_default();
             if before > 0 {
                 let text = String::from_utf8_lossy(&line);

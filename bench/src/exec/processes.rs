@@ -1,8 +1,9 @@
 //! The processes of a driver: the one that was started, its process group, and all that descends from them.
 //!
-//! A driver is often started by another program (`sh -c`, `uv run`, `npx`, `go run`), and then its first process is not the one that has
-//! the locks. Others are found in `/proc`: by their group, by their parent, and by a mark in their environment, which stays when a
-//! process leaves its group or loses its parent. Without `/proc` only the group is known.
+//! A driver is often started by another program (`sh -c`, `uv run`, `npx`, `go run`), and then its first
+//! process is not the one that has the locks. Others are found in `/proc`: by their group, by their parent,
+//! and by a mark in their environment, which stays when a process leaves its group or loses its parent.
+//! Without `/proc` only the group is known.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +22,8 @@ pub(super) const MARK: &str = "LOCKLAB_DRIVER";
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
-/// What the marks of all drivers of this process begin with. The time is in it because process ids are used again.
+/// What the marks of all drivers of this process begin with. The time is in it because process ids are used
+/// again.
 pub(super) static OWN_MARK: LazyLock<String> = LazyLock::new(|| {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ns = now.unwrap_or_default().as_nanos();
@@ -67,11 +69,7 @@ pub struct Processes {
 impl Processes {
     pub(super) fn new(first: u32, mark: String) -> Processes {
         guard::add(first);
-        Processes {
-            first,
-            mark,
-            escaped: Arc::default(),
-        }
+        Processes { first, mark, escaped: Arc::default() }
     }
 
     /// The process that was started, whose number is that of the group too.
@@ -81,9 +79,8 @@ impl Processes {
 
     /// The running processes of several drivers, found in one scan.
     pub(crate) fn of_all<'a>(drivers: impl Iterator<Item = &'a Processes>) -> Vec<Member> {
-        let (groups, marks): (Vec<u32>, Vec<&str>) = drivers
-            .map(|driver| (driver.first, driver.mark.as_str()))
-            .unzip();
+        let (groups, marks): (Vec<u32>, Vec<&str>) =
+            drivers.map(|driver| (driver.first, driver.mark.as_str())).unzip();
         of_groups(&groups, &marks)
     }
 
@@ -107,7 +104,8 @@ impl Processes {
         let sent = escaped.map(|member| (member.pid, kill(pid(member.pid), signal)));
         let sent = std::iter::once((self.first, group)).chain(sent);
         let failed = sent.filter_map(|(pid, sent)| {
-            // A process that has ended meanwhile needs no signal. A driver of which nothing is left is an error.
+            // A process that has ended meanwhile needs no signal. A driver of which nothing is left is an
+            // error.
             let error = sent.err()?;
             (error != nix::errno::Errno::ESRCH || members.is_empty())
                 .then(|| format!("{signal} to process {pid}: {error}"))
@@ -143,7 +141,8 @@ impl Processes {
         guard::remove(self.first);
     }
 
-    /// The processes that have left the group, and those that could not be ended; `None` where there are none.
+    /// The processes that have left the group, and those that could not be ended; `None` where there are
+    /// none.
     pub fn escaped(&self) -> Option<String> {
         let escaped = self.escaped.lock().expect("no panic while held");
         let all: Vec<&str> = escaped.iter().map(String::as_str).collect();
@@ -153,10 +152,7 @@ impl Processes {
 
 const ESCAPED_NAMED: usize = 3;
 
-static ESCAPED: Mutex<EscapedProcesses> = Mutex::new(EscapedProcesses {
-    first: Vec::new(),
-    count: 0,
-});
+static ESCAPED: Mutex<EscapedProcesses> = Mutex::new(EscapedProcesses { first: Vec::new(), count: 0 });
 
 /// The processes of drivers that have ended which had left their driver's group.
 struct EscapedProcesses {
@@ -181,7 +177,8 @@ fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
 }
 
-/// The processes of these groups, those whose mark begins with one of these, and all that descend from either; the dead are left out.
+/// The processes of these groups, those whose mark begins with one of these, and all that descend from
+/// either; the dead are left out.
 pub(super) fn of_groups(groups: &[u32], marks: &[&str]) -> Vec<Member> {
     let marks: Vec<String> = marks.iter().map(|mark| format!("{MARK}={mark}")).collect();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -195,11 +192,8 @@ pub(super) fn of_groups(groups: &[u32], marks: &[&str]) -> Vec<Member> {
             entries.any(|entry| marks.iter().any(|mark| entry.starts_with(mark.as_bytes())))
         })
     };
-    let mut found: Vec<Member> = others
-        .extract_if(.., |member| {
-            groups.contains(&member.group) || is_marked(member)
-        })
-        .collect();
+    let mut found: Vec<Member> =
+        others.extract_if(.., |member| groups.contains(&member.group) || is_marked(member)).collect();
     let mut looked_at = 0;
     while let Some(parent) = found.get(looked_at).map(|member| member.pid) {
         found.extend(others.extract_if(.., |member| member.parent == parent));

@@ -9,7 +9,8 @@ use results::spelling::nearest_typed;
 
 use crate::subject::SubjectError;
 
-/// Whether what was typed where a subject stands is a command: it has a path or arguments, or its one word is a file here or on `PATH`.
+/// Whether what was typed where a subject stands is a command: it has a path or arguments, or its one word is
+/// a file here or on `PATH`.
 pub(crate) fn is_command(line: &str) -> bool {
     let Ok(words) = shell_words::split(line) else {
         return false;
@@ -65,8 +66,7 @@ fn path_dirs() -> Vec<PathBuf> {
 }
 
 fn on_path(word: &str) -> bool {
-    let found =
-        |dir: &PathBuf| fs::metadata(dir.join(word)).is_ok_and(|found| is_executable(&found));
+    let found = |dir: &PathBuf| fs::metadata(dir.join(word)).is_ok_and(|found| is_executable(&found));
     path_dirs().iter().any(found)
 }
 
@@ -75,14 +75,8 @@ fn nearest_program(name: &OsStr, dirs: &[PathBuf], typed: impl Fn(&str) -> Strin
         true => fs::read_dir("."),
         false => fs::read_dir(dir),
     };
-    let entries = dirs
-        .iter()
-        .filter_map(|dir| here(dir).ok())
-        .flatten()
-        .flatten();
-    let names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let entries = dirs.iter().filter_map(|dir| here(dir).ok()).flatten().flatten();
+    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     let names = names.iter().map(String::as_str);
     nearest_typed(&name.to_string_lossy(), names, typed)
 }

@@ -16,10 +16,12 @@ use crate::monotonic;
 use crate::protocol::{Event, EventTime, Granted, Line};
 use crate::subject::ClientEvent;
 
-/// How long the output of a process that has ended is still read: a child of its own may keep the pipe open for ever.
+/// How long the output of a process that has ended is still read: a child of its own may keep the pipe open
+/// for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// Reads until the driver ends, misbehaves or `stop` is sent (or dropped), then ends all of its processes and says so.
+/// Reads until the driver ends, misbehaves or `stop` is sent (or dropped), then ends all of its processes and
+/// says so.
 pub(super) async fn run(
     shared: Arc<DriverConnection>,
     (mut child, processes): (Child, Processes),
@@ -83,7 +85,8 @@ fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), S
     let (id, ending) = match Line::parse(line).map_err(wrong)? {
         Line::Reply(id, ending) => (id, ending),
         Line::Event(event) => {
-            // An event that this version does not know is ignored, as unknown fields are; a known one must be whole.
+            // An event that this version does not know is ignored, as unknown fields are; a known one must be
+            // whole.
             if matches!(event["event"].as_str(), Some("lost" | "extended")) {
                 let event = serde_json::from_value(event.into())
                     .map_err(|_| wrong("printed an event that lacks a field"))?;
@@ -102,10 +105,8 @@ fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), S
     let (ending, body) = match ending {
         Some(one) if op.endings().contains(&one.0.as_str()) => one,
         _ => {
-            let what = wrong(&format!(
-                "answered with an unknown ending (allowed: {})",
-                op.endings().join(", ")
-            ));
+            let what =
+                wrong(&format!("answered with an unknown ending (allowed: {})", op.endings().join(", ")));
             let _ = answer.send(Err(shared.report(&what)));
             return Err(what);
         }
@@ -137,24 +138,14 @@ fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), S
 fn client_event(event: Event, at: Instant) -> ClientEvent {
     let when = |when: EventTime| reported_at(when.at_mono_ns, when.age_ms, None, at);
     match event {
-        Event::Lost {
-            grant,
-            reason,
-            when: lost,
-        } => ClientEvent::Lost {
+        Event::Lost { grant, reason, when: lost } => ClientEvent::Lost {
             grant,
             reason: reason.unwrap_or_else(|| "no reason given".to_owned()),
             at: when(lost).unwrap_or(at),
         },
-        Event::Extended {
-            grant,
-            lease_ms,
-            when: sent,
-        } => ClientEvent::Extended {
-            grant,
-            lease: Duration::from_millis(lease_ms),
-            sent_at: when(sent),
-        },
+        Event::Extended { grant, lease_ms, when: sent } => {
+            ClientEvent::Extended { grant, lease: Duration::from_millis(lease_ms), sent_at: when(sent) }
+        }
     }
 }
 

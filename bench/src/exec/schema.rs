@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 
 use crate::protocol::{ENDINGS, Event, Granted, HelloReply, Request};
 
-/// The schema of one line in either direction, pretty-printed, with a line feed at its end; kept in the repository as
-/// `docs/src/driver-protocol.schema.json`. It says which fields a line has and of what type; which of them go together, the protocol's
-/// page says.
+/// The schema of one line in either direction, pretty-printed, with a line feed at its end; kept in the
+/// repository as `docs/src/driver-protocol.schema.json`. It says which fields a line has and of what type;
+/// which of them go together, the protocol's page says.
 pub fn json_schema() -> String {
     let mut types = SchemaSettings::draft2020_12().into_generator();
     let request = types.subschema_for::<Request>();

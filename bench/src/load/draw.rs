@@ -18,14 +18,16 @@ pub(crate) struct CycleRequest {
     pub(crate) permits: Option<u32>,
     pub(crate) keep: Duration,
     pub(crate) again: bool,
-    /// When its caller gives up, counted from the call; what is granted until then is given back at that moment.
+    /// When its caller gives up, counted from the call; what is granted until then is given back at that
+    /// moment.
     pub(crate) cancel: Option<Duration>,
     /// The owner that extends and releases, where that is not the one that acquires.
     pub(crate) moves_to: Option<Arc<str>>,
 }
 
 impl CycleRequest {
-    /// What a cycle asks for whose first lock is `lock`, with these kinds by weight; callers give up while `cancels`.
+    /// What a cycle asks for whose first lock is `lock`, with these kinds by weight; callers give up while
+    /// `cancels`.
     pub(crate) fn draw(
         load: &Load,
         mix: &[(Arc<str>, u32)],
@@ -87,11 +89,7 @@ fn draw_kind<'a>(random: &mut ChaCha8Rng, mix: &'a [(Arc<str>, u32)]) -> &'a Arc
 }
 
 pub(super) fn between(random: &mut ChaCha8Rng, (low, high): (Duration, Duration)) -> Duration {
-    if high <= low {
-        low
-    } else {
-        random.random_range(low..=high)
-    }
+    if high <= low { low } else { random.random_range(low..=high) }
 }
 
 #[cfg(test)]
@@ -104,13 +102,8 @@ mod tests {
     fn kinds_come_by_weight() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mix = [("read".into(), 3), ("write".into(), 1)];
-        let reads = (0..4_000)
-            .filter(|_| &**draw_kind(&mut random, &mix) == "read")
-            .count();
-        assert!(
-            (2_800..3_200).contains(&reads),
-            "{reads} of 4,000 at weight 3 of 4"
-        );
+        let reads = (0..4_000).filter(|_| &**draw_kind(&mut random, &mix) == "read").count();
+        assert!((2_800..3_200).contains(&reads), "{reads} of 4,000 at weight 3 of 4");
     }
 
     #[test]
@@ -118,11 +111,8 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let mix = [("multi".into(), 1)];
         for count in [1, 3, 4, 50] {
-            let load = Load {
-                together: 3,
-                locks: (0..count).map(|n| format!("l{n}")).collect(),
-                ..Load::default()
-            };
+            let load =
+                Load { together: 3, locks: (0..count).map(|n| format!("l{n}")).collect(), ..Load::default() };
             for lock in 0..count {
                 let asked = CycleRequest::draw(&load, &mix, |_| lock, true, &mut random);
                 let mut all: Vec<u32> = asked.locks().collect();

@@ -1,4 +1,5 @@
-//! The gate before every step of a client's tasks: a client whose process is stopped does nothing, and one that has died never will again.
+//! The gate before every step of a client's tasks: a client whose process is stopped does nothing, and one
+//! that has died never will again.
 
 use tokio::sync::watch;
 

@@ -25,14 +25,11 @@ struct Arrival<'a> {
 }
 
 impl Herd {
-    /// A herd of so many. `patience`: the longest that the first to arrive waits for all others; a member that is stopped must not stop all.
+    /// A herd of so many. `patience`: the longest that the first to arrive waits for all others; a member
+    /// that is stopped must not stop all.
     pub(crate) fn new(members: u32, patience: Option<Duration>) -> Self {
         let arrived = 0;
-        Herd {
-            gathering: Mutex::new(Gathering { members, arrived }),
-            waves: watch::Sender::new(0),
-            patience,
-        }
+        Herd { gathering: Mutex::new(Gathering { members, arrived }), waves: watch::Sender::new(0), patience }
     }
 
     pub(crate) fn join(&self) {

@@ -6,7 +6,8 @@ use rand_chacha::ChaCha8Rng;
 use super::Load;
 use crate::{parts::GeneratorShare, workload::Spread};
 
-/// Exponent of the zipf workload: the usual one of key-value benchmarks (YCSB), where the hottest of 1,000 names gets 13 %.
+/// Exponent of the zipf workload: the usual one of key-value benchmarks (YCSB), where the hottest of 1,000
+/// names gets 13 %.
 pub(crate) const ZIPF: f64 = 0.99;
 
 #[derive(Debug)]
@@ -90,9 +91,7 @@ mod tests {
     fn taken(spread: Spread, tasks: u32, locks: usize, n: u64) -> Vec<u32> {
         let keys = keys(spread, tasks, locks, GeneratorShare::WHOLE);
         let mut random = ChaCha8Rng::seed_from_u64(3);
-        (0..n)
-            .map(|cycle| keys.next(0, cycle, &mut random))
-            .collect()
+        (0..n).map(|cycle| keys.next(0, cycle, &mut random)).collect()
     }
 
     #[test]
@@ -110,8 +109,7 @@ mod tests {
             let mut taken = std::collections::BTreeMap::new();
             for share in (0..of).map(|index| GeneratorShare { index, of }) {
                 let keys = keys(Spread::Own, 3, 8, share);
-                for (task, cycle) in (0..share.count(3)).flat_map(|t| (0..20).map(move |c| (t, c)))
-                {
+                for (task, cycle) in (0..share.count(3)).flat_map(|t| (0..20).map(move |c| (t, c))) {
                     let lock = keys.next(task, cycle, &mut random);
                     let whose = (share.index, task);
                     assert_eq!(*taken.entry(lock).or_insert(whose), whose, "lock {lock}");
@@ -142,10 +140,7 @@ mod tests {
         for rank in [1, 2, 10] {
             let wanted = n as f64 * f64::from(rank).powf(-ZIPF) / harmonic;
             let seen = counts[rank as usize - 1];
-            assert!(
-                (seen - wanted).abs() < 5.0 * wanted.sqrt(),
-                "rank {rank}: {seen}, not {wanted}"
-            );
+            assert!((seen - wanted).abs() < 5.0 * wanted.sqrt(), "rank {rank}: {seen}, not {wanted}");
         }
     }
 }

@@ -34,7 +34,8 @@ pub(crate) struct LoadState {
     pub(crate) grants: watch::Sender<u64>,
     pub(crate) counts_grants: bool,
     pub(crate) herd: Herd,
-    /// Set at the end of the load; read in every cycle, so by something cheaper than what wakes those who sleep.
+    /// Set at the end of the load; read in every cycle, so by something cheaper than what wakes those who
+    /// sleep.
     over: AtomicBool,
     stopped: watch::Sender<bool>,
     tasks: AtomicU64,
@@ -42,11 +43,7 @@ pub(crate) struct LoadState {
 
 impl LoadState {
     /// A load over no clients yet. `patience`: how long a herd waits for those who do not come.
-    pub(crate) fn new(
-        load: Load,
-        connector: Option<Connector>,
-        patience: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(load: Load, connector: Option<Connector>, patience: Option<Duration>) -> Self {
         let rhythm = load.workload.rhythm;
         let prepares = u64::from(rhythm == Rhythm::Keep);
         LoadState {

@@ -1,5 +1,6 @@
-//! The load engine: how the tasks of a workload acquire, hold and release, one step after the other. `locklab bench` and the scenarios of
-//! `locklab chaos` run the same tasks; they differ in the sink that receives each step: one keeps figures, the other a history.
+//! The load engine: how the tasks of a workload acquire, hold and release, one step after the other.
+//! `locklab bench` and the scenarios of `locklab chaos` run the same tasks; they differ in the sink that
+//! receives each step: one keeps figures, the other a history.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -46,7 +47,8 @@ pub struct Load {
     pub share: GeneratorShare,
     /// Lock names.
     pub locks: Vec<String>,
-    /// Kinds by weight; each cycle draws one. Never empty, weights above 0. An empty name is the client's own default.
+    /// Kinds by weight; each cycle draws one. Never empty, weights above 0. An empty name is the client's own
+    /// default.
     pub mix: Vec<(String, u32)>,
     /// How many locks one acquire of the kind `multi` takes.
     pub together: u32,
@@ -79,7 +81,8 @@ pub struct Load {
     pub downgrade: Option<Duration>,
     /// What the holder works on; only a recorded load has it.
     pub protects: Protects,
-    /// Whether holds go by the names of their grants although the client has callers that keep them: so do those of the lock beside it.
+    /// Whether holds go by the names of their grants although the client has callers that keep them: so do
+    /// those of the lock beside it.
     pub by_name: bool,
 }
 
@@ -105,7 +108,8 @@ pub enum Owners {
     Tasks,
     /// Each acquire as an owner that nobody has been before: a caller that names none.
     Fresh,
-    /// As fresh ones; but the second of two tasks asks as owners with numbers from 2^63 on, which are no caller's in lock-core.
+    /// As fresh ones; but the second of two tasks asks as owners with numbers from 2^63 on, which are no
+    /// caller's in lock-core.
     Reserved,
 }
 
@@ -176,11 +180,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     pub(crate) fn new(subject: Arc<dyn Subject>, to: ConnectTo) -> Self {
-        Connector {
-            subject,
-            to,
-            commands: Mutex::new(Some(0)),
-        }
+        Connector { subject, to, commands: Mutex::new(Some(0)) }
     }
 
     /// What the clients that tasks connected, and closed again, have sent.
@@ -232,14 +232,9 @@ impl LoadTiming {
 
 /// Receives each step of the tasks: a call before it is sent, and its answer before anybody acts on it.
 pub(crate) trait Sink: Send + Sync + 'static {
-    /// An acquire is sent next; `due` is when it should have been, in an open loop. The number that is given comes back with the answer.
-    fn acquires(
-        &self,
-        task: &Task,
-        asked: &CycleRequest,
-        called: Instant,
-        due: Option<Instant>,
-    ) -> u64;
+    /// An acquire is sent next; `due` is when it should have been, in an open loop. The number that is given
+    /// comes back with the answer.
+    fn acquires(&self, task: &Task, asked: &CycleRequest, called: Instant, due: Option<Instant>) -> u64;
     fn acquired(&self, task: &Task, call: u64, held: &TaskHold);
     fn refused(&self, task: &Task, call: u64, called: Instant, end: AcquireEnd) -> Duration;
     fn releases(&self, task: &Task, held: &TaskHold, sent: Instant) -> u64;

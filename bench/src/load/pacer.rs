@@ -1,4 +1,5 @@
-//! The clock of an open loop: a thread of its own that sleeps to each moment at which a cycle is due and says so, and never skips one.
+//! The clock of an open loop: a thread of its own that sleeps to each moment at which a cycle is due and says
+//! so, and never skips one.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -33,7 +34,8 @@ impl Pacer {
 }
 
 fn keep(shared: &LoadState, sink: &dyn Sink, schedule: Schedule, began: Instant) {
-    // The kernel may otherwise wake us 50 µs late to save power. Without it lags are a little larger, and are shown.
+    // The kernel may otherwise wake us 50 µs late to save power. Without it lags are a little larger, and are
+    // shown.
     let _ = nix::sys::prctl::set_timerslack(1);
     let ticks = shared.ticks.as_ref().expect("an open loop");
     for after_ns in schedule {

@@ -66,8 +66,7 @@ async fn chain(mut task: Task) {
         let mine = *grants.borrow_and_update();
         task.keep(held).await;
         if shared.load.own_tasks() > 1 {
-            task.unless_over(grants.wait_for(|grants| *grants > mine))
-                .await;
+            task.unless_over(grants.wait_for(|grants| *grants > mine)).await;
         }
         task.think().await;
     }
@@ -86,8 +85,7 @@ async fn herd(mut task: Task) {
             task.keep(held).await;
         }
         if task.unless_over(member.gather()).await == Some(true) {
-            task.sink
-                .timed(&task, LoadTiming::Wave, arrived, Instant::now());
+            task.sink.timed(&task, LoadTiming::Wave, arrived, Instant::now());
         }
         task.think().await;
     }
@@ -134,10 +132,7 @@ async fn crash(mut task: Task) {
         let Some(next) = task.acquire(asked, None).await else {
             continue;
         };
-        for (what, from) in [
-            (LoadTiming::Recovery, died),
-            (LoadTiming::RecoveryLate, lease_end),
-        ] {
+        for (what, from) in [(LoadTiming::Recovery, died), (LoadTiming::RecoveryLate, lease_end)] {
             task.sink.timed(&task, what, from, next.granted);
         }
         task.release(next).await;
@@ -151,8 +146,7 @@ async fn churn(mut task: Task) {
         let Some(client) = connected(&task).await else {
             continue;
         };
-        task.sink
-            .timed(&task, LoadTiming::Connect, began, Instant::now());
+        task.sink.timed(&task, LoadTiming::Connect, began, Instant::now());
         if let Some(held) = task.acquire_by(&client, asked, None).await {
             let TaskHold { asked, .. } = &held;
             task.pause(asked.keep).await;

@@ -1,4 +1,5 @@
-//! One task of a load: acquire, keep, release, each given to a sink as it happens. Workloads are made of these steps.
+//! One task of a load: acquire, keep, release, each given to a sink as it happens. Workloads are made of
+//! these steps.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -55,7 +56,8 @@ pub(crate) struct TaskHold {
 }
 
 impl Task {
-    /// A task whose draws all come from `seed`; `number` is its place among the tasks of all clients, `name` its name in its own.
+    /// A task whose draws all come from `seed`; `number` is its place among the tasks of all clients, `name`
+    /// its name in its own.
     pub(crate) fn new(
         shared: Arc<LoadState>,
         client: SharedClient,
@@ -135,8 +137,7 @@ impl Task {
         let lock = |random: &mut ChaCha8Rng| shared.keys.next(number, cycle, random);
         let until = shared.load.cancel.1;
         let cancels = !until.is_zero() && self.began.elapsed() < until;
-        let mut asked =
-            CycleRequest::draw(&shared.load, &self.mix, lock, cancels, &mut self.random);
+        let mut asked = CycleRequest::draw(&shared.load, &self.mix, lock, cancels, &mut self.random);
         let share = shared.load.owner_moves.clamp(0.0, 1.0);
         if share > 0.0 && self.random.random_bool(share) {
             asked.moves_to = Some(neighbour(&self.name));
@@ -144,7 +145,8 @@ impl Task {
         asked
     }
 
-    /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink knows why.
+    /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink
+    /// knows why.
     pub(super) fn acquire(
         &self,
         asked: CycleRequest,
@@ -175,26 +177,9 @@ impl Task {
             self.sink.given_up();
         }
         match end {
-            AcquireEnd::Ok {
-                grant,
-                token,
-                sent_at,
-                returned_at,
-                lease,
-                at,
-            } => {
-                let held = TaskHold {
-                    asked,
-                    grant,
-                    token,
-                    called,
-                    due,
-                    granted,
-                    sent_at,
-                    returned_at,
-                    lease,
-                    at,
-                };
+            AcquireEnd::Ok { grant, token, sent_at, returned_at, lease, at } => {
+                let held =
+                    TaskHold { asked, grant, token, called, due, granted, sent_at, returned_at, lease, at };
                 self.sink.acquired(self, call, &held);
                 live::granted(called, granted);
                 if self.shared.counts_grants {
@@ -349,10 +334,7 @@ impl Task {
     async fn keep_again(&self, held: &TaskHold, until: Instant) {
         let third = until.saturating_duration_since(Instant::now()) / 3;
         self.keep_until(held, until - 2 * third).await;
-        let inner = CycleRequest {
-            moves_to: None,
-            ..held.asked.clone()
-        };
+        let inner = CycleRequest { moves_to: None, ..held.asked.clone() };
         if let Some(inner) = self.acquire(inner, None).await {
             self.keep_until(&inner, until - third).await;
             self.release(inner).await;
@@ -365,10 +347,7 @@ impl Task {
         let seen = self.sink.begins_work(self, &writer);
         self.keep_until(&writer, downgrade).await;
         self.end_work(&writer, seen).await;
-        let asked = CycleRequest {
-            kind: READ.into(),
-            ..writer.asked.clone()
-        };
+        let asked = CycleRequest { kind: READ.into(), ..writer.asked.clone() };
         match self.acquire(asked, None).await {
             Some(reader) => {
                 self.release(writer).await;
@@ -389,7 +368,8 @@ impl Task {
         }
     }
 
-    /// Keeps the hold until its time is up or the load ends, extending it on the way. A stopped process does not notice that time passes.
+    /// Keeps the hold until its time is up or the load ends, extending it on the way. A stopped process does
+    /// not notice that time passes.
     async fn keep_until(&self, held: &TaskHold, until: Instant) {
         if held.asked.keep.is_zero() {
             return;
@@ -399,8 +379,7 @@ impl Task {
         let mut next = every.map(|(every, _)| Instant::now() + every);
         loop {
             let wake = next.map_or(until, |next| next.min(until));
-            self.unless_over(tokio::time::sleep_until(wake.into()))
-                .await;
+            self.unless_over(tokio::time::sleep_until(wake.into())).await;
             if !self.running().await || Instant::now() >= until {
                 return;
             }
@@ -426,8 +405,6 @@ impl Task {
 
 /// The owner beside this one, of the same client: t1 of t0, and t0 of t1.
 fn neighbour(owner: &str) -> Arc<str> {
-    let number = owner
-        .strip_prefix('t')
-        .and_then(|number| number.parse().ok());
+    let number = owner.strip_prefix('t').and_then(|number| number.parse().ok());
     format!("t{}", number.unwrap_or(0_u32) ^ 1).into()
 }

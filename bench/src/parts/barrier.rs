@@ -1,9 +1,10 @@
 //! Where the generators of one load meet: a hash at the target says which plan they follow, how far each has
 //! come, and when the next step begins by the server's clock.
 //!
-//! Its fields: `plan`; `meeting`, drawn by the first part; `at:K`, the step that part K waits for or is in; `alive:K`, when it last said so;
-//! `go:S`, when step S begins; `began`, once all have met; `lost:K`, the step that the others began without part K. All times are the server's TIME in
-//! microseconds. The hash expires by itself once nobody refreshes it.
+//! Its fields: `plan`; `meeting`, drawn by the first part; `at:K`, the step that part K waits for or is in;
+//! `alive:K`, when it last said so; `go:S`, when step S begins; `began`, once all have met; `lost:K`, the
+//! step that the others began without part K. All times are the server's TIME in microseconds. The hash
+//! expires by itself once nobody refreshes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,11 +71,7 @@ struct BarrierState {
 
 impl BarrierHash {
     /// Sends a command whose first argument is the hash.
-    async fn ask<T: redis::FromRedisValue>(
-        &self,
-        verb: &str,
-        args: &[&str],
-    ) -> Result<T, CommandError> {
+    async fn ask<T: redis::FromRedisValue>(&self, verb: &str, args: &[&str]) -> Result<T, CommandError> {
         let words = [&[verb, &self.key], args].concat();
         self.links.query(&self.key, &cmd(&words)).await
     }
@@ -151,7 +148,8 @@ impl BarrierState {
 }
 
 impl Barrier {
-    /// Comes to the others. `plan` is what all must say alike, a JSON object; `patience` the longest wait for them, here and at each step.
+    /// Comes to the others. `plan` is what all must say alike, a JSON object; `patience` the longest wait for
+    /// them, here and at each step.
     ///
     /// # Errors
     /// Another plan, parts that have begun already, a part that is there twice, and a server that does not
@@ -198,13 +196,7 @@ impl Barrier {
                 let _ = beats.beat(index).await;
             }
         });
-        Ok(Barrier {
-            at,
-            share,
-            meeting,
-            patience,
-            heartbeat,
-        })
+        Ok(Barrier { at, share, meeting, patience, heartbeat })
     }
 
     /// What these parts have in common, and no others, whatever their plan.
@@ -218,7 +210,8 @@ impl Barrier {
     /// A part that was silent for some seconds is left behind, but for the first step, which takes all.
     ///
     /// # Errors
-    /// Parts that did not come, by their numbers; the others have gone on without this one; a server that does not answer.
+    /// Parts that did not come, by their numbers; the others have gone on without this one; a server that
+    /// does not answer.
     pub async fn meet(&self, step: u64) -> Result<Duration, BarrierError> {
         let GeneratorShare { index, of } = self.share;
         let at = format!("at:{index}");
@@ -302,9 +295,7 @@ fn differing(one: &str, other: &str) -> String {
     };
     let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
     let value = |of: &BTreeMap<String, Value>, key| of.get(key).unwrap_or(&Value::Null).to_string();
-    let pairs = keys
-        .into_iter()
-        .map(|key| (key, value(&one, key), value(&other, key)));
+    let pairs = keys.into_iter().map(|key| (key, value(&one, key), value(&other, key)));
     let words: Vec<String> = pairs
         .filter(|(_, one, other)| one != other)
         .map(|(key, one, other)| format!("{key}: {one} and {other}"))
@@ -318,10 +309,7 @@ mod tests {
 
     #[test]
     fn plans_say_in_what_they_differ() {
-        let words = differing(
-            r#"{"seed":7,"tasks":[16],"of":2}"#,
-            r#"{"seed":7,"tasks":[32]}"#,
-        );
+        let words = differing(r#"{"seed":7,"tasks":[16],"of":2}"#, r#"{"seed":7,"tasks":[32]}"#);
         assert_eq!(words, "of: 2 and null, tasks: [16] and [32]");
     }
 }

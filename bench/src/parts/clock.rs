@@ -29,11 +29,7 @@ impl Links {
         let time = redis::cmd("TIME");
         let sent = now();
         let (s, us): (u64, u64) = self.query(key, &time).await?;
-        Ok(ServerTime {
-            sent,
-            answered: now(),
-            reference_ns: (s * 1_000_000 + us) * 1_000,
-        })
+        Ok(ServerTime { sent, answered: now(), reference_ns: (s * 1_000_000 + us) * 1_000 })
     }
 }
 

@@ -29,11 +29,7 @@ impl Callers {
             return;
         };
         self.waiting.remove(&due_ns);
-        self.answered.push(OpenLoopCall {
-            due_ns,
-            waited_ns: at_ns.saturating_sub(due_ns),
-            granted,
-        });
+        self.answered.push(OpenLoopCall { due_ns, waited_ns: at_ns.saturating_sub(due_ns), granted });
     }
 
     pub(super) fn end(&mut self, at_ns: u64) {
@@ -60,9 +56,7 @@ mod tests {
     #[test]
     fn nobody_who_was_due_is_left_out() {
         let mut callers = Callers::default();
-        [10, 20, 30, 40, 100]
-            .into_iter()
-            .for_each(|due_ns| callers.due(due_ns));
+        [10, 20, 30, 40, 100].into_iter().for_each(|due_ns| callers.due(due_ns));
         callers.calls(1, 10);
         callers.calls(2, 20);
         callers.calls(3, 30);
@@ -70,18 +64,10 @@ mod tests {
         callers.answer(2, 60, false);
         callers.answer(9, 60, true);
         callers.end(90);
-        let wait = |due_ns, waited_ns, granted| OpenLoopCall {
-            due_ns,
-            waited_ns,
-            granted,
-        };
-        // The third was called and never answered, for the fourth there was no task, the fifth was due after the end.
-        let waits = [
-            wait(10, 5, true),
-            wait(20, 40, false),
-            wait(30, 60, false),
-            wait(40, 50, false),
-        ];
+        let wait = |due_ns, waited_ns, granted| OpenLoopCall { due_ns, waited_ns, granted };
+        // The third was called and never answered, for the fourth there was no task, the fifth was due after
+        // the end.
+        let waits = [wait(10, 5, true), wait(20, 40, false), wait(30, 60, false), wait(40, 50, false)];
         assert_eq!(callers.waits(), waits);
     }
 }

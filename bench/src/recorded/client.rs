@@ -1,4 +1,5 @@
-//! A connected client as running tasks, a gate that stops them all, and a pump for what the library reports unasked.
+//! A connected client as running tasks, a gate that stops them all, and a pump for what the library reports
+//! unasked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub struct RunningClient {
 pub struct ClientReport {
     /// Tasks that did not end in time.
     pub late: Option<String>,
-    /// How its process had ended before it was closed: the line that broke the protocol, and the end of its log.
+    /// How its process had ended before it was closed: the line that broke the protocol, and the end of its
+    /// log.
     pub ended: Option<String>,
     /// Requests that it never answered.
     pub unanswered: Option<String>,
@@ -67,13 +69,7 @@ pub(super) fn start(
         })
         .collect();
     let pump = tokio::spawn(pump(history.clone(), gate.clone(), connected.events));
-    RunningClient {
-        history,
-        client,
-        gate,
-        tasks,
-        pump,
-    }
+    RunningClient { history, client, gate, tasks, pump }
 }
 
 impl RunningClient {
@@ -109,7 +105,8 @@ impl RunningClient {
         self.client.block(time).await
     }
 
-    /// From now on its writes to the protected resource arrive so much later; zero: at once again, which what is under way does not notice.
+    /// From now on its writes to the protected resource arrive so much later; zero: at once again, which what
+    /// is under way does not notice.
     pub fn delay_writes(&self, latency: Duration) {
         self.history.way.set_latency(latency);
     }
@@ -124,7 +121,8 @@ impl RunningClient {
         self.gate.died().await;
     }
 
-    /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client in an orderly way.
+    /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client in an
+    /// orderly way.
     pub async fn finish(self) -> ClientReport {
         let wait = self.history.record.shared.load.wait.unwrap_or_default();
         let end = tokio::time::Instant::now() + wait + END_WITHIN;
@@ -144,15 +142,14 @@ impl RunningClient {
         let processes = self.client.processes().cloned();
         let mut finished = ClientReport {
             late: (late > 0).then(|| {
-                format!(
-                    "{late} tasks of {name} did not end within {:?} after the load",
-                    wait + END_WITHIN
-                )
+                format!("{late} tasks of {name} did not end within {:?} after the load", wait + END_WITHIN)
             }),
             ended: self.client.ended(),
             unanswered: self.client.unanswered(),
             strays: (strays > 0).then(|| {
-                format!("{strays} events of {name} are about grants that it never gave, and are not on record")
+                format!(
+                    "{strays} events of {name} are about grants that it never gave, and are not on record"
+                )
             }),
             outside: None,
         };
@@ -160,9 +157,8 @@ impl RunningClient {
             client.close().await;
         }
         let outside = processes.and_then(|processes| processes.escaped());
-        finished.outside = outside.map(|which| {
-            format!("processes of {name} that left the driver's process group: {which}")
-        });
+        finished.outside =
+            outside.map(|which| format!("processes of {name} that left the driver's process group: {which}"));
         finished
     }
 }

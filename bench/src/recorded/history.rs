@@ -1,4 +1,5 @@
-//! The sink that writes a client's steps into the history, and does its holders' work on what their locks protect.
+//! The sink that writes a client's steps into the history, and does its holders' work on what their locks
+//! protect.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -25,9 +26,11 @@ pub(super) struct ClientHistory {
 
 #[derive(Default)]
 struct Grants {
-    /// Those on record, and whether the library has said that they are lost. What is said of one after its release is about it too.
+    /// Those on record, and whether the library has said that they are lost. What is said of one after its
+    /// release is about it too.
     lost: HashMap<String, bool>,
-    /// What was said of grants that are not on record yet: the `ok` of a grant is written by another task than what is said of it.
+    /// What was said of grants that are not on record yet: the `ok` of a grant is written by another task
+    /// than what is said of it.
     early: Vec<ClientEvent>,
     beyond: usize,
 }
@@ -86,13 +89,10 @@ impl ClientHistory {
                 // On record first: only then may a task act on it.
                 grants.lost.insert(grant, true);
             }
-            ClientEvent::Extended {
-                grant,
-                lease,
-                sent_at: Some(sent_at),
-            } => {
-                // A history is in order of time, so the call cannot be written into the past: the lease is shortened instead. Of one that is
-                // over by now nothing is left to write: it would last until now, where nobody promised it.
+            ClientEvent::Extended { grant, lease, sent_at: Some(sent_at) } => {
+                // A history is in order of time, so the call cannot be written into the past: the lease is
+                // shortened instead. Of one that is over by now nothing is left to write: it would last until
+                // now, where nobody promised it.
                 let age = Instant::now().saturating_duration_since(sent_at);
                 let lease_ms = ms(lease.saturating_sub(age));
                 if lease_ms > 0 {
@@ -158,8 +158,7 @@ impl Sink for ClientHistory {
         let (now, later) = early.partition(|event| of(event) == Some(&held.grant));
         grants.early = later;
         let now: Vec<ClientEvent> = now;
-        now.into_iter()
-            .for_each(|event| self.write(&mut grants, event));
+        now.into_iter().for_each(|event| self.write(&mut grants, event));
         drop(grants);
         let granted_ns = sink.ns(held.granted);
         self.record.callers().answer(call, granted_ns, true);
@@ -202,11 +201,7 @@ impl Sink for ClientHistory {
     }
 
     fn extends(&self, _task: &Task, held: &TaskHold, lease: Duration) -> u64 {
-        self.call(Call::Extend {
-            grant: self.grant(&held.grant),
-            lease_ms: ms(lease),
-            by: None,
-        })
+        self.call(Call::Extend { grant: self.grant(&held.grant), lease_ms: ms(lease), by: None })
     }
 
     fn extended(&self, _task: &Task, call: u64, held: &TaskHold, end: ReleaseEnd) {
@@ -237,7 +232,8 @@ impl Sink for ClientHistory {
         }
     }
 
-    /// Writes; what a client's writes are late by, they arrive later, whatever has become of the hold until then.
+    /// Writes; what a client's writes are late by, they arrive later, whatever has become of the hold until
+    /// then.
     fn ends_work(&self, task: &Task, held: &TaskHold, seen: Vec<i64>) {
         let protects = task.shared.load.protects;
         if protects == Protects::None || is_shared(&held.asked.kind) {
@@ -269,10 +265,7 @@ fn of(event: &ClientEvent) -> Option<&String> {
 }
 
 fn unknown(error: String) -> End {
-    End::Unknown {
-        error: Some(error),
-        grant: None,
-    }
+    End::Unknown { error: Some(error), grant: None }
 }
 
 fn ended(end: ReleaseEnd) -> End {

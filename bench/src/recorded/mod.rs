@@ -69,8 +69,9 @@ impl LoadRun {
         }
     }
 
-    /// Starts a client's tasks, one per seed, owners `t0`, `t1` …; everything that a task draws comes from its seed. `name` is `c1`, `c2`
-    /// …; `incarnation` tells a restarted client's grants from those before (0 at first).
+    /// Starts a client's tasks, one per seed, owners `t0`, `t1` …; everything that a task draws comes from
+    /// its seed. `name` is `c1`, `c2` …; `incarnation` tells a restarted client's grants from those before (0
+    /// at first).
     pub fn start_client(
         &self,
         name: &str,
@@ -86,8 +87,9 @@ impl LoadRun {
         self.record.grants.subscribe()
     }
 
-    /// In an open loop, how long each caller waited from the moment at which it was due, on the sink's clock, so that a lock that stalls cannot
-    /// hide the calls it kept from being made (coordinated omission). To be asked for after the load; empty in a closed loop.
+    /// In an open loop, how long each caller waited from the moment at which it was due, on the sink's clock,
+    /// so that a lock that stalls cannot hide the calls it kept from being made (coordinated omission). To be
+    /// asked for after the load; empty in a closed loop.
     pub fn waits(&self) -> Vec<OpenLoopCall> {
         self.record.callers().waits()
     }

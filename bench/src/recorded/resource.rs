@@ -1,4 +1,5 @@
-//! What a lock protects in a scenario: a counter that shows lost updates, and a register that checks fencing tokens.
+//! What a lock protects in a scenario: a counter that shows lost updates, and a register that checks fencing
+//! tokens.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,16 +27,10 @@ impl Resources {
         counters.get(lock).copied().unwrap_or(0)
     }
 
-    /// Writes what was read plus one: unsynchronised on purpose, so that two holders lose an update. The record is made under the
-    /// counter's own mutex, so that writes stand in the history in the order in which they happened.
-    pub(super) fn write(
-        &self,
-        lock: &str,
-        grant: &str,
-        token: Option<u64>,
-        read: i64,
-        sink: &dyn Sink,
-    ) {
+    /// Writes what was read plus one: unsynchronised on purpose, so that two holders lose an update. The
+    /// record is made under the counter's own mutex, so that writes stand in the history in the order in
+    /// which they happened.
+    pub(super) fn write(&self, lock: &str, grant: &str, token: Option<u64>, read: i64, sink: &dyn Sink) {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let wrote = read + 1;
         counters.insert(lock.to_owned(), wrote);
@@ -49,23 +44,15 @@ impl Resources {
         }));
     }
 
-    /// Shows a token to the register. It takes one that is higher than any before, or equal from the same hold.
+    /// Shows a token to the register. It takes one that is higher than any before, or equal from the same
+    /// hold.
     pub(super) fn show(&self, lock: &str, grant: &str, token: u64, sink: &dyn Sink) {
-        let mut registers = self
-            .registers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let accepted = registers.get(lock).is_none_or(|taken| {
-            token > taken.token || (token == taken.token && grant == taken.grant)
-        });
+        let mut registers = self.registers.lock().unwrap_or_else(PoisonError::into_inner);
+        let accepted = registers
+            .get(lock)
+            .is_none_or(|taken| token > taken.token || (token == taken.token && grant == taken.grant));
         if accepted {
-            registers.insert(
-                lock.to_owned(),
-                AcceptedToken {
-                    token,
-                    grant: grant.to_owned(),
-                },
-            );
+            registers.insert(lock.to_owned(), AcceptedToken { token, grant: grant.to_owned() });
         }
         sink.record(Entry::Event(Event::Write {
             lock: lock.to_owned(),
@@ -101,9 +88,7 @@ mod tests {
 
     fn accepted(kept: &RecordingSink) -> Vec<bool> {
         let kept = kept.0.lock().unwrap();
-        kept.iter()
-            .map(|entry| matches!(entry, Entry::Event(Event::Write { accepted: true, .. })))
-            .collect()
+        kept.iter().map(|entry| matches!(entry, Entry::Event(Event::Write { accepted: true, .. }))).collect()
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The way of a client's writes to the protected resource: they arrive at once, or late, as a packet that was held up.
+//! The way of a client's writes to the protected resource: they arrive at once, or late, as a packet that was
+//! held up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::load::LoadState;
 
-/// The way from a client to the protected resource. What has been sent arrives, also when its sender is stopped or dies.
+/// The way from a client to the protected resource. What has been sent arrives, also when its sender is
+/// stopped or dies.
 #[derive(Default)]
 pub(super) struct WritePath {
     latency_ns: AtomicU64,
@@ -51,8 +53,6 @@ impl WritePath {
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,5 @@
-//! The figures of a round: what tasks leave behind while they run, so that others can watch, judge and count it.
+//! The figures of a round: what tasks leave behind while they run, so that others can watch, judge and count
+//! it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -35,14 +36,12 @@ pub(crate) struct OfferedLoad {
 
 impl Default for OfferedLoad {
     fn default() -> Self {
-        OfferedLoad {
-            due: 0,
-            lag: histogram(),
-        }
+        OfferedLoad { due: 0, lag: histogram() }
     }
 }
 
-/// What the tasks of a round have done so far. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
+/// What the tasks of a round have done so far. Times are nanoseconds on the round's clock, never 0, so that 0
+/// can mean none.
 pub(super) struct Figures {
     asks: CycleShape,
     lease: Option<Duration>,
@@ -72,9 +71,7 @@ impl Figures {
             base: Instant::now(),
             from_ns: AtomicU64::new(u64::MAX),
             to_ns: AtomicU64::new(u64::MAX),
-            states: (0..load.own_tasks())
-                .map(|_| TaskState::default())
-                .collect(),
+            states: (0..load.own_tasks()).map(|_| TaskState::default()).collect(),
             samples: PerThread::default(),
             renewals: Renewals::default(),
             offered: load.pace.map(|_| Mutex::new(OfferedLoad::default())),
@@ -143,12 +140,14 @@ impl Figures {
         matches!(self.asks, CycleShape::Sides { .. }) && &*asked.kind == "read"
     }
 
-    /// When a hold ended that was given back then: by contract it may have been before. A renewed one does not end by itself.
+    /// When a hold ended that was given back then: by contract it may have been before. A renewed one does
+    /// not end by itself.
     fn end_ns(&self, held: &TaskHold, release_ns: u64) -> u64 {
         let Some(lease) = held.lease.or(self.lease) else {
             return release_ns;
         };
-        // It counts from the sending, which comes after the call: one that is long beside all the time since then is not over.
+        // It counts from the sending, which comes after the call: one that is long beside all the time since
+        // then is not over.
         let since_ns = release_ns.saturating_sub(self.ns_at(held.called));
         if lease / 2 > Duration::from_nanos(since_ns) {
             return release_ns;
@@ -174,27 +173,18 @@ impl Figures {
     }
 
     /// Writes down that a hold is over, however it ended.
-    fn over(
-        &self,
-        samples: &mut Samples,
-        task: &Task,
-        held: &TaskHold,
-        release_ns: u64,
-        freed_ns: u64,
-    ) {
+    fn over(&self, samples: &mut Samples, task: &Task, held: &TaskHold, release_ns: u64, freed_ns: u64) {
         let to_ns = self.end_ns(held, release_ns);
-        samples
-            .turns
-            .extend(held.asked.locks().map(|lock| LockCycle {
-                granted_ns: self.ns_at(held.granted),
-                called_ns: self.ns_at(held.called),
-                release_ns,
-                freed_ns,
-                to_ns,
-                lock,
-                task: task.number,
-                shared: self.is_read(&held.asked),
-            }));
+        samples.turns.extend(held.asked.locks().map(|lock| LockCycle {
+            granted_ns: self.ns_at(held.granted),
+            called_ns: self.ns_at(held.called),
+            release_ns,
+            freed_ns,
+            to_ns,
+            lock,
+            task: task.number,
+            shared: self.is_read(&held.asked),
+        }));
         let state = self.state(task);
         if raise(&state.open, -1) == 0 {
             state.holding_since.store(0, Release);
@@ -209,13 +199,7 @@ impl Figures {
 }
 
 impl Sink for Figures {
-    fn acquires(
-        &self,
-        task: &Task,
-        _asked: &CycleRequest,
-        called: Instant,
-        due: Option<Instant>,
-    ) -> u64 {
+    fn acquires(&self, task: &Task, _asked: &CycleRequest, called: Instant, due: Option<Instant>) -> u64 {
         let (state, called_ns) = (self.state(task), self.ns_at(called));
         state.calling_since.store(called_ns, Release);
         if self.within(called_ns) {
@@ -291,9 +275,7 @@ impl Sink for Figures {
 
     fn releases(&self, task: &Task, _held: &TaskHold, sent: Instant) -> u64 {
         self.left();
-        self.state(task)
-            .calling_since
-            .store(self.ns_at(sent), Release);
+        self.state(task).calling_since.store(self.ns_at(sent), Release);
         0
     }
 

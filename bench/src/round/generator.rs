@@ -1,4 +1,5 @@
-//! What the generator itself costs: its cycle, with all that it draws and writes down, on a lock that grants at once and asks no server.
+//! What the generator itself costs: its cycle, with all that it draws and writes down, on a lock that grants
+//! at once and asks no server.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -34,8 +35,7 @@ impl LockClient for GrantAllClient {
     }
 
     fn caller(&self, _: &[&str]) -> Option<Box<dyn Caller>> {
-        self.has_callers
-            .then(|| Box::new(GrantAllCaller) as Box<dyn Caller>)
+        self.has_callers.then(|| Box::new(GrantAllCaller) as Box<dyn Caller>)
     }
 }
 
@@ -61,7 +61,8 @@ impl Caller for GrantAllCaller {
     }
 }
 
-/// Processor time of one cycle in microseconds; `None` where the workload is not one of cycles, or the machine does not say.
+/// Processor time of one cycle in microseconds; `None` where the workload is not one of cycles, or the
+/// machine does not say.
 pub(super) fn cpu_us(load: &Load, asks: CycleShape, clients: &[SharedClient]) -> Option<f64> {
     let rhythm = load.workload.rhythm;
     if !matches!(rhythm, Rhythm::Cycles | Rhythm::Chain | Rhythm::Herd) {
@@ -136,8 +137,7 @@ mod tests {
         for has_callers in [true, false] {
             let client: SharedClient = Arc::new(Box::new(GrantAllClient { has_callers }));
             for name in ["uncontended", "chain", "zipf"] {
-                let us =
-                    cpu_us(&load(name), CycleShape::One, std::slice::from_ref(&client)).unwrap();
+                let us = cpu_us(&load(name), CycleShape::One, std::slice::from_ref(&client)).unwrap();
                 assert!((0.01..1_000.0).contains(&us), "{name}: {us}");
             }
             assert_eq!(cpu_us(&load("renewal"), CycleShape::One, &[client]), None);

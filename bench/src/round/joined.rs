@@ -3,12 +3,10 @@
 use super::{ResourceUse, Round, ledger::HandoffCounts};
 
 impl Round {
-    /// Leaves out what one generator alone cannot know of locks that others take too: who had them in between.
+    /// Leaves out what one generator alone cannot know of locks that others take too: who had them in
+    /// between.
     pub(crate) fn forget_hand_offs(&mut self) {
-        self.passed = HandoffCounts {
-            grants: self.passed.grants,
-            ..HandoffCounts::default()
-        };
+        self.passed = HandoffCounts { grants: self.passed.grants, ..HandoffCounts::default() };
         self.most_inside = None;
         self.share_min = None;
     }
@@ -24,7 +22,8 @@ impl Round {
         };
     }
 
-    /// Adds what another generator measured in the same window. What the servers spent is read by each, and taken from the first.
+    /// Adds what another generator measured in the same window. What the servers spent is read by each, and
+    /// taken from the first.
     pub(crate) fn join(&mut self, mut other: Round) {
         self.spent.join(&other.spent, self.cycles, other.cycles);
         self.cycles += other.cycles;

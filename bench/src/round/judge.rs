@@ -1,4 +1,5 @@
-//! Whether two holds of a round overlapped, found without keeping them: those of a lock come in the order in which they began.
+//! Whether two holds of a round overlapped, found without keeping them: those of a lock come in the order in
+//! which they began.
 //!
 //! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease −
 //! drift. Intervals are closed.
@@ -47,15 +48,13 @@ pub(crate) struct Judge {
 impl Judge {
     /// A judge of locks that so many may hold at once; `None`: one, or readers together.
     pub(crate) fn new(permits: Option<u32>) -> Self {
-        Judge {
-            permits,
-            ..Judge::default()
-        }
+        Judge { permits, ..Judge::default() }
     }
 
     /// Adds a hold that began after all of its lock before it, or with them.
     pub(crate) fn add(&mut self, hold: Hold) {
-        // A hold whose contract was over before it began (a late grant) protects nothing and overlaps nothing.
+        // A hold whose contract was over before it began (a late grant) protects nothing and overlaps
+        // nothing.
         if hold.to_ns < hold.from_ns {
             return;
         }
@@ -89,11 +88,7 @@ impl Judge {
             }
         };
         if let Some(taken_ns) = taken_until.filter(|end_ns| *end_ns >= hold.from_ns) {
-            let found = Overlap {
-                lock: hold.lock,
-                from_ns: hold.from_ns,
-                to_ns: taken_ns.min(hold.to_ns),
-            };
+            let found = Overlap { lock: hold.lock, from_ns: hold.from_ns, to_ns: taken_ns.min(hold.to_ns) };
             let first = self.overlap.get_or_insert(found);
             if found.from_ns < first.from_ns {
                 *first = found;
@@ -107,19 +102,11 @@ mod tests {
     use super::*;
 
     fn hold(lock: u32, from_ns: u64, to_ns: u64) -> Hold {
-        Hold {
-            lock,
-            from_ns,
-            to_ns,
-            shared: false,
-        }
+        Hold { lock, from_ns, to_ns, shared: false }
     }
 
     fn read(from_ns: u64, to_ns: u64) -> Hold {
-        Hold {
-            shared: true,
-            ..hold(0, from_ns, to_ns)
-        }
+        Hold { shared: true, ..hold(0, from_ns, to_ns) }
     }
 
     fn overlap(permits: Option<u32>, holds: &[Hold]) -> Option<(u64, u64)> {
@@ -132,10 +119,7 @@ mod tests {
     fn holds_one_after_the_other_are_clean_and_what_touches_is_not() {
         let clean = [hold(0, 0, 9), hold(1, 5, 15), hold(0, 10, 19)];
         assert_eq!(overlap(None, &clean), None);
-        assert_eq!(
-            overlap(None, &[hold(3, 0, 10), hold(3, 10, 12)]),
-            Some((10, 10))
-        );
+        assert_eq!(overlap(None, &[hold(3, 0, 10), hold(3, 10, 12)]), Some((10, 10)));
         // A grant that came too late protects nothing.
         assert_eq!(overlap(None, &[hold(0, 0, 9), hold(0, 5, 4)]), None);
         let of_two = [hold(0, 5, 9), hold(0, 7, 9), hold(1, 2, 4), hold(1, 3, 4)];
@@ -144,12 +128,7 @@ mod tests {
 
     #[test]
     fn a_long_hold_is_compared_beyond_its_neighbour() {
-        let holds = [
-            hold(0, 0, 100),
-            hold(0, 101, 400),
-            hold(0, 399, 401),
-            hold(0, 402, 403),
-        ];
+        let holds = [hold(0, 0, 100), hold(0, 101, 400), hold(0, 399, 401), hold(0, 402, 403)];
         assert_eq!(overlap(None, &holds), Some((399, 400)));
     }
 
@@ -157,14 +136,8 @@ mod tests {
     fn readers_share_and_a_writer_beside_one_does_not() {
         let apart = [read(0, 10), read(5, 15), hold(0, 16, 20)];
         assert_eq!(overlap(None, &apart), None);
-        assert_eq!(
-            overlap(None, &[read(22, 40), hold(0, 30, 35)]),
-            Some((30, 35))
-        );
-        assert_eq!(
-            overlap(None, &[hold(0, 30, 35), read(32, 40)]),
-            Some((32, 35))
-        );
+        assert_eq!(overlap(None, &[read(22, 40), hold(0, 30, 35)]), Some((30, 35)));
+        assert_eq!(overlap(None, &[hold(0, 30, 35), read(32, 40)]), Some((32, 35)));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! How each lock went from hand to hand in a round; keeps only what a later turn may still change.
 //!
-//! A turn is one trip through a lock: called, granted, release sent, release answered. Turns are handed over in any order
-//! together with a watermark: every turn that is still to come was called, and so granted, at that time or later.
+//! A turn is one trip through a lock: called, granted, release sent, release answered. Turns are handed over
+//! in any order together with a watermark: every turn that is still to come was called, and so granted, at
+//! that time or later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +14,8 @@ use super::judge::{Hold, Judge};
 use super::record::PARTS;
 use crate::stats::histogram::{Coarse, add, add_coarse, as_pairs, histogram, merge};
 
-/// A lock that was free for longer than this while somebody waited was free because nobody was notified, or nobody listened.
+/// A lock that was free for longer than this while somebody waited was free because nobody was notified, or
+/// nobody listened.
 const LOST_WAKEUP_NS: u64 = 100_000_000;
 
 /// One trip through a lock, on the round's clock in nanoseconds. Ordered by grant.
@@ -120,19 +122,17 @@ struct OfLock {
     /// The latest end of all, and of those that shared with nobody.
     last: Option<FreedSlot>,
     last_alone: Option<FreedSlot>,
-    /// Ends that no grant has used up yet, where permits are counted: as many as there are permits, the earliest first.
+    /// Ends that no grant has used up yet, where permits are counted: as many as there are permits, the
+    /// earliest first.
     rooms: BinaryHeap<Reverse<FreedSlot>>,
     recent: VecDeque<RecentGrant>,
 }
 
 impl OfLock {
-    /// The hold whose end let this turn in; `None` where nothing stood in its way. Remembers the turn's own end.
+    /// The hold whose end let this turn in; `None` where nothing stood in its way. Remembers the turn's own
+    /// end.
     fn room_for(&mut self, turn: &LockCycle, permits: usize) -> Option<FreedSlot> {
-        let end = FreedSlot {
-            release_ns: turn.release_ns,
-            freed_ns: turn.freed_ns,
-            task: turn.task,
-        };
+        let end = FreedSlot { release_ns: turn.release_ns, freed_ns: turn.freed_ns, task: turn.task };
         let latest = |of: Option<FreedSlot>| of.map_or(end, |last| last.max(end));
         let room = if permits > 1 {
             // The n-th grant needs as many ends before it as make n − permits: the earliest that is left.
@@ -142,8 +142,7 @@ impl OfLock {
             room.map(|Reverse(room)| room)
         } else if turn.shared {
             // Readers make room for nobody but a writer; a reader that came later found the lock open.
-            self.last_alone
-                .filter(|end| turn.called_ns < end.release_ns)
+            self.last_alone.filter(|end| turn.called_ns < end.release_ns)
         } else {
             self.last
         };
@@ -185,7 +184,8 @@ impl Ledger {
         self.window = (from_ns, to_ns);
     }
 
-    /// Takes the turns that are over from where they were written down, which nobody has to wait for while they are sorted in.
+    /// Takes the turns that are over from where they were written down, which nobody has to wait for while
+    /// they are sorted in.
     pub(crate) fn take(&mut self, from: impl FnOnce(&mut Vec<LockCycle>)) {
         let mut turns = std::mem::take(&mut self.spare);
         from(&mut turns);
@@ -205,7 +205,8 @@ impl Ledger {
 
     /// Looks at those that were granted before the watermark.
     pub(crate) fn look(&mut self, watermark_ns: u64) {
-        // Each lock by itself: no rule is about two of them, and their turns together would have to be sorted.
+        // Each lock by itself: no rule is about two of them, and their turns together would have to be
+        // sorted.
         for at in 0..self.locks.len() {
             let mut turns = std::mem::take(&mut self.locks[at].early);
             // Mostly in order already; those that are equal are the same.
@@ -216,10 +217,7 @@ impl Ledger {
             }
             self.locks[at].early = turns;
             let recent = &mut self.locks[at].recent;
-            while recent
-                .front()
-                .is_some_and(|recent| recent.granted_ns <= watermark_ns)
-            {
+            while recent.front().is_some_and(|recent| recent.granted_ns <= watermark_ns) {
                 settle(&mut self.passed, &recent.pop_front().expect("looked at"));
             }
         }
@@ -289,10 +287,7 @@ impl Ledger {
                     add_coarse(&mut passed.handoff_per_part[part], gap_ns);
                     if turn.called_ns < last.release_ns {
                         // The news may well overtake the answer: then it took no time after it.
-                        add(
-                            &mut passed.notified,
-                            turn.granted_ns.saturating_sub(last.freed_ns),
-                        );
+                        add(&mut passed.notified, turn.granted_ns.saturating_sub(last.freed_ns));
                     }
                 }
                 (false, _) => {}
@@ -316,11 +311,10 @@ fn settle(passed: &mut HandoffCounts, recent: &RecentGrant) {
 /// The part of the window that a moment lies in.
 pub(crate) fn part_of(t_ns: u64, from_ns: u64, to_ns: u64) -> usize {
     let length = to_ns.saturating_sub(from_ns).max(1);
-    // Within a window of less than 14 years nothing is cut off; and a division of 64 bits takes half of the time of one of 128.
+    // Within a window of less than 14 years nothing is cut off; and a division of 64 bits takes half of the
+    // time of one of 128.
     let parts = t_ns.saturating_sub(from_ns).saturating_mul(PARTS as u64);
-    usize::try_from(parts / length)
-        .unwrap_or(PARTS)
-        .min(PARTS - 1)
+    usize::try_from(parts / length).unwrap_or(PARTS).min(PARTS - 1)
 }
 
 #[cfg(test)]
@@ -341,10 +335,7 @@ mod tests {
     }
 
     fn read(task: u32, called_ns: u64, granted_ns: u64, release_ns: u64) -> LockCycle {
-        LockCycle {
-            shared: true,
-            ..turn(task, called_ns, granted_ns, release_ns)
-        }
+        LockCycle { shared: true, ..turn(task, called_ns, granted_ns, release_ns) }
     }
 
     fn passed_of(permits: Option<u32>, turns: &[LockCycle]) -> HandoffCounts {
@@ -364,10 +355,7 @@ mod tests {
     #[test]
     fn hand_offs_to_another_and_to_itself_are_told_apart() {
         let passed = passed(&[turn(0, 1, 2, 10), turn(1, 5, 13, 20), turn(1, 25, 26, 30)]);
-        assert_eq!(
-            (passed.grants, passed.to_another, passed.to_itself),
-            (3, 1, 1)
-        );
+        assert_eq!((passed.grants, passed.to_another, passed.to_itself), (3, 1, 1));
         assert_eq!((passed.handoff.len(), passed.handoff.max()), (1, 3));
         assert_eq!((passed.notified.len(), passed.notified.max()), (1, 1));
         assert_eq!(passed.idle_ns, 3 + 1, "10 to 13, and 25 to 26");
@@ -379,12 +367,8 @@ mod tests {
     //  t1                wait |hold|
     #[test]
     fn a_waiter_that_sees_others_pass_is_counted_and_so_is_the_idle_time_it_waited_through() {
-        let passed = passed(&[
-            turn(0, 1, 2, 10),
-            turn(1, 14, 15, 20),
-            turn(1, 25, 26, 30),
-            turn(2, 5, 31, 40),
-        ]);
+        let passed =
+            passed(&[turn(0, 1, 2, 10), turn(1, 14, 15, 20), turn(1, 25, 26, 30), turn(2, 5, 31, 40)]);
         assert_eq!(passed.most_bypasses, 2);
         assert_eq!(passed.inversions, 2);
         // Free from 10 to 15, 20 to 26 and 30 to 31, and t2 waited all the time.
@@ -401,10 +385,7 @@ mod tests {
 
     #[test]
     fn a_lock_left_free_before_a_waiter_is_a_lost_wake_up() {
-        let passed = passed(&[
-            turn(0, 1, 2, 10),
-            turn(1, 5, 10 + LOST_WAKEUP_NS + 1, u64::MAX - 9),
-        ]);
+        let passed = passed(&[turn(0, 1, 2, 10), turn(1, 5, 10 + LOST_WAKEUP_NS + 1, u64::MAX - 9)]);
         assert_eq!(passed.lost_wakeups, 1);
     }
 
@@ -426,11 +407,7 @@ mod tests {
         assert_eq!(passed.handoff.max(), 7, "from 40 to 47");
         // The writer was there before the third reader and saw it pass; readers do not pass each other.
         assert_eq!((passed.most_bypasses, passed.inversions), (1, 1));
-        assert_eq!(
-            passed.idle_ns,
-            2 + 7,
-            "free from 10 to 12 and from 40 to 47"
-        );
+        assert_eq!(passed.idle_ns, 2 + 7, "free from 10 to 12 and from 40 to 47");
     }
 
     //  t0  |hold----|
@@ -439,12 +416,7 @@ mod tests {
     //  t3       wait ··········|hold|   that of t1
     #[test]
     fn a_permit_goes_to_whoever_waits_for_the_next_end() {
-        let turns = [
-            turn(0, 1, 2, 10),
-            turn(1, 1, 3, 20),
-            turn(2, 5, 12, 30),
-            turn(3, 7, 24, 40),
-        ];
+        let turns = [turn(0, 1, 2, 10), turn(1, 1, 3, 20), turn(2, 5, 12, 30), turn(3, 7, 24, 40)];
         let passed = passed_of(Some(2), &turns);
         assert_eq!((passed.grants, passed.to_another), (4, 2));
         assert_eq!((passed.handoff.min(), passed.handoff.max()), (2, 4));
@@ -454,19 +426,13 @@ mod tests {
     #[test]
     fn turns_may_come_in_any_order_and_in_any_pieces() {
         let mut turns: Vec<LockCycle> = (0..200)
-            .map(|i| {
-                turn(
-                    i % 7,
-                    10 * u64::from(i) + 1,
-                    40 * u64::from(i) + 100,
-                    40 * u64::from(i) + 130,
-                )
-            })
+            .map(|i| turn(i % 7, 10 * u64::from(i) + 1, 40 * u64::from(i) + 100, 40 * u64::from(i) + 130))
             .collect();
         let whole = passed(&turns);
         let mut ledger = Ledger::new(None);
         ledger.set_window(0, 1_000_000_000_000);
-        // Over in the order of time, but handed over in pairs the wrong way round, with the watermark at the open call.
+        // Over in the order of time, but handed over in pairs the wrong way round, with the watermark at the
+        // open call.
         turns.sort_by_key(|turn| turn.freed_ns);
         for pair in turns.chunks_mut(2) {
             pair.reverse();
@@ -500,11 +466,7 @@ mod tests {
     fn only_grants_of_the_window_count() {
         let mut ledger = Ledger::new(None);
         ledger.set_window(20, 40);
-        ledger.add(&mut vec![
-            turn(0, 1, 2, 10),
-            turn(1, 5, 25, 30),
-            turn(0, 26, 41, 50),
-        ]);
+        ledger.add(&mut vec![turn(0, 1, 2, 10), turn(1, 5, 25, 30), turn(0, 26, 41, 50)]);
         let (passed, _) = ledger.finish();
         assert_eq!((passed.grants, passed.to_another), (1, 1));
     }

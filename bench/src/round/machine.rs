@@ -32,12 +32,8 @@ impl Machine {
         use nix::sys::resource::{UsageWho, getrusage};
         Machine {
             ticks: environment::ticks(),
-            pressure_us: fs::read_to_string("/proc/pressure/cpu")
-                .ok()
-                .and_then(|text| total_us(&text)),
-            switches: getrusage(UsageWho::RUSAGE_SELF)
-                .ok()
-                .map(|usage| usage.involuntary_context_switches()),
+            pressure_us: fs::read_to_string("/proc/pressure/cpu").ok().and_then(|text| total_us(&text)),
+            switches: getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| usage.involuntary_context_switches()),
         }
     }
 
@@ -111,9 +107,7 @@ mod tests {
     fn between_two_readings_shares_are_shares() {
         let before = Machine::read();
         let d = before.until(&Machine::read(), 0.01);
-        assert!(
-            (0.0..=1.0).contains(&d.steal) && d.pressure.is_none_or(|p| (0.0..=1.0).contains(&p))
-        );
+        assert!((0.0..=1.0).contains(&d.steal) && d.pressure.is_none_or(|p| (0.0..=1.0).contains(&p)));
         assert!(rss_bytes("self").unwrap() > 100_000);
         assert!(own_cpu_us().unwrap() > 0.0);
     }

@@ -87,16 +87,10 @@ impl Round {
     }
 
     /// A round as the driver that ran it says; what it does not say is left out.
-    pub(crate) fn reported(
-        report: &LoadReport,
-        spent: ResourceUse,
-        disturbance: Disturbance,
-    ) -> Round {
+    pub(crate) fn reported(report: &LoadReport, spent: ResourceUse, disturbance: Disturbance) -> Round {
         let mut samples = Samples::default();
-        for (what, counts) in [
-            (LoadTiming::Acquire, &report.acquire),
-            (LoadTiming::Release, &report.release),
-        ] {
+        for (what, counts) in [(LoadTiming::Acquire, &report.acquire), (LoadTiming::Release, &report.release)]
+        {
             samples.fill(what, counts);
         }
         samples.errors = report.failed + report.unknown;
@@ -135,8 +129,7 @@ impl Round {
 
     /// What was spent per cycle by clients, where it is known.
     pub(crate) fn per_cycle(&self, what: Option<f64>) -> Option<f64> {
-        what.filter(|_| self.spent.cycles > 0)
-            .map(|what| what / self.spent.cycles as f64)
+        what.filter(|_| self.spent.cycles > 0).map(|what| what / self.spent.cycles as f64)
     }
 
     pub(crate) fn per_server_cycle(&self, what: Option<f64>) -> Option<f64> {
@@ -266,9 +259,7 @@ pub(crate) async fn run(
     }
     look(&mut ledger, &figures, true);
     let mut round = collect(&figures, ledger, &samples, &before, &after, cut_short);
-    round.spent.server_memory = gained(&idle, &before, |s| {
-        s.servers?.memory_bytes.map(|n| n as f64)
-    });
+    round.spent.server_memory = gained(&idle, &before, |s| s.servers?.memory_bytes.map(|n| n as f64));
     round.spent.client_memory = gained(&idle, &before, |s| Some(s.client_rss? as f64));
     round.disturbance = disturbance;
     round.apart = apart;
@@ -354,7 +345,8 @@ async fn with_others(
     }
 }
 
-/// Lets `length` pass; meanwhile judges turns and looks whether anything moves. What ended it early, if anything did.
+/// Lets `length` pass; meanwhile judges turns and looks whether anything moves. What ended it early, if
+/// anything did.
 async fn watch(
     figures: &Figures,
     length: Duration,
@@ -404,10 +396,7 @@ async fn snapshot(
     let commands = futures_util::future::join_all(commands).await;
     let standing: Option<u64> = commands.into_iter().sum();
     // Those of tasks' own count once they are closed.
-    let gone = shared
-        .connector
-        .as_ref()
-        .map_or(Some(0), Connector::commands);
+    let gone = shared.connector.as_ref().map_or(Some(0), Connector::commands);
     let commands = standing.zip(gone).map(|(standing, gone)| standing + gone);
     // Read at once after the count, which may have come by a pipe: both then belong to one moment.
     let cycles = figures.total_cycles();
@@ -449,11 +438,7 @@ fn collect(
             }
         }
     }
-    let per_task: Vec<u64> = figures
-        .states
-        .iter()
-        .map(|state| state.in_window.load(Relaxed))
-        .collect();
+    let per_task: Vec<u64> = figures.states.iter().map(|state| state.in_window.load(Relaxed)).collect();
     let starved = figures
         .states
         .iter()
@@ -488,19 +473,15 @@ fn collect(
     // measured is the target's death.
     let suspect = before.servers.is_some() || round.cycles == 0;
     if round.cut_short.is_none() && suspect && after.servers.is_none() {
-        round.cut_short = round
-            .samples
-            .first_error
-            .as_ref()
-            .map(|error| format!("a server stopped answering: {error}"));
+        round.cut_short =
+            round.samples.first_error.as_ref().map(|error| format!("a server stopped answering: {error}"));
     }
     round
 }
 
 fn spent(before: &Snapshot, after: &Snapshot) -> ResourceUse {
-    let more = |what: &dyn Fn(&Snapshot) -> Option<f64>| {
-        Some(what(after)? - what(before)?).filter(|d| *d >= 0.0)
-    };
+    let more =
+        |what: &dyn Fn(&Snapshot) -> Option<f64>| Some(what(after)? - what(before)?).filter(|d| *d >= 0.0);
     ResourceUse {
         cycles: after.cycles - before.cycles,
         cycles_at_servers: after.cycles_at_servers - before.cycles_at_servers,

@@ -1,4 +1,5 @@
-//! What tasks leave behind while they run: counters that others may read at any time, and samples in a few shared shards.
+//! What tasks leave behind while they run: counters that others may read at any time, and samples in a few
+//! shared shards.
 //!
 //! Shards instead of a record per task, so that a thousand waiters need no more memory than sixteen.
 
@@ -17,7 +18,8 @@ use crate::stats::histogram::{Coarse, add, as_pairs, fill, histogram, merge, mer
 pub(crate) const PARTS: usize = 40;
 pub(crate) const SHARDS: usize = 4;
 
-/// One task's state as others see it; nobody else writes it, but for the listener of a task that only keeps. Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
+/// One task's state as others see it; nobody else writes it, but for the listener of a task that only keeps.
+/// Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
 ///
 /// Each in cache lines of its own, as the parts of [`PerThread`](crate::per_thread::PerThread).
 #[derive(Default)]

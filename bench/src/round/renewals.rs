@@ -60,9 +60,7 @@ impl Renewals {
         let Some(sent_at) = sent_at else { return };
         let mut seen = self.seen.lock().expect("no panic");
         // The first renewal may have been reported already, and is the later of the two.
-        seen.last
-            .entry((client, grant.to_owned()))
-            .or_insert(sent_at);
+        seen.last.entry((client, grant.to_owned())).or_insert(sent_at);
     }
 
     pub(crate) fn end(&self) {
@@ -81,19 +79,11 @@ impl Renewals {
 }
 
 /// Reads a client's events until the round is over; each renewal is a cycle of nobody in particular.
-pub(super) async fn watch(
-    figures: &Figures,
-    client: u32,
-    mut events: mpsc::UnboundedReceiver<ClientEvent>,
-) {
+pub(super) async fn watch(figures: &Figures, client: u32, mut events: mpsc::UnboundedReceiver<ClientEvent>) {
     while let Some(event) = events.recv().await {
         let now_ns = figures.now_ns();
         match event {
-            ClientEvent::Extended {
-                grant,
-                lease,
-                sent_at,
-            } => {
+            ClientEvent::Extended { grant, lease, sent_at } => {
                 figures.cycle_done(client, now_ns);
                 let mut seen = figures.renewals.seen.lock().expect("no panic");
                 let within = figures.within(now_ns);

@@ -1,4 +1,5 @@
-//! Little's law as a self-check: calls under way on average, seen from outside, and the same reckoned from the latencies.
+//! Little's law as a self-check: calls under way on average, seen from outside, and the same reckoned from
+//! the latencies.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,8 @@ pub(crate) struct Little {
     pub(crate) reckoned: f64,
 }
 
-/// Looks each 4 ms how many calls are under way, from a thread of its own: a task would look only when others rest.
+/// Looks each 4 ms how many calls are under way, from a thread of its own: a task would look only when others
+/// rest.
 pub(super) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Vec<f64>>,
@@ -46,7 +48,8 @@ impl Sampler {
     }
 }
 
-/// Means of stretches, of which two become one whenever there are too many: a long run needs no more memory than a short one.
+/// Means of stretches, of which two become one whenever there are too many: a long run needs no more memory
+/// than a short one.
 #[derive(Debug)]
 struct StretchMeans {
     per_stretch: u32,
@@ -56,11 +59,7 @@ struct StretchMeans {
 
 impl Default for StretchMeans {
     fn default() -> Self {
-        StretchMeans {
-            per_stretch: 1,
-            sums: Vec::new(),
-            open: (0.0, 0),
-        }
+        StretchMeans { per_stretch: 1, sums: Vec::new(), open: (0.0, 0) }
     }
 }
 
@@ -94,10 +93,7 @@ pub(super) fn little(seen: &[f64], in_calls_ns: u64, window_ns: u64) -> Little {
     }
     let mean = |xs: &[f64]| xs.iter().sum::<f64>() / xs.len() as f64;
     let sampled = mean(seen);
-    let stretches: Vec<f64> = seen
-        .chunks_exact(seen.len() / STRETCHES)
-        .map(mean)
-        .collect();
+    let stretches: Vec<f64> = seen.chunks_exact(seen.len() / STRETCHES).map(mean).collect();
     let k = stretches.len() as f64;
     let spread: f64 = stretches.iter().map(|m| (m - sampled).powi(2)).sum();
     Little {

@@ -9,7 +9,8 @@ use crate::stats::histogram::{merge, pairs};
 use crate::subject::{ConnectTo, Subject, is_shared};
 use crate::workload::{self, CycleShape};
 
-/// How long an acquire waits at most: in a chain of a thousand somebody's turn may take long, and no call waits for ever.
+/// How long an acquire waits at most: in a chain of a thousand somebody's turn may take long, and no call
+/// waits for ever.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// Runs the loop; what ended it before its time is an error.
@@ -49,10 +50,7 @@ pub(super) async fn run(
         duration: asked.measure,
         meeting: None,
     };
-    let mut clients = Clients {
-        clients: vec![client],
-        events: Vec::new(),
-    };
+    let mut clients = Clients { clients: vec![client], events: Vec::new() };
     let round = round::run(plan, &mut clients, None, || false).await;
     if let Some(why) = round.cut_short {
         return Err(why);
@@ -72,10 +70,7 @@ pub(super) async fn run(
         handoff_other: pairs(&round.passed.handoff),
         overlap: round.judge.overlap.filter(|_| exclusive).map(|overlap| {
             let length = Duration::from_nanos(overlap.to_ns - overlap.from_ns);
-            format!(
-                "two holds of lock {} overlapped for {length:?}",
-                overlap.lock
-            )
+            format!("two holds of lock {} overlapped for {length:?}", overlap.lock)
         }),
     })
 }

@@ -13,12 +13,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::protocol::{
-    self, HelloReply, Locks, Request, acquire_reply, event_line, failed, ok, release_reply,
-    whole_ms,
+    self, HelloReply, Locks, Request, acquire_reply, event_line, failed, ok, release_reply, whole_ms,
 };
-use crate::subject::{
-    AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject, SubjectError,
-};
+use crate::subject::{AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, Subject, SubjectError};
 
 /// A harness that does not keep to the protocol; a driver prints it on standard error and exits.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +36,8 @@ pub enum ServeError {
 
 /// Answers requests from `input` on `output` until `bye` or the end of the input, each in a task of its own.
 ///
-/// The first request must be `hello`, which connects; when that fails the answer says why and the next `hello` may try again.
+/// The first request must be `hello`, which connects; when that fails the answer says why and the next
+/// `hello` may try again.
 ///
 /// # Errors
 /// A malformed line or a broken stream; what was in flight is then unknown to the harness.
@@ -143,7 +141,8 @@ async fn serve_all(
                     let _ = replies.send(tokio::select! {
                         biased;
                         answer = answer(client.as_ref().as_ref(), request) => answer,
-                        // The call is dropped, which ends it in this language, and says nothing of what was sent.
+                        // The call is dropped, which ends it in this language, and says nothing of what was
+                        // sent.
                         Ok(()) = cancelled => protocol::unknown(id, "given up by its caller"),
                     });
                 });
@@ -190,10 +189,7 @@ fn block(time: Duration, id: u64, replies: mpsc::UnboundedSender<Value>) {
     });
 }
 
-async fn hello(
-    subject: &dyn Subject,
-    request: &Request,
-) -> Result<(Value, Connected, ConnectTo), Value> {
+async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Connected, ConnectTo), Value> {
     if request.protocol != Some(protocol::VERSION) {
         let why = format!("this driver speaks version {}", protocol::VERSION);
         return Err(failed(request.id, &why));
@@ -216,9 +212,8 @@ async fn hello(
         }})
     })?;
     let kinds = subject.kinds();
-    let mut features = ["extend", "held", "load", "cancel", "owner_moves", "block"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut features =
+        ["extend", "held", "load", "cancel", "owner_moves", "block"].map(str::to_owned).to_vec();
     if connected.client.reports_renewals() {
         features.push("renewals".to_owned());
     }
@@ -278,9 +273,7 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
                 ("release", _, None) => client.release(&grant).await,
                 ("release", _, Some(owner)) => client.release_as(&grant, owner).await,
                 ("extend", Some(lease), None) => client.extend(&grant, lease).await,
-                ("extend", Some(lease), Some(owner)) => {
-                    client.extend_as(&grant, lease, owner).await
-                }
+                ("extend", Some(lease), Some(owner)) => client.extend_as(&grant, lease, owner).await,
                 ("extend", None, _) => return failed(id, "extend without lease_ms"),
                 _ => {
                     return match client.held(&grant).await {
@@ -300,10 +293,7 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
     }
 }
 
-async fn forward(
-    mut events: mpsc::UnboundedReceiver<ClientEvent>,
-    replies: mpsc::UnboundedSender<Value>,
-) {
+async fn forward(mut events: mpsc::UnboundedReceiver<ClientEvent>, replies: mpsc::UnboundedSender<Value>) {
     while let Some(event) = events.recv().await {
         if event_line(event).is_some_and(|line| replies.send(line).is_err()) {
             return;

@@ -1,5 +1,6 @@
-//! The interval of a quantile, from a small histogram per stretch of time: rounds are drawn, in each of them blocks of
-//! neighbours, all is merged, and the quantile read (two-level moving-block bootstrap; Künsch 1989, Kalibera and Jones 2013).
+//! The interval of a quantile, from a small histogram per stretch of time: rounds are drawn, in each of them
+//! blocks of neighbours, all is merged, and the quantile read (two-level moving-block bootstrap; Künsch 1989,
+//! Kalibera and Jones 2013).
 //!
 //! Quantiles are never averaged: each resample is one merged histogram.
 
@@ -16,8 +17,9 @@ use super::special::{normal_tail, student_quantile};
 pub(crate) const FEWEST_ROUNDS: usize = 6;
 const RESAMPLES: usize = 1_000;
 
-/// The tail of a percentile interval over so many rounds. That of so few would be too narrow; it is moved outwards so that it agrees
-/// with Student's where values are normal (Hesterberg 2015, "expanded percentile interval").
+/// The tail of a percentile interval over so many rounds. That of so few would be too narrow; it is moved
+/// outwards so that it agrees with Student's where values are normal (Hesterberg 2015, "expanded percentile
+/// interval").
 fn expanded_tail(rounds: usize) -> f64 {
     let freedom = rounds as f64 - 1.0;
     normal_tail((rounds as f64 / freedom).sqrt() * student_quantile(0.025, freedom))
@@ -29,11 +31,8 @@ pub(crate) fn quantile(rounds: &[&[Coarse]], q: f64, seed: u64) -> Option<Interv
 }
 
 fn interval(rounds: &[&[Coarse]], q: f64, seed: u64, resamples: usize) -> Option<Interval> {
-    let rounds: Vec<&[Coarse]> = rounds
-        .iter()
-        .copied()
-        .filter(|parts| parts.iter().any(|part| !part.is_empty()))
-        .collect();
+    let rounds: Vec<&[Coarse]> =
+        rounds.iter().copied().filter(|parts| parts.iter().any(|part| !part.is_empty())).collect();
     if rounds.len() < FEWEST_ROUNDS {
         return None;
     }
@@ -45,18 +44,14 @@ fn interval(rounds: &[&[Coarse]], q: f64, seed: u64, resamples: usize) -> Option
         .collect();
     let sums: Vec<Vec<Vec<u32>>> = rounds.iter().map(|parts| sums(parts, &values)).collect();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut found: Vec<u64> = (0..resamples)
-        .map(|_| resample(&sums, &values, q, &mut random))
-        .collect();
+    let mut found: Vec<u64> = (0..resamples).map(|_| resample(&sums, &values, q, &mut random)).collect();
     found.sort_unstable();
     let tail = (expanded_tail(rounds.len()) * resamples as f64) as usize;
-    Some(Interval {
-        low: found[tail] as f64,
-        high: found[resamples - 1 - tail] as f64,
-    })
+    Some(Interval { low: found[tail] as f64, high: found[resamples - 1 - tail] as f64 })
 }
 
-/// For each stretch, how often each value was seen before it; the round twice over, so that blocks may go round its end.
+/// For each stretch, how often each value was seen before it; the round twice over, so that blocks may go
+/// round its end.
 fn sums(parts: &[Coarse], values: &[u64]) -> Vec<Vec<u32>> {
     let mut sums = vec![vec![0; values.len()]];
     for part in parts.iter().chain(parts) {
@@ -104,8 +99,9 @@ mod tests {
     use super::*;
     use crate::stats::testing::{autoregressive, normal, share};
 
-    /// A round of 8 stretches with 15 latencies each: normal logarithms around 1 ms, whose level differs from round to round
-    /// and wanders within it. Rounded to 2.5 %, so that the test is quick: a quarter of the usual interval's half, so that few ends tie with the truth.
+    /// A round of 8 stretches with 15 latencies each: normal logarithms around 1 ms, whose level differs from
+    /// round to round and wanders within it. Rounded to 2.5 %, so that the test is quick: a quarter of the
+    /// usual interval's half, so that few ends tie with the truth.
     fn round(random: &mut ChaCha8Rng, between: f64) -> Vec<Coarse> {
         let level = between * normal(random);
         let wander = autoregressive(random, 0.5, 8);
@@ -145,10 +141,7 @@ mod tests {
             part.insert(50_000_000, 20);
         }
         let burst = of(&rounds);
-        assert!(
-            burst.high >= 5e7 && burst.low < 5e7 && calm.high < 5e7,
-            "{calm:?} {burst:?}"
-        );
+        assert!(burst.high >= 5e7 && burst.low < 5e7 && calm.high < 5e7, "{calm:?} {burst:?}");
     }
 
     /// By symmetry the true median of the merged population is 1 ms, whatever the spread between rounds.

@@ -9,7 +9,8 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three digits are allowed")
 }
 
-/// Adds a sample. Not by `saturating_record`, which never grows the histogram and so would call every sample 2 ns.
+/// Adds a sample. Not by `saturating_record`, which never grows the histogram and so would call every sample
+/// 2 ns.
 pub(crate) fn add(histogram: &mut Histogram<u64>, ns: u64) {
     // Fails only above half of i64::MAX, which is 146 years.
     let _ = histogram.record(ns);
@@ -29,10 +30,7 @@ pub(crate) fn merge(sum: &mut Histogram<u64>, part: &Histogram<u64>) {
 
 /// What a histogram holds, as it is kept and sent: each value and how often, in rising order.
 pub(crate) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    histogram
-        .iter_recorded()
-        .map(|at| (at.value_iterated_to(), at.count_at_value()))
-        .collect()
+    histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())).collect()
 }
 
 /// A histogram in a file, as what it [holds](pairs): read back, it has the same quantiles.
@@ -48,36 +46,25 @@ pub(crate) mod as_pairs {
         histogram
     }
 
-    pub(crate) fn serialize<S: Serializer>(
-        from: &Histogram<u64>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(from: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
         super::pairs(from).serialize(to)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Histogram<u64>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
         Ok(filled(&Pairs::deserialize(from)?))
     }
 
     pub(crate) mod each {
         use super::*;
 
-        pub(crate) fn serialize<S: Serializer>(
-            from: &[Histogram<u64>],
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
+        pub(crate) fn serialize<S: Serializer>(from: &[Histogram<u64>], to: S) -> Result<S::Ok, S::Error> {
             to.collect_seq(from.iter().map(crate::stats::histogram::pairs))
         }
 
         pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
             from: D,
         ) -> Result<Vec<Histogram<u64>>, D::Error> {
-            Ok(Vec::<Pairs>::deserialize(from)?
-                .iter()
-                .map(filled)
-                .collect())
+            Ok(Vec::<Pairs>::deserialize(from)?.iter().map(filled).collect())
         }
     }
 }

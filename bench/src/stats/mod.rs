@@ -38,9 +38,10 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// Median over rounds, with an interval of order statistics.
 ///
-/// From six rounds on it is a 95 % interval: the two nearest pairs of ranks, of which one covers the true median more often than that
-/// and one less, interpolated (Hettmansperger and Sheather 1986). Below six rounds it is the whole range, which covers the median less
-/// often: [`coverage`] says how often. `null` with one round.
+/// From six rounds on it is a 95 % interval: the two nearest pairs of ranks, of which one covers the true
+/// median more often than that and one less, interpolated (Hettmansperger and Sheather 1986). Below six
+/// rounds it is the whole range, which covers the median less often: [`coverage`] says how often. `null` with
+/// one round.
 pub fn estimate(rounds: &[f64]) -> Estimate {
     let mut sorted = rounds.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -51,19 +52,13 @@ pub fn estimate(rounds: &[f64]) -> Estimate {
         let (cut, share) = ranks(n);
         let between = |outer: f64, inner: f64| outer + share * (inner - outer);
         let inner = (cut + 1).min(n - 1);
-        (
-            Some(between(sorted[cut], sorted[inner])),
-            Some(between(sorted[n - 1 - cut], sorted[n - 1 - inner])),
-        )
+        (Some(between(sorted[cut], sorted[inner])), Some(between(sorted[n - 1 - cut], sorted[n - 1 - inner])))
     };
-    Estimate {
-        median: median(rounds),
-        low,
-        high,
-    }
+    Estimate { median: median(rounds), low, high }
 }
 
-/// How often an interval of [`estimate`] over so many rounds holds the true median; `None` without an interval.
+/// How often an interval of [`estimate`] over so many rounds holds the true median; `None` without an
+/// interval.
 pub fn coverage(rounds: usize) -> Option<f64> {
     match rounds {
         0 | 1 => None,
@@ -122,7 +117,8 @@ pub fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
     }
 }
 
-/// Jain's index of fairness: 1 where all are equal, 1/n where one has everything; `None` where nobody has anything.
+/// Jain's index of fairness: 1 where all are equal, 1/n where one has everything; `None` where nobody has
+/// anything.
 pub fn jain(shares: &[u64]) -> Option<f64> {
     results::over_time::jain(shares.iter().map(|share| *share as f64))
 }
@@ -168,10 +164,7 @@ mod tests {
                 found.low.unwrap() <= 0.0 && 0.0 <= found.high.unwrap()
             });
             let said = coverage(n).unwrap();
-            assert!(
-                (covered - said).abs() <= 0.02,
-                "{n} rounds: {covered}, not {said}"
-            );
+            assert!((covered - said).abs() <= 0.02, "{n} rounds: {covered}, not {said}");
         }
         assert_eq!(coverage(1), None);
     }

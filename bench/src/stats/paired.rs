@@ -10,7 +10,8 @@ pub const FEWEST_PAIRS: usize = FEWEST_ROUNDS as usize;
 /// A test of whether two arms differ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
-    /// How likely so large a difference is without any, two-sided: Student's t of the logarithms of the ratios.
+    /// How likely so large a difference is without any, two-sided: Student's t of the logarithms of the
+    /// ratios.
     pub p: f64,
     /// The smallest ratio above 1 that so many pairs with so much spread show at 5 % in four of five cases.
     pub detectable: f64,
@@ -18,11 +19,7 @@ pub struct Test {
 
 /// Logarithms of b/a, pair by pair. Pairs in which a value is not positive are left out.
 fn log_ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
-    a.iter()
-        .zip(b)
-        .filter(|(a, b)| **a > 0.0 && **b > 0.0)
-        .map(|(a, b)| (b / a).ln())
-        .collect()
+    a.iter().zip(b).filter(|(a, b)| **a > 0.0 && **b > 0.0).map(|(a, b)| (b / a).ln()).collect()
 }
 
 fn mean_and_error(values: &[f64]) -> (f64, f64) {
@@ -34,19 +31,16 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 
 /// The ratio b/a of paired rounds, with a 95 % interval from [`FEWEST_PAIRS`] pairs on.
 ///
-/// It is Student's interval of the mean of the log-ratios: a round's figure sums up thousands of cycles, so that its logarithm is near
-/// enough to normal, and of so few pairs a bootstrap would only imitate it. Pairs in which a value is not positive are left out.
+/// It is Student's interval of the mean of the log-ratios: a round's figure sums up thousands of cycles, so
+/// that its logarithm is near enough to normal, and of so few pairs a bootstrap would only imitate it. Pairs
+/// in which a value is not positive are left out.
 pub fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     let logs = log_ratios(a, b);
     if logs.is_empty() {
         return None;
     }
     let (mean, error) = mean_and_error(&logs);
-    let mut ratio = Ratio {
-        point: mean.exp(),
-        low: None,
-        high: None,
-    };
+    let mut ratio = Ratio { point: mean.exp(), low: None, high: None };
     if logs.len() >= FEWEST_PAIRS {
         let half = error * student_quantile(0.025, logs.len() as f64 - 1.0);
         (ratio.low, ratio.high) = (Some((mean - half).exp()), Some((mean + half).exp()));
@@ -68,10 +62,7 @@ pub fn test(a: &[f64], b: &[f64]) -> Option<Test> {
         (false, false) => student_two_sided(mean / error, freedom),
     };
     let detectable = error * (student_quantile(0.025, freedom) + student_quantile(0.2, freedom));
-    Some(Test {
-        p,
-        detectable: detectable.exp(),
-    })
+    Some(Test { p, detectable: detectable.exp() })
 }
 
 #[cfg(test)]
@@ -100,11 +91,11 @@ mod tests {
         assert!((doubled.point - 2.0).abs() < 1e-9 && doubled.low.unwrap() > 1.99);
     }
 
-    /// Rounds of one arm whose level is `log` above 100/s, with noise that both arms of a pair share and noise of their own.
+    /// Rounds of one arm whose level is `log` above 100/s, with noise that both arms of a pair share and
+    /// noise of their own.
     fn pair(random: &mut ChaCha8Rng, effect: f64) -> (f64, f64) {
         let shared = 0.3 * normal(random);
-        let rate =
-            |log: f64, random: &mut ChaCha8Rng| 100.0 * (shared + log + 0.1 * normal(random)).exp();
+        let rate = |log: f64, random: &mut ChaCha8Rng| 100.0 * (shared + log + 0.1 * normal(random)).exp();
         (rate(0.0, random), rate(effect, random))
     }
 
@@ -121,15 +112,14 @@ mod tests {
         }
     }
 
-    /// What `locklab bench` does with two subjects that are the same: twelve comparisons at a time, each with an arm that is the base
-    /// once more. Of 1,000 such comparisons at most 5 % may be called different; with Holm's correction, of 1,000 *runs*.
+    /// What `locklab bench` does with two subjects that are the same: twelve comparisons at a time, each with
+    /// an arm that is the base once more. Of 1,000 such comparisons at most 5 % may be called different; with
+    /// Holm's correction, of 1,000 *runs*.
     #[test]
     fn equal_arms_are_seldom_called_different() {
         let mut random = ChaCha8Rng::seed_from_u64(13);
         let differs = |comparisons: &[Comparison]| {
-            comparisons
-                .iter()
-                .any(|c| matches!(c.verdict.as_str(), "better" | "worse"))
+            comparisons.iter().any(|c| matches!(c.verdict.as_str(), "better" | "worse"))
         };
         let mut compare = |n: usize| {
             let (a, b): (Vec<f64>, Vec<f64>) = (0..n).map(|_| pair(&mut random, 0.0)).unzip();
@@ -156,9 +146,8 @@ mod tests {
         // Spread 0.1, 10 pairs: the standard error is 0.0316, t is 2.262 + 0.883.
         let effect = 0.1 / 10_f64.sqrt() * (2.262 + 0.883);
         let shown = share(1_000, |_| {
-            let (a, b): (Vec<f64>, Vec<f64>) = (0..10)
-                .map(|_| (100.0, 100.0 * (effect + 0.1 * normal(&mut random)).exp()))
-                .unzip();
+            let (a, b): (Vec<f64>, Vec<f64>) =
+                (0..10).map(|_| (100.0, 100.0 * (effect + 0.1 * normal(&mut random)).exp())).unzip();
             test(&a, &b).unwrap().p < 0.05
         });
         assert!((0.74..=0.86).contains(&shown), "{shown}");

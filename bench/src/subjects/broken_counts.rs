@@ -30,11 +30,7 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
             resolves_once: false,
             says_durable: false,
             client: Box::new(move |own| {
-                Box::new(ManyClient {
-                    flaw,
-                    steps: Steps::new(&SET_NX_PX, own),
-                    grants: Grants::default(),
-                })
+                Box::new(ManyClient { flaw, steps: Steps::new(&SET_NX_PX, own), grants: Grants::default() })
             }),
         }) as Arc<dyn Subject>
     };
@@ -123,10 +119,7 @@ impl LockClient for ManyClient {
                 Flaw::FirstIsEnough => self.steps.give(&key, &value).await,
                 Flaw::LooksThenCounts => {
                     let links = &self.steps.own.links;
-                    links
-                        .query(&key, &cmd(&["DECR", &key]))
-                        .await
-                        .map(|_: i64| true)
+                    links.query(&key, &cmd(&["DECR", &key])).await.map(|_: i64| true)
                 }
             };
             // Whether the key was there still is not looked at.

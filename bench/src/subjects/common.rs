@@ -1,4 +1,5 @@
-//! What the subjects that live in this process have in common: names for grants, tries one after the other, and what they refuse.
+//! What the subjects that live in this process have in common: names for grants, tries one after the other,
+//! and what they refuse.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -52,10 +53,7 @@ impl<T> GrantTable<T> {
 
 impl<T> Default for GrantTable<T> {
     fn default() -> Self {
-        GrantTable {
-            given: 0,
-            held: HashMap::new(),
-        }
+        GrantTable { given: 0, held: HashMap::new() }
     }
 }
 
@@ -118,9 +116,7 @@ pub(super) fn no_grant(grant: &str) -> ReleaseEnd {
 pub(super) fn only_lock<'a>(request: &AcquireRequest<'a>) -> Result<&'a str, AcquireEnd> {
     match request.others {
         [] => Ok(request.lock),
-        _ => Err(AcquireEnd::Failed(
-            "several locks at once are not offered".into(),
-        )),
+        _ => Err(AcquireEnd::Failed("several locks at once are not offered".into())),
     }
 }
 
@@ -170,20 +166,23 @@ pub(super) struct LockClientParts {
     pub(super) links: Links,
     pub(super) events: mpsc::UnboundedSender<ClientEvent>,
     pub(super) name: String,
-    /// A name that no other client has: two runs with one seed on one server must not take each other's keys for their own.
+    /// A name that no other client has: two runs with one seed on one server must not take each other's keys
+    /// for their own.
     pub(super) identity: String,
     pub(super) lease: Duration,
     pub(super) jitter: Jitter,
 }
 
 impl ByHand {
-    /// Longest wait for a reply. Longer than the usual second, so that a slow link makes an acquire late before it makes it unknown; of one master
-    /// among several longer than the leases of tests, so that slow replies are counted instead of given up.
+    /// Longest wait for a reply. Longer than the usual second, so that a slow link makes an acquire late
+    /// before it makes it unknown; of one master among several longer than the leases of tests, so that slow
+    /// replies are counted instead of given up.
     fn response_timeout(&self) -> Duration {
         Duration::from_secs(if self.masters { 10 } else { 3 })
     }
 
-    /// Refuses what none of these locks can do: another kind of target than it is for, and waiting for replicas.
+    /// Refuses what none of these locks can do: another kind of target than it is for, and waiting for
+    /// replicas.
     fn refuse(&self, links: &Links, to: &ConnectTo) -> Result<(), SubjectError> {
         let name = self.name;
         let masters = links.topology_kind() == TopologyKind::Masters;
@@ -228,10 +227,7 @@ impl Subject for ByHand {
         self.refuse(&links, to)?;
         if !self.masters {
             // One look at the server, so that an unreachable one is said now and not by the first acquire.
-            match links
-                .query("locklab", &cmd(&["GET", "locklab:hello"]))
-                .await
-            {
+            match links.query("locklab", &cmd(&["GET", "locklab:hello"])).await {
                 Ok::<Option<String>, _>(_) => {}
                 // A cluster's key may lie elsewhere; an error reply is an answer too.
                 Err(CommandError::Refused(why))
@@ -252,9 +248,6 @@ impl Subject for ByHand {
             lease: to.watchdog.unwrap_or(LEASE),
             jitter: Jitter::new(to.seed),
         });
-        Ok(Connected {
-            client,
-            events: receiver,
-        })
+        Ok(Connected { client, events: receiver })
     }
 }

@@ -1,5 +1,5 @@
-//! Each kind of the lock library as a subject, `lock-core:KIND`; several locks as one are `lock-core:multi`, permits
-//! `lock-core:semaphore` and `lock-core:permits`.
+//! Each kind of the lock library as a subject, `lock-core:KIND`; several locks as one are `lock-core:multi`,
+//! permits `lock-core:semaphore` and `lock-core:permits`.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -25,11 +25,12 @@ use crate::abilities::Abilities;
 use crate::consent;
 use crate::per_thread::PerThread;
 use crate::subject::{
-    AcquireEnd, AcquireRequest, Caller, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd,
-    Subject, SubjectError,
+    AcquireEnd, AcquireRequest, Caller, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+    SubjectError,
 };
 
-/// So many locks a client keeps by name in each part. Who takes more of them hardly takes one again, and memory is a figure, too.
+/// So many locks a client keeps by name in each part. Who takes more of them hardly takes one again, and
+/// memory is a figure, too.
 const MOST_KEPT: usize = 256;
 
 /// So often a client tries to connect to servers that are silent.
@@ -52,7 +53,8 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
     all.map(|engine| Arc::new(engine) as Arc<dyn Subject>)
 }
 
-/// Where a client asks for its password, which the fault `change-password` sets and a server without any takes as well.
+/// Where a client asks for its password, which the fault `change-password` sets and a server without any
+/// takes as well.
 #[derive(Clone, Copy)]
 enum Vault {
     Slow,
@@ -63,11 +65,7 @@ enum Vault {
 const VAULTS: [(Vault, &str, &str); 3] = [
     (Vault::Slow, "slow-vault", "answers after 400 ms"),
     (Vault::Failing, "failing-vault", "fails each other time"),
-    (
-        Vault::Silent,
-        "silent-vault",
-        "answers twice and never again",
-    ),
+    (Vault::Silent, "silent-vault", "answers twice and never again"),
 ];
 
 impl Vault {
@@ -104,11 +102,7 @@ enum SubjectKind {
 impl SubjectKind {
     fn all() -> impl Iterator<Item = Self> {
         let kinds = Kind::ALL.iter().copied().map(SubjectKind::One);
-        kinds.chain([
-            SubjectKind::Multi,
-            SubjectKind::Semaphore,
-            SubjectKind::Permits,
-        ])
+        kinds.chain([SubjectKind::Multi, SubjectKind::Semaphore, SubjectKind::Permits])
     }
 
     fn name(self) -> &'static str {
@@ -125,16 +119,12 @@ impl SubjectKind {
             SubjectKind::One(kind) => {
                 format!("the {} lock of this workspace's library", kind.name())
             }
-            SubjectKind::Multi => {
-                "several re-entrant locks of this workspace's library as one".into()
-            }
+            SubjectKind::Multi => "several re-entrant locks of this workspace's library as one".into(),
             SubjectKind::Semaphore => {
-                "a permit of this workspace's semaphore, which has as many as the request says"
-                    .into()
+                "a permit of this workspace's semaphore, which has as many as the request says".into()
             }
             SubjectKind::Permits => {
-                "a permit with a lease of this workspace's library, of as many as the request says"
-                    .into()
+                "a permit with a lease of this workspace's library, of as many as the request says".into()
             }
         }
     }
@@ -217,7 +207,8 @@ impl Subject for Engine {
             match Client::connect(&target, options.clone()).await {
                 Ok(client) => break client,
                 Err(e) if e.kind() == ErrorKind::Invalid => bail!("{}: {e}", self.name),
-                // On a busy machine servers that run are slow to say so, and a run that cannot begin shows nothing of the lock.
+                // On a busy machine servers that run are slow to say so, and a run that cannot begin shows
+                // nothing of the lock.
                 Err(_) if tries < TRIES && began.elapsed() >= options.connect_timeout => {}
                 Err(e) => {
                     return Err(SubjectError::unreachable(format!("{}: {e}", self.name)));
@@ -227,10 +218,7 @@ impl Subject for Engine {
         let (events, receiver) = mpsc::unbounded_channel();
         Ok(Connected {
             client: Box::new(EngineClient {
-                locks: Arc::new(Locks {
-                    client: client.clone(),
-                    kept: PerThread::default(),
-                }),
+                locks: Arc::new(Locks { client: client.clone(), kept: PerThread::default() }),
                 client,
                 default_kind: self.kind,
                 is_told: self.vault.is_some(),
@@ -249,9 +237,7 @@ impl Subject for Engine {
 fn durability(text: &str) -> Result<Durability, SubjectError> {
     match text {
         "" => Ok(Durability::None),
-        named => named
-            .parse()
-            .map_err(|error: UnknownDurability| SubjectError::usage(error.to_string())),
+        named => named.parse().map_err(|error: UnknownDurability| SubjectError::usage(error.to_string())),
     }
 }
 
@@ -328,9 +314,7 @@ impl EngineClient {
             }
             if kind == SubjectKind::Permits {
                 let permits = self.client.permits(request.lock)?;
-                return Ok(LibraryHold::One(
-                    permits.acquire_with(how).await?.into_guard(),
-                ));
+                return Ok(LibraryHold::One(permits.acquire_with(how).await?.into_guard()));
             }
             let members = std::iter::once(&request.lock).chain(request.others);
             let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
@@ -342,11 +326,7 @@ impl EngineClient {
     }
 
     /// Begins a semaphore with as many permits as the request says, if nobody has; once for each name.
-    async fn begin(
-        &self,
-        kind: SubjectKind,
-        request: &AcquireRequest<'_>,
-    ) -> Result<(), LockError> {
+    async fn begin(&self, kind: SubjectKind, request: &AcquireRequest<'_>) -> Result<(), LockError> {
         let name = request.lock;
         let key = (kind.name(), name.to_owned());
         if self.begun.lock().expect("no panic").contains(&key) {
@@ -363,7 +343,8 @@ impl EngineClient {
         Ok(())
     }
 
-    /// Passes on what is reported of a hold. A caller that wants no events drops the receiver and pays for none.
+    /// Passes on what is reported of a hold. A caller that wants no events drops the receiver and pays for
+    /// none.
     fn watch(&self, number: u64, held: &LibraryHold) {
         if self.events.is_closed() {
             return;
@@ -389,16 +370,12 @@ impl EngineClient {
                 let grant = grant.clone();
                 let event = match event {
                     GuardEvent::Extended { .. } if !renewals => continue,
-                    GuardEvent::Extended { lease, sent_at } => ClientEvent::Extended {
-                        grant,
-                        lease,
-                        sent_at: Some(sent_at),
-                    },
-                    GuardEvent::Lost { reason, at } => ClientEvent::Lost {
-                        grant,
-                        reason: format!("{reason:?}"),
-                        at,
-                    },
+                    GuardEvent::Extended { lease, sent_at } => {
+                        ClientEvent::Extended { grant, lease, sent_at: Some(sent_at) }
+                    }
+                    GuardEvent::Lost { reason, at } => {
+                        ClientEvent::Lost { grant, reason: format!("{reason:?}"), at }
+                    }
                     _ => continue,
                 };
                 if events.send(event).is_err() {
@@ -465,7 +442,8 @@ impl LockClient for EngineClient {
             });
         }
         let mut how = how(wait, request.lease);
-        // A permit has no owner but its id; all else is nobody's in particular, as by `lock.acquire()`, unless its owner may come again.
+        // A permit has no owner but its id; all else is nobody's in particular, as by `lock.acquire()`,
+        // unless its owner may come again.
         if request.reenters && !kind.has_permits() {
             how = how.owner(self.owner(request.owner));
         }
@@ -526,8 +504,7 @@ impl LockClient for EngineClient {
     }
 
     fn caller(&self, kinds: &[&str]) -> Option<Box<dyn Caller>> {
-        let is_lock =
-            |kind: &&str| matches!(self.default_kind.or_named(kind), Ok(SubjectKind::One(_)));
+        let is_lock = |kind: &&str| matches!(self.default_kind.or_named(kind), Ok(SubjectKind::One(_)));
         // What is reported of a hold names its grant.
         let has_names = !self.events.is_closed();
         (!has_names && kinds.iter().all(is_lock)).then(|| {
@@ -563,7 +540,8 @@ impl LockClient for EngineClient {
     }
 }
 
-/// A caller of single locks. `A` and `R` are the futures of `Lock::acquire_with` and `Guard::release`, which have no names.
+/// A caller of single locks. `A` and `R` are the futures of `Lock::acquire_with` and `Guard::release`, which
+/// have no names.
 struct EngineCaller<A, R> {
     locks: Arc<Locks>,
     default_kind: SubjectKind,
@@ -637,10 +615,7 @@ where
         Ok(())
     }
 
-    fn poll_acquire(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Option<Duration>, AcquireEnd>> {
+    fn poll_acquire(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Duration>, AcquireEnd>> {
         let Some(Either::Left(call)) = self.begun() else {
             panic!("no acquire was begun");
         };

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::recipe::{
-    AcquireStep, BusyWait, EntryRule, Extend, READERS_UNSEEN, Recipe, ReleaseStep, Renewal,
-    SET_NX_PX, Silence, Tokens,
+    AcquireStep, BusyWait, EntryRule, Extend, READERS_UNSEEN, Recipe, ReleaseStep, Renewal, SET_NX_PX,
+    Silence, Tokens,
 };
 
 /// Each differs from the correct recipe only in the line that makes it wrong.
 pub(super) static BROKEN: &[Recipe] = &[
-    // A holder that was late (its lease ran out, somebody else has the key) deletes the other's key; a third one gets in.
+    // A holder that was late (its lease ran out, somebody else has the key) deletes the other's key; a third
+    // one gets in.
     Recipe {
         name: "broken:release-without-owner-check",
         about: "releases with a plain DEL, so a late holder frees somebody else's lock",
@@ -37,7 +38,8 @@ pub(super) static BROKEN: &[Recipe] = &[
         take: AcquireStep::SetNxThenExpire(Duration::from_millis(25)),
         ..SET_NX_PX
     },
-    // A holder paused past its lease wakes up, extends the new holder's key and takes that for its own success.
+    // A holder paused past its lease wakes up, extends the new holder's key and takes that for its own
+    // success.
     Recipe {
         name: "broken:renew-without-owner-check",
         about: "renews and extends with a plain PEXPIRE, so a late holder renews somebody else's lock and believes in it",
@@ -51,21 +53,24 @@ pub(super) static BROKEN: &[Recipe] = &[
         take: AcquireStep::Steal,
         ..SET_NX_PX
     },
-    // The server's clock has run since the request reached it. With slow replies the holder trusts a lease that is over.
+    // The server's clock has run since the request reached it. With slow replies the holder trusts a lease
+    // that is over.
     Recipe {
         name: "broken:lease-from-reply",
         about: "counts its lease from the reply instead of from the request",
         from_reply: true,
         ..SET_NX_PX
     },
-    // Asked to keep the lock, it sets the lease once; a hold longer than that is two holds, and nobody is notified.
+    // Asked to keep the lock, it sets the lease once; a hold longer than that is two holds, and nobody is
+    // notified.
     Recipe {
         name: "broken:ignores-expiry",
         about: "asked for a renewed lock, sets the lease once, never renews it and never says lost",
         renewal: Renewal::Never,
         ..SET_NX_PX
     },
-    // It was asked to give back, said yes, and sent nothing: by every answer the lock is free, and nobody gets it.
+    // It was asked to give back, said yes, and sent nothing: by every answer the lock is free, and nobody
+    // gets it.
     Recipe {
         name: "broken:release-says-ok",
         about: "answers a release with yes and sends nothing: the lock stays taken until its lease ends",
@@ -85,14 +90,16 @@ pub(super) static BROKEN: &[Recipe] = &[
         extend: Extend::Nothing,
         ..SET_NX_PX
     },
-    // After a lapse in which somebody else came and went, the extend works again, and the holder is never notified of the lapse.
+    // After a lapse in which somebody else came and went, the extend works again, and the holder is never
+    // notified of the lapse.
     Recipe {
         name: "broken:extend-takes-again",
         about: "an extend of a lock that is gone takes it anew by SET NX, even if another held it in between",
         extend: Extend::OrTakeAgain,
         ..SET_NX_PX
     },
-    // Seconds for milliseconds, an old default left in place: the server was asked for less than the caller was promised.
+    // Seconds for milliseconds, an old default left in place: the server was asked for less than the caller
+    // was promised.
     Recipe {
         name: "broken:lease-too-short",
         about: "asks the server for a quarter of the lease that its caller asked for",
@@ -140,7 +147,8 @@ pub(super) static BROKEN: &[Recipe] = &[
         waits: BusyWait::Remembering(Duration::from_secs(5)),
         ..SET_NX_PX
     },
-    // A holder that dies notifies nobody, and a message can get lost: a waiter that waits for nothing else waits for ever.
+    // A holder that dies notifies nobody, and a message can get lost: a waiter that waits for nothing else
+    // waits for ever.
     Recipe {
         name: "broken:waits-for-word-only",
         about: "a waiter asks again only when it is notified of a release, not when the lease ends",
@@ -189,7 +197,8 @@ pub(super) static BROKEN: &[Recipe] = &[
         silence: Silence::Busy(Duration::from_millis(100)),
         ..SET_NX_PX
     },
-    // The renewer starves, or its messages do; the holder works on, and is never notified that it has nothing left.
+    // The renewer starves, or its messages do; the holder works on, and is never notified that it has nothing
+    // left.
     Recipe {
         name: "broken:believes-on",
         about: "renews for as long as it is held and never says lost, whether the renewals work or not",
@@ -239,7 +248,8 @@ pub(super) static BROKEN: &[Recipe] = &[
         goes_on: true,
         ..SET_NX_PX
     },
-    // The hold is kept in a variable of its thread: another thread finds none there, has nothing to do, and the renewal goes on.
+    // The hold is kept in a variable of its thread: another thread finds none there, has nothing to do, and
+    // the renewal goes on.
     Recipe {
         name: "broken:bound-to-its-thread",
         about: "keeps a hold for the thread that acquired it: a release by another thread says yes, sends nothing, and the renewal goes on",

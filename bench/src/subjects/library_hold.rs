@@ -32,9 +32,7 @@ impl LibraryHold {
     /// For how long it was granted, if that is less than the `asked` lease.
     pub(super) fn less_than(&self, asked: Duration) -> Option<Duration> {
         match self {
-            LibraryHold::One(guard) => {
-                Some(guard.granted_lease()).filter(|granted| *granted < asked)
-            }
+            LibraryHold::One(guard) => Some(guard.granted_lease()).filter(|granted| *granted < asked),
             LibraryHold::Several(_) | LibraryHold::Counted(_) => None,
         }
     }

@@ -1,4 +1,5 @@
-//! Several libraries on the same locks: each client is one of them in turn, so that one history shows whether they respect each other.
+//! Several libraries on the same locks: each client is one of them in turn, so that one history shows whether
+//! they respect each other.
 
 use std::sync::Arc;
 
@@ -27,10 +28,7 @@ impl Mixed {
         };
         let known = |part: &Arc<dyn Subject>| !part.kinds().is_empty();
         if mixed.kinds().is_empty() && mixed.parts.iter().any(known) {
-            return Err(SubjectError::usage(format!(
-                "`{}` have no kind in common",
-                mixed.name
-            )));
+            return Err(SubjectError::usage(format!("`{}` have no kind in common", mixed.name)));
         }
         Ok(mixed)
     }
@@ -89,10 +87,7 @@ mod tests {
         let mixed = find("lock-core:fair + peer:redisson").expect("two");
         assert_eq!(mixed.kinds().first().map(String::as_str), Some("fair"));
         assert_eq!(mixed.parts().len(), 2);
-        for wrong in [
-            "lock-core:redlock + lock-core:plain",
-            "lock-core:fair + nobody",
-        ] {
+        for wrong in ["lock-core:redlock + lock-core:plain", "lock-core:fair + nobody"] {
             assert!(find(wrong).is_err(), "{wrong}");
         }
     }

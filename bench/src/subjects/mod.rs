@@ -36,7 +36,8 @@ use crate::subject::{Subject, SubjectError};
 /// The password that servers get from a fault, and that clients whose password a provider tells are told.
 pub const CHANGED_PASSWORD: &str = "changed";
 
-/// Every subject known by name, in the order of the docs. `exec:PROGRAM ARG…` is the one that cannot be listed.
+/// Every subject known by name, in the order of the docs. `exec:PROGRAM ARG…` is the one that cannot be
+/// listed.
 pub fn all() -> Vec<Arc<dyn Subject>> {
     each().collect()
 }
@@ -50,9 +51,7 @@ pub(crate) fn check_kind(kind: &str) -> Result<(), String> {
     let near = spelling::nearest(kind, known.iter().map(String::as_str));
     let known: Vec<String> = known.into_iter().collect();
     let known = known.join(", ");
-    Err(format!(
-        "no lock has the kind `{kind}`{near}; there are {known}"
-    ))
+    Err(format!("no lock has the kind `{kind}`{near}; there are {known}"))
 }
 
 /// One after the other: each is made when it is its turn.
@@ -67,7 +66,8 @@ fn each() -> impl Iterator<Item = Arc<dyn Subject>> {
         .chain(baselines::broken())
 }
 
-/// A subject as it was typed: `exec:` may be left out before a driver's command. A name of [`all`] is taken before a program of that name.
+/// A subject as it was typed: `exec:` may be left out before a driver's command. A name of [`all`] is taken
+/// before a program of that name.
 pub fn typed(name: &str) -> String {
     let named = |part: &str| {
         let known = part.starts_with("exec:") || each().any(|subject| subject.name() == part);
@@ -80,7 +80,8 @@ pub fn typed(name: &str) -> String {
     parts.collect::<Vec<_>>().join(mixed::AND)
 }
 
-/// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject only if it is the name of one.
+/// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject
+/// only if it is the name of one.
 pub fn by_comma(given: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for given in given {

@@ -1,6 +1,7 @@
 //! Locks on one key that follow a recipe: the baselines, and the machinery that the flawed ones share.
 //!
-//! The key is the lock's name and its value names the hold. Waiting is polling with jitter, the way most people write it.
+//! The key is the lock's name and its value names the hold. Waiting is polling with jitter, the way most
+//! people write it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +37,8 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
     })
 }
 
-/// One hold of the key on the server, by one owner or, where the recipe lets owners enter again, by several grants of one.
+/// One hold of the key on the server, by one owner or, where the recipe lets owners enter again, by several
+/// grants of one.
 struct Hold {
     key: String,
     value: String,
@@ -119,9 +121,7 @@ impl NaiveClient {
         match self.recipe().enters {
             EntryRule::Nobody => None,
             EntryRule::Client => Some(String::new()),
-            EntryRule::Owner | EntryRule::OwnerOnce => {
-                request.reenters.then(|| request.owner.to_owned())
-            }
+            EntryRule::Owner | EntryRule::OwnerOnce => request.reenters.then(|| request.owner.to_owned()),
         }
     }
 
@@ -190,7 +190,8 @@ impl NaiveClient {
         self.steps.own.links.query(key, &leave).await
     }
 
-    /// Whether the recipe would try now. `heard` is how many releases had been heard of at the last look, or that it is in the line.
+    /// Whether the recipe would try now. `heard` is how many releases had been heard of at the last look, or
+    /// that it is in the line.
     async fn worth_asking(
         &self,
         key: &str,
@@ -300,13 +301,8 @@ impl LockClient for NaiveClient {
         };
         let renewed = request.lease.is_none() && recipe.renewal.happens();
         let renewals = renewed.then(|| {
-            let renewing = self.steps.clone().renew(
-                format!("g{number}"),
-                key.to_owned(),
-                value.clone(),
-                lease,
-                sent,
-            );
+            let renewing =
+                self.steps.clone().renew(format!("g{number}"), key.to_owned(), value.clone(), lease, sent);
             lock_core::machine::spawn(renewing).abort_handle()
         });
         let hold = Arc::new(Hold {

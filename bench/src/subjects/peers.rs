@@ -1,4 +1,5 @@
-//! Other libraries as subjects: each is a driver program in a folder of `drivers/peers/`, which its `build.sh` builds and `make peers` all.
+//! Other libraries as subjects: each is a driver program in a folder of `drivers/peers/`, which its
+//! `build.sh` builds and `make peers` all.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,8 @@ const PEERS: &[Peer] = &[
     },
 ];
 
-/// Where the folder `peers` is: as the environment says, beside the sources that this was built from, or here.
+/// Where the folder `peers` is: as the environment says, beside the sources that this was built from, or
+/// here.
 fn drivers() -> PathBuf {
     let sources = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers"));
     env::var_os("LOCKLAB_DRIVERS")
@@ -82,11 +84,7 @@ impl Peer {
         let folder = folder.canonicalize().unwrap_or(folder);
         let missing = (!folder.join(self.built).exists()).then(|| {
             let build = folder.join("build.sh");
-            format!(
-                "peer:{} is not built: `make peers` or `sh {}` builds it",
-                self.name,
-                build.display()
-            )
+            format!("peer:{} is not built: `make peers` or `sh {}` builds it", self.name, build.display())
         });
         ExecSubject {
             name: format!("peer:{}", self.name),
@@ -102,8 +100,7 @@ impl Peer {
 pub(super) fn subjects() -> Vec<Arc<dyn Subject>> {
     let drivers = drivers();
     let all = PEERS.iter();
-    all.map(|peer| Arc::new(peer.subject(&drivers)) as Arc<dyn Subject>)
-        .collect()
+    all.map(|peer| Arc::new(peer.subject(&drivers)) as Arc<dyn Subject>).collect()
 }
 
 #[cfg(test)]
@@ -116,10 +113,7 @@ mod tests {
         let peer = &PEERS[0];
         let missing = || peer.subject(drivers.path()).missing().map(str::to_owned);
         let why = missing().expect("nothing is built");
-        assert!(
-            why.contains("make peers") && why.contains("build.sh"),
-            "{why}"
-        );
+        assert!(why.contains("make peers") && why.contains("build.sh"), "{why}");
         let folder = drivers.path().join("peers").join(peer.name);
         let built = folder.join(peer.built);
         std::fs::create_dir_all(built.parent().expect("a folder")).expect("a folder");

@@ -26,7 +26,8 @@ pub(super) struct Recipe {
     checks_validity: bool,
     /// What the lease is said to count from is the reply's time, not the request's.
     from_reply: bool,
-    /// It asks one master after the other, everybody beginning elsewhere, and keeps what it has got while it waits for its next try.
+    /// It asks one master after the other, everybody beginning elsewhere, and keeps what it has got while it
+    /// waits for its next try.
     hoards: bool,
     /// A server that has its value already is counted once more: it was asked by another name.
     counts_names: bool,
@@ -73,14 +74,16 @@ pub(super) static BROKEN: &[Recipe] = &[
         from_reply: true,
         ..RIGHT
     },
-    // Those who begin together have a master each, are refused by the others, and try again in step. Three masters and three clients will do.
+    // Those who begin together have a master each, are refused by the others, and try again in step. Three
+    // masters and three clients will do.
     Recipe {
         name: "broken:quorum-hoards",
         about: "a quorum lock that asks master after master and keeps what it has until its next try, without jitter",
         hoards: true,
         ..RIGHT
     },
-    // Where a name resolves to the server of another name, its clients count one server twice, and those with older connections do not.
+    // Where a name resolves to the server of another name, its clients count one server twice, and those with
+    // older connections do not.
     Recipe {
         name: "broken:quorum-counts-names",
         about: "a quorum lock that takes a server that has its value already for one more vote: a majority of names, not of servers",
@@ -146,11 +149,12 @@ impl QuorumClient {
     /// Deletes what is ours everywhere: servers on which it was deleted, and servers that did not answer.
     async fn give(&self, key: &str, value: &str) -> (usize, usize) {
         let (keys, args) = ([key], [value]);
-        let answers = self.own.links.endpoints().iter().map(|at| {
-            self.own
-                .links
-                .script_at::<i64>(Some(at), &COMPARE_DELETE, &keys, &args)
-        });
+        let answers = self
+            .own
+            .links
+            .endpoints()
+            .iter()
+            .map(|at| self.own.links.script_at::<i64>(Some(at), &COMPARE_DELETE, &keys, &args));
         let answers = join_all(answers).await;
         let deleted = answers.iter().filter(|a| matches!(a, Ok(1))).count();
         let silent = answers.iter().filter(|a| a.is_err()).count();
@@ -176,9 +180,7 @@ impl LockClient for QuorumClient {
             }
             let answers = self.ask_all(&set).await;
             let votes = |answer: &&Result<Option<String>, CommandError>| match answer {
-                Ok(before) if self.recipe.counts_names => {
-                    before.as_ref().is_none_or(|it| *it == value)
-                }
+                Ok(before) if self.recipe.counts_names => before.as_ref().is_none_or(|it| *it == value),
                 answer => matches!(answer, Ok(Some(_))),
             };
             let taken = answers.iter().filter(votes).count();
@@ -200,7 +202,8 @@ impl LockClient for QuorumClient {
                 false => self.own.jitter.pause(),
             };
             if !try_again(called, request.wait, pause).await {
-                // What a silent server still has runs out with its lease: it may be ours, but no quorum says so.
+                // What a silent server still has runs out with its lease: it may be ours, but no quorum says
+                // so.
                 return match silent >= self.needed() {
                     true => AcquireEnd::Unknown(format!("{silent} masters did not answer")),
                     false => AcquireEnd::Busy,

@@ -1,4 +1,5 @@
-//! A lock on one key as data: how it is taken, given back, extended, renewed and waited for. The correct recipe, and each way to get it wrong.
+//! A lock on one key as data: how it is taken, given back, extended, renewed and waited for. The correct
+//! recipe, and each way to get it wrong.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub(super) enum ReleaseStep {
     Script,
     /// `DEL`, without a comparison.
     Delete,
-    /// As `CompareAndDelete`; after the first time by the digest alone, and a script that the server does not know any more is taken for done.
+    /// As `CompareAndDelete`; after the first time by the digest alone, and a script that the server does not
+    /// know any more is taken for done.
     LoadedOnce,
     /// `GET`, compare here, so long apart, `DEL`.
     GetThenDelete(Duration),
@@ -49,7 +51,8 @@ pub(super) enum Extend {
     Script,
     /// `PEXPIRE`, without a comparison.
     Expire,
-    /// As `CompareAndExpire`, but a lock that is gone is taken anew, though another may have had it in between.
+    /// As `CompareAndExpire`, but a lock that is gone is taken anew, though another may have had it in
+    /// between.
     OrTakeAgain,
     /// Nothing is sent, and it worked.
     Nothing,
@@ -61,9 +64,11 @@ pub(super) enum Renewal {
     /// Extends each third of the lease, and says lost when it cannot.
     Thirds,
     ThirdsByWallClock,
-    /// As `Thirds`, until the first error of any command of this client: then nothing of it is renewed any more, and nobody is notified.
+    /// As `Thirds`, until the first error of any command of this client: then nothing of it is renewed any
+    /// more, and nobody is notified.
     UntilFirstError,
-    /// As `Thirds`, until the first error of a hold's own renewal: then it is not renewed any more, and its holder is not notified.
+    /// As `Thirds`, until the first error of a hold's own renewal: then it is not renewed any more, and its
+    /// holder is not notified.
     UntilOwnError,
     /// As `Thirds`, and tries again for ever where it cannot, without a word to the holder.
     NeverSaysLost,
@@ -136,15 +141,18 @@ pub(super) struct Recipe {
     pub(super) give: ReleaseStep,
     pub(super) extend: Extend,
     pub(super) renewal: Renewal,
-    /// The lease is taken to begin when its reply came, which is too late by as much as that took, and not when the command was sent.
+    /// The lease is taken to begin when its reply came, which is too late by as much as that took, and not
+    /// when the command was sent.
     pub(super) from_reply: bool,
     pub(super) enters: EntryRule,
     pub(super) waits: BusyWait,
     pub(super) tokens: Tokens,
     pub(super) silence: Silence,
-    /// An acquire that its caller gives up goes on by itself, takes the lock for nobody, and renews it where it is renewed.
+    /// An acquire that its caller gives up goes on by itself, takes the lock for nobody, and renews it where
+    /// it is renewed.
     pub(super) goes_on: bool,
-    /// A release by another caller than the one that acquired finds nothing that is that caller's, and says that it is done.
+    /// A release by another caller than the one that acquired finds nothing that is that caller's, and says
+    /// that it is done.
     pub(super) bound: bool,
     /// The name of its server is looked up once, and kept as an address for ever.
     pub(super) resolves_once: bool,

@@ -115,11 +115,7 @@ impl Steps {
         px: &str,
         gap: Duration,
     ) -> Result<Option<Instant>, CommandError> {
-        let set: i64 = self
-            .own
-            .links
-            .query(key, &cmd(&["SETNX", key, value]))
-            .await?;
+        let set: i64 = self.own.links.query(key, &cmd(&["SETNX", key, value])).await?;
         if set == 0 {
             return Ok(None);
         }
@@ -137,17 +133,9 @@ impl Steps {
     }
 
     /// Changes the key in a transaction, if its value is the one expected and stays so meanwhile.
-    async fn guarded(
-        &self,
-        key: &str,
-        expected: Option<&str>,
-        change: Cmd,
-    ) -> Result<bool, CommandError> {
+    async fn guarded(&self, key: &str, expected: Option<&str>, change: Cmd) -> Result<bool, CommandError> {
         let mut alone = self.own.links.alone(key).await?;
-        self.own
-            .links
-            .over(&mut alone, &cmd(&["WATCH", key]))
-            .await?;
+        self.own.links.over(&mut alone, &cmd(&["WATCH", key])).await?;
         let found = self.own.links.over(&mut alone, &cmd(&["GET", key])).await?;
         let found: Option<String> = found.and_then(|value| redis::from_redis_value(value).ok());
         if found.as_deref() != expected {
@@ -161,22 +149,14 @@ impl Steps {
     }
 
     /// Waits for the token of a lock, in the server's own line: when the lock was taken.
-    pub(super) async fn pop_token(
-        &self,
-        key: &str,
-        wait: Duration,
-    ) -> Result<Option<Instant>, CommandError> {
+    pub(super) async fn pop_token(&self, key: &str, wait: Duration) -> Result<Option<Instant>, CommandError> {
         let token = token_key(key);
         let known = self.made.lock().expect("no panic").contains(key);
         if !known {
             let make = cmd(&["SETNX", &format!("{token}:made"), "1"]);
             let made: i64 = self.own.links.query(key, &make).await?;
             if made == 1 {
-                let _: i64 = self
-                    .own
-                    .links
-                    .query(key, &cmd(&["RPUSH", &token, "1"]))
-                    .await?;
+                let _: i64 = self.own.links.query(key, &cmd(&["RPUSH", &token, "1"])).await?;
             }
             self.made.lock().expect("no panic").insert(key.to_owned());
         }
@@ -249,20 +229,11 @@ impl Steps {
         Ok(deleted == 1)
     }
 
-    pub(super) async fn extend(
-        &self,
-        key: &str,
-        value: &str,
-        lease: Duration,
-    ) -> Result<bool, CommandError> {
+    pub(super) async fn extend(&self, key: &str, value: &str, lease: Duration) -> Result<bool, CommandError> {
         let px = whole_ms(lease).to_string();
         let compared = async || -> Result<bool, CommandError> {
             let args = [value, &px];
-            let extended: i64 = self
-                .own
-                .links
-                .script(&COMPARE_EXPIRE, &[key], &args)
-                .await?;
+            let extended: i64 = self.own.links.script(&COMPARE_EXPIRE, &[key], &args).await?;
             Ok(extended == 1)
         };
         match self.recipe.extend {
@@ -273,11 +244,7 @@ impl Steps {
                 Ok(held == 1)
             }
             Extend::Expire => {
-                let extended: i64 = self
-                    .own
-                    .links
-                    .query(key, &cmd(&["PEXPIRE", key, &px]))
-                    .await?;
+                let extended: i64 = self.own.links.query(key, &cmd(&["PEXPIRE", key, &px])).await?;
                 Ok(extended == 1)
             }
             Extend::OrTakeAgain => {
@@ -315,8 +282,7 @@ impl Steps {
                 return;
             }
             let sent_at = Instant::now();
-            let extended =
-                tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease));
+            let extended = tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease));
             match extended.await {
                 Ok(Ok(true)) => {
                     sure_until = sent_at + lease;

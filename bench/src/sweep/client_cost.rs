@@ -9,9 +9,7 @@ use crate::driver::BenchPlan;
 use crate::round::machine::client_use;
 use crate::server_stats::ServerWatch;
 use crate::stats::median;
-use crate::subject::{
-    AcquireEnd, AcquireRequest, ConnectTo, LockClient, SubjectError, counted_durability,
-};
+use crate::subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient, SubjectError, counted_durability};
 use crate::subjects;
 
 /// So many clients are connected, one after the other.
@@ -58,17 +56,11 @@ pub async fn client_cost(plan: &BenchPlan, subject: &str) -> Result<ClientCost, 
         first_lock_ns: median(&first_lock_ns) as u64,
         first_connections: (!first.is_empty()).then(|| median(&first)),
         connections: (!all.is_empty()).then(|| median(&all)),
-        memory_bytes: grown
-            .filter(|bytes| *bytes > 0.0)
-            .map(|bytes| bytes / CLIENTS as f64),
+        memory_bytes: grown.filter(|bytes| *bytes > 0.0).map(|bytes| bytes / CLIENTS as f64),
     })
 }
 
-async fn granted(
-    client: &dyn LockClient,
-    plan: &BenchPlan,
-    lock: &str,
-) -> Result<String, SubjectError> {
+async fn granted(client: &dyn LockClient, plan: &BenchPlan, lock: &str) -> Result<String, SubjectError> {
     let request = AcquireRequest {
         lock,
         kind: &plan.kind,
@@ -79,9 +71,7 @@ async fn granted(
     };
     match client.acquire(request).await {
         AcquireEnd::Ok { grant, .. } => Ok(grant),
-        other => Err(SubjectError::unreachable(format!(
-            "no lock for a new client: {other:?}"
-        ))),
+        other => Err(SubjectError::unreachable(format!("no lock for a new client: {other:?}"))),
     }
 }
 

@@ -25,7 +25,8 @@ const CYCLES: f64 = 120.0;
 /// The rows of a plan that was measured, and what ends the sweep with them.
 type Measured<E> = (Vec<BenchRow>, Option<E>);
 
-/// One curve per subject over rising levels, up to `most`. What ended it early is given; the curves so far are in `sweeps`.
+/// One curve per subject over rising levels, up to `most`. What ended it early is given; the curves so far
+/// are in `sweeps`.
 pub async fn over_levels<E>(
     what: &str,
     most: u32,
@@ -51,7 +52,8 @@ pub async fn over_levels<E>(
     ended
 }
 
-/// One curve per subject over the cycles offered per second, with its knee, by so many tasks: the lock, not their number, is to give way.
+/// One curve per subject over the cycles offered per second, with its knee, by so many tasks: the lock, not
+/// their number, is to give way.
 pub async fn over_rates<E>(
     base: &BenchPlan,
     (first_per_s, tasks): (f64, u32),
@@ -105,11 +107,7 @@ pub async fn over_rates<E>(
 
 /// How long a rate is offered.
 fn window(usual: Duration, rate_per_s: f64, long: bool) -> Duration {
-    let (times, cycles) = if long {
-        (LONG, 2.0 * CYCLES)
-    } else {
-        (1, CYCLES)
-    };
+    let (times, cycles) = if long { (LONG, 2.0 * CYCLES) } else { (1, CYCLES) };
     let enough = Duration::from_secs_f64(cycles / rate_per_s);
     (usual.max(SHORTEST) * times).max(enough)
 }
@@ -172,13 +170,8 @@ mod tests {
     #[test]
     fn only_a_schedule_that_was_not_kept_is_a_rate_that_was_not() {
         let mut row = BenchRow::default();
-        let offered = |achieved_per_s| {
-            Some(Pacing {
-                offered_per_s: 100.0,
-                achieved_per_s,
-                ..Pacing::default()
-            })
-        };
+        let offered =
+            |achieved_per_s| Some(Pacing { offered_per_s: 100.0, achieved_per_s, ..Pacing::default() });
         row.measures.pacing = offered(98.0);
         assert_eq!(answer(&row), Answer::NotKept);
         row.measures.pacing = offered(100.0);

@@ -1,8 +1,10 @@
-//! Finds the highest rate that a lock keeps up with: a state machine that says what to measure next and takes in what came of it.
+//! Finds the highest rate that a lock keeps up with: a state machine that says what to measure next and takes
+//! in what came of it.
 //!
-//! The rate is doubled until one is not kept, then the gap between the last good and the first bad rate is halved (geometrically) until it
-//! is narrow; the candidate must then hold in a longer window. If it does not, it is the new first bad rate and the search goes on below. A rate
-//! of which nothing is known is tried once more; then the search ends there, with what is proven of the rates that were kept.
+//! The rate is doubled until one is not kept, then the gap between the last good and the first bad rate is
+//! halved (geometrically) until it is narrow; the candidate must then hold in a longer window. If it does
+//! not, it is the new first bad rate and the search goes on below. A rate of which nothing is known is tried
+//! once more; then the search ends there, with what is proven of the rates that were kept.
 
 /// What to measure next.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,10 +97,7 @@ impl Search {
         if narrow || self.left == 0 {
             return Step::Done(found);
         }
-        Step::Measure {
-            rate_per_s: self.rate,
-            long: self.long,
-        }
+        Step::Measure { rate_per_s: self.rate, long: self.long }
     }
 
     /// What came of the rate that was asked for.
@@ -186,11 +185,7 @@ mod tests {
                 assert!(good <= capacity, "{capacity}: {knee:?}");
                 assert!(bad > capacity, "{capacity}: {knee:?}");
                 assert!(bad / good <= 1.3, "{capacity}: {knee:?}");
-                assert!(
-                    asked.len() <= 60,
-                    "{capacity} from {first}: {} steps",
-                    asked.len()
-                );
+                assert!(asked.len() <= 60, "{capacity} from {first}: {} steps", asked.len());
             }
         }
     }
@@ -252,10 +247,7 @@ mod tests {
         for tries in 1..12 {
             let (knee, asked) = search(5_000.0, 1_000.0, tries);
             assert!(asked.len() <= tries as usize);
-            assert!(
-                knee.good_per_s.is_none_or(|good| good <= 5_000.0),
-                "{tries}: {knee:?}"
-            );
+            assert!(knee.good_per_s.is_none_or(|good| good <= 5_000.0), "{tries}: {knee:?}");
         }
     }
 }

@@ -48,10 +48,7 @@ impl CycleShape {
         let foreign = |kind: &str| !offered.is_empty() && !offered.iter().any(|own| own == kind);
         if !wished.is_empty() && foreign(wished) {
             crate::subjects::check_kind(wished)?;
-            return Err(format!(
-                "it has no kind `{wished}`; it has {}",
-                offered.join(", ")
-            ));
+            return Err(format!("it has no kind `{wished}`; it has {}", offered.join(", ")));
         }
         let (Some(usual), false) = (fit.first(), self == CycleShape::One) else {
             return Ok(wished.to_owned());
@@ -87,9 +84,7 @@ impl CycleShape {
     pub(crate) fn words(self) -> Option<String> {
         match self {
             CycleShape::One => None,
-            CycleShape::Sides { writes } => {
-                Some(format!("{:.0} % of the cycles write", 100.0 * writes))
-            }
+            CycleShape::Sides { writes } => Some(format!("{:.0} % of the cycles write", 100.0 * writes)),
             CycleShape::Together(locks) => Some(format!("{locks} locks at once")),
             CycleShape::Permit { of } => Some(format!("{of} permits")),
         }
@@ -115,12 +110,7 @@ mod tests {
 
     #[test]
     fn a_lock_of_another_kind_is_told_what_is_needed() {
-        let offered = |kinds: &[&str]| {
-            kinds
-                .iter()
-                .map(|kind| (*kind).to_owned())
-                .collect::<Vec<_>>()
-        };
+        let offered = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect::<Vec<_>>();
         let asks = CycleShape::Permit { of: 4 };
         let error = asks.kind("", &offered(&["fair", "semaphore"])).unwrap_err();
         assert!(error.contains("lock-core:semaphore"), "{error}");

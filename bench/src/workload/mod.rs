@@ -1,4 +1,5 @@
-//! What the tasks of a load do: the one list of workloads, as data. The [load engine](crate::load) carries it out.
+//! What the tasks of a load do: the one list of workloads, as data. The [load engine](crate::load) carries it
+//! out.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -49,7 +50,8 @@ pub enum LeaseOf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rhythm {
-    /// Acquire, hold, release, think, over and over. The only rhythm that can begin its cycles on a schedule (open loop).
+    /// Acquire, hold, release, think, over and over. The only rhythm that can begin its cycles on a schedule
+    /// (open loop).
     Cycles,
     /// As `Cycles`, but a releaser queues again only when the next one has the lock. Without this rule a
     /// releaser mostly meets itself again, and the figure says little about waking somebody else.
@@ -105,11 +107,7 @@ pub fn find(name: &str) -> Result<&'static Workload, SubjectError> {
 
 /// The names of the workloads that fit, with commas between them.
 pub fn names(fit: impl Fn(&Workload) -> bool) -> String {
-    let fit: Vec<&str> = WORKLOADS
-        .iter()
-        .filter(|w| fit(w))
-        .map(|w| w.name)
-        .collect();
+    let fit: Vec<&str> = WORKLOADS.iter().filter(|w| fit(w)).map(|w| w.name).collect();
     fit.join(", ")
 }
 
@@ -145,10 +143,7 @@ mod tests {
     #[test]
     fn a_misspelt_workload_is_told_the_nearest() {
         let error = find("contendet").unwrap_err();
-        assert!(
-            error.to_string().contains("did you mean `contended`"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("did you mean `contended`"), "{error}");
     }
 
     #[test]

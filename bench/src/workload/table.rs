@@ -1,4 +1,5 @@
-//! Every workload, in the order of the docs: a row each, which says how it differs from the plain closed loop.
+//! Every workload, in the order of the docs: a row each, which says how it differs from the plain closed
+//! loop.
 
 use std::time::Duration;
 

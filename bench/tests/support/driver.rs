@@ -1,4 +1,5 @@
-//! A driver program for the tests: `serve SUBJECT` keeps to the protocol, the other modes break it in one way each.
+//! A driver program for the tests: `serve SUBJECT` keeps to the protocol, the other modes break it in one way
+//! each.
 
 use std::{
     io::{BufRead, Write},
@@ -35,15 +36,18 @@ fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
         let id = &request["id"];
         match (request["op"].as_str().unwrap_or_default(), mode) {
             ("hello", "echo") => say(line)?,
-            ("hello", "old") => say(json!({"id": id, "ok": {"protocol": 7, "kinds": ["plain"]}}).to_string())?,
+            ("hello", "old") => {
+                say(json!({"id": id, "ok": {"protocol": 7, "kinds": ["plain"]}}).to_string())?
+            }
             ("hello", "no-kinds") => say(json!({"id": id, "ok": {"protocol": 1}}).to_string())?,
-            ("hello", "open-busy") => say(
-                json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "features": ["open_busy"]}})
-                    .to_string(),
-            )?,
-            ("hello", _) => say(
-                json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "watchdog_ms": 1234}}).to_string(),
-            )?,
+            ("hello", "open-busy") => {
+                say(json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "features": ["open_busy"]}})
+                    .to_string())?
+            }
+            ("hello", _) => {
+                say(json!({"id": id, "ok": {"protocol": 1, "kinds": ["plain"], "watchdog_ms": 1234}})
+                    .to_string())?
+            }
             ("acquire", "exits") => {
                 writeln!(std::io::stderr(), "about to give up for a reason of its own")?;
                 return Ok(ExitCode::from(3));

@@ -11,8 +11,8 @@ use bench::{
     subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient},
 };
 use cluster_config::{
-    ClusterError, Container, Deployment, Process, Provisioner, ProvisionerKind, Topology,
-    TopologyKind, UpOptions,
+    ClusterError, Container, Deployment, Process, Provisioner, ProvisionerKind, Topology, TopologyKind,
+    UpOptions,
 };
 use tempfile::TempDir;
 
@@ -98,10 +98,7 @@ pub(crate) async fn held(client: &dyn LockClient, request: AcquireRequest<'_>) -
 pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !condition().await {
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
-        );
+        assert!(begun.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -110,9 +107,6 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
 pub(crate) fn alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .ok()
-        .and_then(|stat| {
-            stat.rsplit_once(')')
-                .map(|(_, rest)| rest.trim().to_owned())
-        })
+        .and_then(|stat| stat.rsplit_once(')').map(|(_, rest)| rest.trim().to_owned()))
         .is_some_and(|rest| !rest.starts_with('Z'))
 }

@@ -1,12 +1,14 @@
 //! Whether failovers grant locks twice as often as [`chaos::risk`] says: counted on real servers.
 //!
-//! `cargo bench -p chaos --bench risk` takes about 20 minutes on two cores and prints a table in Markdown. Each failover has servers of its
-//! own: callers come to each of many locks as a Poisson process and hold it for an exponential time by the library; the replication link is late by
-//! a time that is drawn per failover, and closed when the master is killed; sentinels notice after `down-after-milliseconds`. The prediction takes
-//! what was measured: grants a second before the crash, and the outage from the crash to the first grant after it. `simulation/benches/risk.rs` makes the
-//! same failovers in simulated time.
+//! `cargo bench -p chaos --bench risk` takes about 20 minutes on two cores and prints a table in Markdown.
+//! Each failover has servers of its own: callers come to each of many locks as a Poisson process and hold it
+//! for an exponential time by the library; the replication link is late by a time that is drawn per failover,
+//! and closed when the master is killed; sentinels notice after `down-after-milliseconds`. The prediction
+//! takes what was measured: grants a second before the crash, and the outage from the crash to the first
+//! grant after it. `simulation/benches/risk.rs` makes the same failovers in simulated time.
 //!
-//! What the environment may say: `RISK_FAILOVERS` (of each cell, an even number, 8), `RISK_JOBS` (failovers at a time, 3).
+//! What the environment may say: `RISK_FAILOVERS` (of each cell, an even number, 8), `RISK_JOBS` (failovers
+//! at a time, 3).
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -80,11 +82,7 @@ async fn on_real_servers(
     seed: u64,
 ) -> Result<Failover, Failure> {
     let (dir, topology) = (tempfile::tempdir()?, of.topology(setting));
-    let options = UpOptions {
-        links: Links::Proxied,
-        in_memory: true,
-        ..UpOptions::new(dir.path())
-    };
+    let options = UpOptions { links: Links::Proxied, in_memory: true, ..UpOptions::new(dir.path()) };
     let servers = Process.up(&topology, &options).await?;
     let real = RealServers { servers, topology };
     let outcome = fail_over(of, setting, seed, &real).await;
@@ -98,8 +96,7 @@ async fn fail_over_all(failovers: u64, jobs: u64) -> Vec<Vec<Failover>> {
     let work = (0..failovers).flat_map(|number| cells().enumerate().map(move |of| (number, of)));
     let work = Mutex::new(work);
     let worker = async || {
-        while let Some((number, (cell, (of, setting)))) = { work.lock().expect("no panic").next() }
-        {
+        while let Some((number, (cell, (of, setting)))) = { work.lock().expect("no panic").next() } {
             let outcome = on_real_servers(of, setting, (cell as u64) << 16 | number).await;
             eprintln!("{} | {} | {number}: {outcome:?}", of.name(), setting.name);
             if let Ok(outcome) = outcome {
@@ -109,9 +106,7 @@ async fn fail_over_all(failovers: u64, jobs: u64) -> Vec<Vec<Failover>> {
     };
     futures_util::future::join_all((0..jobs).map(|_| worker())).await;
     let found = found.into_iter();
-    found
-        .map(|one| one.into_inner().expect("no panic"))
-        .collect()
+    found.map(|one| one.into_inner().expect("no panic")).collect()
 }
 
 #[tokio::main]

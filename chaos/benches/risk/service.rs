@@ -1,4 +1,5 @@
-//! A service whose master crashes, and what is counted of it: shared by the bench with real servers and by the one in simulated time.
+//! A service whose master crashes, and what is counted of it: shared by the bench with real servers and by
+//! the one in simulated time.
 
 use std::collections::HashSet;
 use std::env;
@@ -38,12 +39,8 @@ pub(crate) enum Configuration {
 }
 
 impl Configuration {
-    pub(crate) const ALL: [Configuration; 4] = [
-        Configuration::Asynchronous,
-        Configuration::WaitOne,
-        Configuration::WaitAll,
-        Configuration::Single,
-    ];
+    pub(crate) const ALL: [Configuration; 4] =
+        [Configuration::Asynchronous, Configuration::WaitOne, Configuration::WaitAll, Configuration::Single];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -88,44 +85,16 @@ pub(crate) struct Setting {
     pub(crate) down_after_s: f64,
 }
 
-const USUAL: Setting = Setting {
-    name: "usual",
-    lag_s: 0.2,
-    hold_s: 2.0,
-    lease_s: 30.0,
-    caller_s: 1.0,
-    down_after_s: 0.5,
-};
+const USUAL: Setting =
+    Setting { name: "usual", lag_s: 0.2, hold_s: 2.0, lease_s: 30.0, caller_s: 1.0, down_after_s: 0.5 };
 
 pub(crate) static SETTINGS: [Setting; 6] = [
     USUAL,
-    Setting {
-        name: "more lag",
-        lag_s: 0.6,
-        ..USUAL
-    },
-    Setting {
-        name: "short holds",
-        hold_s: 0.8,
-        ..USUAL
-    },
-    Setting {
-        name: "long outage",
-        down_after_s: 2.0,
-        ..USUAL
-    },
-    Setting {
-        name: "rare callers",
-        caller_s: 4.0,
-        ..USUAL
-    },
-    Setting {
-        name: "D ≥ lease",
-        hold_s: 1.0,
-        lease_s: 3.0,
-        down_after_s: 3.2,
-        ..USUAL
-    },
+    Setting { name: "more lag", lag_s: 0.6, ..USUAL },
+    Setting { name: "short holds", hold_s: 0.8, ..USUAL },
+    Setting { name: "long outage", down_after_s: 2.0, ..USUAL },
+    Setting { name: "rare callers", caller_s: 4.0, ..USUAL },
+    Setting { name: "D ≥ lease", hold_s: 1.0, lease_s: 3.0, down_after_s: 3.2, ..USUAL },
 ];
 
 fn exponential(mean: f64, rng: &mut ChaCha8Rng) -> f64 {
@@ -145,9 +114,7 @@ pub(crate) struct Failover {
 fn says(name: &str, rates: &ServiceRates) -> f64 {
     let all = assess(rates, rates, 1);
     let one = all.into_iter().find(|one| one.name == name);
-    one.expect("a configuration of the model")
-        .double_grants_per_year
-        .estimate
+    one.expect("a configuration of the model").double_grants_per_year.estimate
 }
 
 /// The callers of all locks; what they held, and when each grant was made.
@@ -200,10 +167,7 @@ impl Callers {
         mut over: watch::Receiver<bool>,
         mut rng: ChaCha8Rng,
     ) {
-        let (name, lease) = (
-            format!("risk-{lock}"),
-            Duration::from_secs_f64(setting.lease_s),
-        );
+        let (name, lease) = (format!("risk-{lock}"), Duration::from_secs_f64(setting.lease_s));
         loop {
             let next = Duration::from_secs_f64(exponential(setting.caller_s, &mut rng));
             tokio::select! {
@@ -261,9 +225,11 @@ pub(crate) trait FailingServers {
     const GRANTS_DOUBT: f64;
     /// By how much outage and lag may be off: messages, and the clock's grain.
     const DOUBT_S: f64;
-    /// The call that kills the master may return so much later than the master dies. The last grant tells the time better then.
+    /// The call that kills the master may return so much later than the master dies. The last grant tells the
+    /// time better then.
     const KILL_LASTS_AT_MOST: Duration;
-    /// A caller after the crash goes away sooner: one that waited for servers would be granted the lock at once, as no new caller is.
+    /// A caller after the crash goes away sooner: one that waited for servers would be granted the lock at
+    /// once, as no new caller is.
     const PATIENCE_AFTER: Duration;
 
     /// A client of the library.
@@ -284,15 +250,15 @@ pub(crate) async fn fail_over<S: FailingServers>(
     servers: &S,
 ) -> Result<Failover, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    // Where each grant waits for a late replica, the one after the other on a connection, callers of a library would give up.
+    // Where each grant waits for a late replica, the one after the other on a connection, callers of a
+    // library would give up.
     let (share, waits_for) = match of {
         Configuration::WaitAll => (0.1, Duration::from_secs(10)),
         _ => (1.0, Duration::ZERO),
     };
     let lag_s = share * setting.lag_s * rng.random_range(0.5..1.5);
     // The late one is promoted in every other failover.
-    let barred =
-        (of == Configuration::WaitOne).then_some(if seed.is_multiple_of(2) { "n3" } else { "n2" });
+    let barred = (of == Configuration::WaitOne).then_some(if seed.is_multiple_of(2) { "n3" } else { "n2" });
     if of != Configuration::Single {
         let lag = Duration::from_secs_f64(lag_s);
         servers.be_late(lag, barred).await?;
@@ -328,24 +294,16 @@ pub(crate) async fn fail_over<S: FailingServers>(
     over.send(true)?;
     let holds = callers.holds.lock().expect("no panic").clone();
     let later = holds.iter().map(|hold| hold.from_ns);
-    let first_ns = later
-        .filter(|from_ns| *from_ns > killed_ns)
-        .fold(probed_ns, u64::min);
+    let first_ns = later.filter(|from_ns| *from_ns > killed_ns).fold(probed_ns, u64::min);
     let answered = (holds.iter().map(|hold| hold.from_ns)).filter(|from_ns| *from_ns <= killed_ns);
     let answered_ns = answered.max().ok_or("nothing was granted")?;
     let earliest_ns = killed_ns.saturating_sub(S::KILL_LASTS_AT_MOST.as_nanos() as u64);
     let killed_ns = answered_ns.max(earliest_ns);
     let counted_ns = killed_ns.saturating_sub(COUNTED.as_nanos() as u64);
-    let counted = holds
-        .iter()
-        .filter(|hold| (counted_ns..killed_ns).contains(&hold.from_ns));
+    let counted = holds.iter().filter(|hold| (counted_ns..killed_ns).contains(&hold.from_ns));
     let counted = counted.count() as f64;
     // Each forgotten hold counts once, however often its lock is granted while it lasts.
-    let forgotten: HashSet<u32> = overlaps(holds, |_| None)
-        .list
-        .iter()
-        .map(|one| one.earlier)
-        .collect();
+    let forgotten: HashSet<u32> = overlaps(holds, |_| None).list.iter().map(|one| one.earlier).collect();
     let (outage_s, seconds) = ((first_ns - killed_ns) as f64 / 1e9, COUNTED.as_secs_f64());
     let at = |sign: f64| ServiceRates {
         failovers_per_year: 1.0,
@@ -362,12 +320,7 @@ pub(crate) async fn fail_over<S: FailingServers>(
     };
     // Of wait:1 the model takes the mean of both choices, each of which is made in every other failover.
     let predicted = [-1.0, 0.0, 1.0].map(|sign| says(of.name(), &at(sign)));
-    Ok(Failover {
-        double: forgotten.len() as u64,
-        predicted,
-        outage_s,
-        grants_per_s: counted / seconds,
-    })
+    Ok(Failover { double: forgotten.len() as u64, predicted, outage_s, grants_per_s: counted / seconds })
 }
 
 /// Between what the mean of a Poisson count lies in 95 of 100 cases (Wilson and Hilferty).
@@ -376,15 +329,12 @@ fn poisson_interval(count: u64) -> (f64, f64) {
         let ninth = 1.0 / (9.0 * count);
         count * (1.0 - ninth + z * ninth.sqrt()).powi(3)
     };
-    let low = if count == 0 {
-        0.0
-    } else {
-        bound(count as f64, -1.96)
-    };
+    let low = if count == 0 { 0.0 } else { bound(count as f64, -1.96) };
     (low, bound(count as f64 + 1.0, 1.96))
 }
 
-/// Whether a cell of the table agrees with the model, and whether it keeps what an outage of a lease promises.
+/// Whether a cell of the table agrees with the model, and whether it keeps what an outage of a lease
+/// promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Agrees,
@@ -395,10 +345,7 @@ enum Outcome {
 
 impl Outcome {
     fn of(setting: &Setting, double: u64, agrees: bool) -> Self {
-        match (
-            setting.down_after_s >= setting.lease_s && double > 0,
-            agrees,
-        ) {
+        match (setting.down_after_s >= setting.lease_s && double > 0, agrees) {
             (true, _) => Outcome::Impossible,
             (false, true) => Outcome::Agrees,
             (false, false) => Outcome::Differs,
@@ -435,7 +382,8 @@ pub(crate) fn cells() -> impl Iterator<Item = (Configuration, &'static Setting)>
     all.flat_map(|of| SETTINGS.iter().map(move |setting| (of, setting)))
 }
 
-/// How many failovers of each cell are asked for: an even number, since every other one promotes the late replica of wait:1.
+/// How many failovers of each cell are asked for: an even number, since every other one promotes the late
+/// replica of wait:1.
 pub(crate) fn failovers(default: u64) -> Result<u64, Failure> {
     let failovers = number("RISK_FAILOVERS", default)?;
     match failovers.is_multiple_of(2) {
@@ -474,11 +422,7 @@ impl Table {
     /// Fails where fewer than 23 cells agree, or a lock was granted twice after an outage of a lease.
     pub(crate) fn finish(&self) -> ExitCode {
         let number = |which| self.outcomes.iter().filter(|one| **one == which).count();
-        println!(
-            "\n{} of 24 cells agree, {} failovers.",
-            number(Outcome::Agrees),
-            self.failovers
-        );
+        println!("\n{} of 24 cells agree, {} failovers.", number(Outcome::Agrees), self.failovers);
         let is_enough = number(Outcome::Agrees) >= 23 && number(Outcome::Impossible) == 0;
         ExitCode::from(u8::from(!is_enough))
     }

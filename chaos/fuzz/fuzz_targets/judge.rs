@@ -11,10 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(history) = History::parse_bytes(bytes) else {
         return;
     };
-    let options = CheckOptions {
-        floors: None,
-        ..CheckOptions::default()
-    };
+    let options = CheckOptions { floors: None, ..CheckOptions::default() };
     let mut report = check(&history, &options);
     proof::attach(&mut report, &history, &options);
     for (class, verdict) in report.verdicts.iter() {

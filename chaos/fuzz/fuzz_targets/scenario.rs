@@ -1,4 +1,5 @@
-//! Fuzzes the scenario parser: any text is a scenario or has problems; a scenario gives a plan that is written and read again.
+//! Fuzzes the scenario parser: any text is a scenario or has problems; a scenario gives a plan that is
+//! written and read again.
 #![no_main]
 
 use chaos::plan::Plan;

@@ -1,7 +1,8 @@
-//! Faults that are drawn on the messages of a lock's protocol: a table of role × moment × fault, and a scenario for each of its points.
+//! Faults that are drawn on the messages of a lock's protocol: a table of role × moment × fault, and a
+//! scenario for each of its points.
 //!
-//! Which messages there are depends on the lock: the proxy says what its client was doing for a lock that the message names
-//! ([`crate::roles`]). A point that no message of a lock meets is not one of its protocol.
+//! Which messages there are depends on the lock: the proxy says what its client was doing for a lock that the
+//! message names ([`crate::roles`]). A point that no message of a lock meets is not one of its protocol.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +24,10 @@ struct MessageFault {
     expect: &'static str,
 }
 
-const KEPT: &str =
-    "belief = \"clean\"\ncontract = \"clean\"\neffect = \"clean\"\nliveness = \"clean\"\n";
+const KEPT: &str = "belief = \"clean\"\ncontract = \"clean\"\neffect = \"clean\"\nliveness = \"clean\"\n";
 
-/// A lease outlives what its client waits for an answer where it is to be missed, and ends before the message arrives where that is to be late.
+/// A lease outlives what its client waits for an answer where it is to be missed, and ends before the message
+/// arrives where that is to be late.
 const MESSAGE_FAULTS: [MessageFault; 5] = [
     MessageFault {
         name: "lost",
@@ -75,11 +76,7 @@ impl Point {
         let of = |role| [false, true].map(|is_reply| (role, is_reply));
         let messages = (0..ROLES.len()).flat_map(of);
         messages.flat_map(|(role, is_reply)| {
-            (0..MESSAGE_FAULTS.len()).map(move |fault| Self {
-                role,
-                is_reply,
-                fault,
-            })
+            (0..MESSAGE_FAULTS.len()).map(move |fault| Self { role, is_reply, fault })
         })
     }
 
@@ -92,13 +89,9 @@ impl Point {
         }
     }
 
-    /// A scenario in which that happens, on servers of this shape, to a lock of one of these kinds; what is left to chance in it is drawn.
-    pub(super) fn scenario(
-        self,
-        shape: TopologyKind,
-        kinds: &[String],
-        rng: &mut ChaCha8Rng,
-    ) -> Scenario {
+    /// A scenario in which that happens, on servers of this shape, to a lock of one of these kinds; what is
+    /// left to chance in it is drawn.
+    pub(super) fn scenario(self, shape: TopologyKind, kinds: &[String], rng: &mut ChaCha8Rng) -> Scenario {
         let (role, fault) = (ROLES[self.role], &MESSAGE_FAULTS[self.fault]);
         let masters = shape == TopologyKind::Masters;
         let [mut lease, mut hold, mut lasts, mut locks] = fault.load;
@@ -130,29 +123,31 @@ impl Point {
         let long = ["1500ms", "2500ms"][rng.random_range(0..2)];
         let chosen = format!("with = {{ during = \"{role}\", nth = {first}, count = 3 }}\n");
         let faults: Vec<String> = match fault.name {
-            "lost" => vec![format!("at = \"300ms\"\nfor = \"2500ms\"\nfault = \"drop\"\non = \"{link}\"\n{chosen}")],
-            "late" => vec![format!("at = \"300ms\"\nfor = \"{long}\"\nfault = \"hold\"\non = \"{link}\"\n{chosen}")],
+            "lost" => {
+                vec![format!("at = \"300ms\"\nfor = \"2500ms\"\nfault = \"drop\"\non = \"{link}\"\n{chosen}")]
+            }
+            "late" => {
+                vec![format!("at = \"300ms\"\nfor = \"{long}\"\nfault = \"hold\"\non = \"{link}\"\n{chosen}")]
+            }
             "cut" => (1..=3)
                 .map(|client| {
                     let when = passes(nth, client);
-                    format!("{when}for = \"50ms\"\nfault = \"reset\"\non = \"client {client} <-> {servers}\"\n")
+                    format!(
+                        "{when}for = \"50ms\"\nfault = \"reset\"\non = \"client {client} <-> {servers}\"\n"
+                    )
                 })
                 .collect(),
             "restart" => {
                 let (when, on) = (passes(nth, client), if masters { "any" } else { "master" });
                 vec![format!("{when}for = \"200ms\"\nfault = \"kill\"\non = \"{on}\"\n")]
             }
-            _ => vec![format!("{}for = \"{long}\"\nfault = \"pause\"\non = \"client {client}\"\n", passes(nth, client))],
+            _ => vec![format!(
+                "{}for = \"{long}\"\nfault = \"pause\"\non = \"client {client}\"\n",
+                passes(nth, client)
+            )],
         };
-        let faults: String = faults
-            .iter()
-            .map(|fault| format!("[[faults]]\n{fault}"))
-            .collect();
-        let message = if self.is_reply {
-            "the reply to"
-        } else {
-            "the request of"
-        };
+        let faults: String = faults.iter().map(|fault| format!("[[faults]]\n{fault}")).collect();
+        let message = if self.is_reply { "the reply to" } else { "the request of" };
         let (name, about, topology) = (self.name(), fault.about, shape.name());
         let count = if masters { "masters = 3\n" } else { "" };
         let text = format!(
@@ -165,10 +160,7 @@ impl Point {
         );
         let parsed = Scenario::parse(&name, &text);
         let mut scenario = parsed.unwrap_or_else(|errors| panic!("a drawn scenario: {errors}"));
-        let alone: Vec<&String> = kinds
-            .iter()
-            .filter(|kind| is_alone(kind) && *kind != "redlock")
-            .collect();
+        let alone: Vec<&String> = kinds.iter().filter(|kind| is_alone(kind) && *kind != "redlock").collect();
         if !masters && !alone.is_empty() {
             let kind = alone[rng.random_range(0..alone.len())];
             if kind == "write" && kinds.iter().any(|kind| kind == "read") {
@@ -184,11 +176,9 @@ impl Point {
     }
 }
 
-/// The same points, what was least tried first: the point itself, then its message and its fault; among equals as it is drawn.
-pub(super) fn least_tried_first(
-    mut tries: BTreeMap<Point, u32>,
-    rng: &mut ChaCha8Rng,
-) -> Vec<Point> {
+/// The same points, what was least tried first: the point itself, then its message and its fault; among
+/// equals as it is drawn.
+pub(super) fn least_tried_first(mut tries: BTreeMap<Point, u32>, rng: &mut ChaCha8Rng) -> Vec<Point> {
     let mut points: Vec<Point> = tries.keys().copied().collect();
     let mut ordered = Vec::new();
     while !points.is_empty() {
@@ -233,10 +223,7 @@ mod tests {
                 assert_eq!(scenario.name, format!("drawn-{}", point.name()));
                 let plan = Plan::new(&scenario, seed);
                 assert_eq!(Plan::new(&scenario, seed).to_json(), plan.to_json());
-                assert!(
-                    !plan.faults.is_empty()
-                        && plan.faults.iter().all(|fault| fault.kind().is_some())
-                );
+                assert!(!plan.faults.is_empty() && plan.faults.iter().all(|fault| fault.kind().is_some()));
             }
         }
         assert_eq!(Point::all().count(), 50);
@@ -248,10 +235,7 @@ mod tests {
         let none: BTreeMap<Point, u32> = Point::all().map(|point| (point, 0)).collect();
         let first = least_tried_first(none.clone(), &mut rng);
         assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 50);
-        let messages: BTreeSet<_> = first[..10]
-            .iter()
-            .map(|point| (point.role, point.is_reply))
-            .collect();
+        let messages: BTreeSet<_> = first[..10].iter().map(|point| (point.role, point.is_reply)).collect();
         assert_eq!(messages.len(), 10, "{:?}", &first[..10]);
         let mut tries = none.clone();
         tries.extend(first[..30].iter().map(|point| (*point, 1)));

@@ -1,4 +1,5 @@
-//! Decides which scenarios a lock can be tried on, and what a result says of it: kept, broken, inherent or unknown.
+//! Decides which scenarios a lock can be tried on, and what a result says of it: kept, broken, inherent or
+//! unknown.
 //!
 //! Pure, but for `probe` and `runs`: a scenario and what a lock says of itself go in, and so do results.
 //!
@@ -55,14 +56,10 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     let kind = kind(scenario, name, has)?;
     let lock = &scenario.lock;
     if lock.lease.is_none() && !has.renews {
-        return Err(format!(
-            "{name} renews no lease: its hello has no `watchdog_ms`"
-        ));
+        return Err(format!("{name} renews no lease: its hello has no `watchdog_ms`"));
     }
     if has.leaseless.contains(&kind) && scenario.load.extend.is_some() {
-        return Err(format!(
-            "{name}: permits of its kind `{kind}` have no lease"
-        ));
+        return Err(format!("{name}: permits of its kind `{kind}` have no lease"));
     }
     let waits = !matches!(lock.durability.as_str(), "" | "none");
     let needs = scenario.audit.needs.iter().map(String::as_str);
@@ -97,7 +94,8 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     if let (None, Some(renewed)) = (lock.lease, has.watchdog) {
         scale(&mut fitting, renewed);
     }
-    // Of renewals that nobody reports nothing is known: the library promised to keep the lock or to say that it is lost.
+    // Of renewals that nobody reports nothing is known: the library promised to keep the lock or to say that
+    // it is lost.
     if lock.lease.is_none()
         && !has.has("renewals")
         && let Some(belief) = scenario.expect.get("belief")
@@ -108,7 +106,8 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     Ok(fitting)
 }
 
-/// Lengthens a scenario so that its holds outlive a lease that follows no wish; too long a one is left as it is, and shows nothing of renewal.
+/// Lengthens a scenario so that its holds outlive a lease that follows no wish; too long a one is left as it
+/// is, and shows nothing of renewal.
 fn scale(scenario: &mut Scenario, renewed: Duration) {
     let wished = scenario.lock.watchdog.unwrap_or(WATCHDOG);
     let ratio = renewed.as_secs_f64() / wished.0.as_secs_f64();
@@ -149,10 +148,7 @@ pub fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), 
     if let Some(listed) = &has.topologies {
         return match listed.iter().any(|listed| listed == shape) {
             true => Ok(()),
-            false => Err(format!(
-                "{name} does not work on `{shape}`; its hello lists {}",
-                listed.join(", ")
-            )),
+            false => Err(format!("{name} does not work on `{shape}`; its hello lists {}", listed.join(", "))),
         };
     }
     let subject = bench::subjects::find(name).ok();
@@ -161,9 +157,7 @@ pub fn place(topology: TopologyKind, name: &str, has: &Abilities) -> Result<(), 
         // A driver of the user's works on any system.
         (Some(_), None) if name.starts_with("exec:") => {}
         (Some(system), own) if own != Some(system) => {
-            return Err(format!(
-                "{name} is no lock of {system}, whose servers `{shape}` has"
-            ));
+            return Err(format!("{name} is no lock of {system}, whose servers `{shape}` has"));
         }
         (None, Some(own)) => {
             return Err(format!("{name} is a lock of {own}, and `{shape}` is Redis"));
@@ -192,9 +186,8 @@ fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, Stri
     let lists = has.kinds.join(", ");
     let mixed = scenario.load.mix.keys();
     let downgrades = scenario.load.downgrade.map(|_| "read".to_owned());
-    if let Some(lacking) = mixed
-        .chain(&downgrades)
-        .find(|kind| !has.kinds.is_empty() && !has.kinds.contains(kind))
+    if let Some(lacking) =
+        mixed.chain(&downgrades).find(|kind| !has.kinds.is_empty() && !has.kinds.contains(kind))
     {
         return Err(format!("{name} has no kind `{lacking}`; it has {lists}"));
     }
@@ -204,11 +197,7 @@ fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, Stri
     let any = wanted.is_empty() || ANY_EXCLUSIVE.contains(&wanted.as_str()) || masters;
     // A driver that says its kinds only when it is connected: its first, but for what the scenario is about.
     if has.kinds.is_empty() {
-        return Ok(if any {
-            scenario.lock.kind.clone()
-        } else {
-            wanted
-        });
+        return Ok(if any { scenario.lock.kind.clone() } else { wanted });
     }
     let suits = |kind: &str| match any {
         true => is_alone(kind) && (masters || kind != "redlock"),
@@ -235,18 +224,13 @@ fn suspects<'r>(scenario: &Scenario, result: &'r ScenarioResult) -> Vec<OfClass<
             && !outlasts_renewal(scenario, result, verdict)
     };
     let violated = of_state(result, State::Violated);
-    violated
-        .filter(|(class, verdict)| !is_inherent(&result.expected[*class], verdict))
-        .collect()
+    violated.filter(|(class, verdict)| !is_inherent(&result.expected[*class], verdict)).collect()
 }
 
-/// Whether two owners of a renewed lock go on when every fault has been over for one and a half leases: a renewal has come in between, so the
-/// first owner could have been told.
+/// Whether two owners of a renewed lock go on when every fault has been over for one and a half leases: a
+/// renewal has come in between, so the first owner could have been told.
 fn outlasts_renewal(scenario: &Scenario, result: &ScenarioResult, verdict: &Verdict) -> bool {
-    let ends = result
-        .faults
-        .iter()
-        .map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns));
+    let ends = result.faults.iter().map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns));
     let watchdog_ns = scenario.lock.watchdog.unwrap_or(WATCHDOG).ns();
     let told_ns = ends.max().unwrap_or(0) + watchdog_ns * 3 / 2;
     scenario.lock.lease.is_none() && verdict.anomalies.iter().any(|one| one.to_ns > told_ns)
@@ -311,10 +295,7 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> JudgedRun {
             InherentCause::NeedsFencing => "It needs fencing",
             InherentCause::NoLock => "No lock can keep it here",
         };
-        (
-            AuditOutcome::Inherent,
-            format!("{violations}. {cause}: {why}"),
-        )
+        (AuditOutcome::Inherent, format!("{violations}. {cause}: {why}"))
     } else {
         let classes: Vec<&str> = judged_of(result).map(|(class, _)| class).collect();
         let all = classes.join(", ");
@@ -336,9 +317,7 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> JudgedRun {
 fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]) -> &'static str {
     let of = |class: &str| suspects.iter().find(|(name, _)| *name == class);
     let shows = |class: &str, what: &str| {
-        let mut anomalies = of(class)
-            .into_iter()
-            .flat_map(|(_, verdict)| &verdict.anomalies);
+        let mut anomalies = of(class).into_iter().flat_map(|(_, verdict)| &verdict.anomalies);
         anomalies.any(|anomaly| anomaly.what == what)
     };
     let is_told = result.tells_holder != Some(false);
@@ -352,9 +331,7 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
         let mut targets = fault.targets.iter();
         fault.fault == "kill" && targets.any(|target| target.starts_with('c'))
     };
-    let outlasts = suspects
-        .iter()
-        .any(|(_, verdict)| outlasts_renewal(scenario, result, verdict));
+    let outlasts = suspects.iter().any(|(_, verdict)| outlasts_renewal(scenario, result, verdict));
     if !scenario.audit.inherent.is_empty() && outlasts {
         return match is_told {
             true => "its holder is told too late",
@@ -368,10 +345,7 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
     } else if follows("late-extend") {
         "it extends another's lock"
     } else if of("belief").or(of("contract")).is_some() && is_renewed && !is_told {
-        match (
-            scenario.faults.is_empty(),
-            scenario.load.outlives.is_empty(),
-        ) {
+        match (scenario.faults.is_empty(), scenario.load.outlives.is_empty()) {
             (true, _) => "it does not renew, and its holder is not told",
             (false, false) => "its renewal ends at an error, and its holder is not told",
             (false, true) => "its holder is not told",
@@ -406,8 +380,8 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
     }
 }
 
-/// A result in doubt beside what a sound lock did on the same scenario, seed and servers, and beside a second run of the same plan where
-/// there was one. `Err` says why nothing is known of the sound lock.
+/// A result in doubt beside what a sound lock did on the same scenario, seed and servers, and beside a second
+/// run of the same plan where there was one. `Err` says why nothing is known of the sound lock.
 pub fn beside(
     scenario: &Scenario,
     result: &ScenarioResult,
@@ -445,14 +419,12 @@ pub fn beside(
         }
     });
     let (outcome, why) = match kept {
-        _ if !again => (
-            AuditOutcome::Unknown,
-            "It did not come again when the same plan was run once more".to_owned(),
-        ),
-        Ok(over) => (
-            AuditOutcome::Broken,
-            format!("{twin} kept {classes} on the same scenario and seed, {over}"),
-        ),
+        _ if !again => {
+            (AuditOutcome::Unknown, "It did not come again when the same plan was run once more".to_owned())
+        }
+        Ok(over) => {
+            (AuditOutcome::Broken, format!("{twin} kept {classes} on the same scenario and seed, {over}"))
+        }
         Err(why) => (
             AuditOutcome::Unknown,
             format!("Whether a sound lock keeps {classes} here is not known: {twin} {why}"),
@@ -469,8 +441,8 @@ pub fn beside(
     }
 }
 
-/// A lock whose traffic a fault has nothing to act on, as a lost message of a lock that sends none: not applicable, if the fault does take
-/// effect on another lock in the same run.
+/// A lock whose traffic a fault has nothing to act on, as a lost message of a lock that sends none: not
+/// applicable, if the fault does take effect on another lock in the same run.
 fn met_nothing(
     result: &ScenarioResult,
     twin: &str,
@@ -480,12 +452,7 @@ fn met_nothing(
     let without_effect = result.faults.iter().filter(|fault| !fault.bit);
     let names = once(without_effect.map(|fault| fault.fault.as_str()));
     let bites = of_twin.is_ok_and(|of_twin| {
-        let bit = |name| {
-            of_twin
-                .faults
-                .iter()
-                .any(|fault| fault.fault == name && fault.bit)
-        };
+        let bit = |name| of_twin.faults.iter().any(|fault| fault.fault == name && fault.bit);
         names.iter().copied().all(bit)
     });
     if !bites {
@@ -509,10 +476,7 @@ fn against_odds(scenario: &Scenario, result: &ScenarioResult) -> String {
     let last = result.faults.iter().max_by_key(|fault| fault.injected_ns);
     let before = last.and_then(|fault| Some((fault, fault.recovery?.last_grant_before_ns)));
     if let Some((fault, None)) = before {
-        return format!(
-            ", none of them before {}: it granted nothing that could be lost",
-            fault.fault
-        );
+        return format!(", none of them before {}: it granted nothing that could be lost", fault.fault);
     }
     let share = result.over_time.as_ref().and_then(|over| over.share_min);
     let share = share.filter(|share| *share < STARVED);
@@ -580,11 +544,7 @@ mod tests {
 
     fn has(kinds: &[&str], features: &[&str]) -> Abilities {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Abilities {
-            kinds: words(kinds),
-            features: Some(words(features)),
-            ..Abilities::default()
-        }
+        Abilities { kinds: words(kinds), features: Some(words(features)), ..Abilities::default() }
     }
 
     #[test]
@@ -628,29 +588,17 @@ mod tests {
         let asked = scenario("renewed-key-lost");
         let outcome = |to_ns: u64| {
             let mut seen = result(&asked, &["belief", "contract"]);
-            seen.verdicts.belief.anomalies = vec![Anomaly {
-                to_ns,
-                ..Anomaly::default()
-            }];
-            seen.faults = vec![FaultSpan {
-                injected_ns: 2_000_000_000,
-                ..FaultSpan::default()
-            }];
+            seen.verdicts.belief.anomalies = vec![Anomaly { to_ns, ..Anomaly::default() }];
+            seen.faults = vec![FaultSpan { injected_ns: 2_000_000_000, ..FaultSpan::default() }];
             let sound = seen.clone();
             let alone = judged(&asked, &seen);
             // A sound lock that does the same acquits it.
             let beside_itself = beside(&asked, &seen, "sound", Ok(&sound), None);
             assert_ne!(beside_itself.outcome, AuditOutcome::Broken);
             let kept = result(&asked, &["belief", "contract"]);
-            (
-                beside(&asked, &seen, "sound", Ok(&kept), None).outcome,
-                alone.defect,
-            )
+            (beside(&asked, &seen, "sound", Ok(&kept), None).outcome, alone.defect)
         };
-        assert_eq!(
-            outcome(6_400_000_000),
-            (AuditOutcome::Inherent, String::new())
-        );
+        assert_eq!(outcome(6_400_000_000), (AuditOutcome::Inherent, String::new()));
         let late = "its holder is told too late".to_owned();
         assert_eq!(outcome(6_600_000_000), (AuditOutcome::Broken, late));
     }
@@ -660,26 +608,13 @@ mod tests {
         let kind = |name: &str, kinds: &[&str]| {
             fitted(&scenario(name), "exec:x", &has(kinds, &["lost"])).map(|fit| fit.lock.kind)
         };
-        assert_eq!(
-            kind("never-released", &["fair", "plain"]),
-            Ok("fair".to_owned())
-        );
-        assert_eq!(
-            kind("late-writes-fenced", &["plain", "fenced"]),
-            Ok("fenced".to_owned())
-        );
-        assert_eq!(
-            kind("masters-minority", &["plain", "redlock"]),
-            Ok("redlock".to_owned())
-        );
+        assert_eq!(kind("never-released", &["fair", "plain"]), Ok("fair".to_owned()));
+        assert_eq!(kind("late-writes-fenced", &["plain", "fenced"]), Ok("fenced".to_owned()));
+        assert_eq!(kind("masters-minority", &["plain", "redlock"]), Ok("redlock".to_owned()));
         for (name, kinds, lacking) in [
             ("late-writes-fenced", &["plain"][..], "no kind `fenced`"),
             ("read-write", &["plain", "write"], "no kind `read`"),
-            (
-                "never-released",
-                &["semaphore"],
-                "no kind that one holder has alone",
-            ),
+            ("never-released", &["semaphore"], "no kind that one holder has alone"),
             ("masters-minority", &["plain"], "one deployment"),
             ("never-released", &["redlock"], "independent masters"),
         ] {
@@ -708,10 +643,7 @@ mod tests {
     #[test]
     fn what_a_lock_does_not_list_is_not_asked_of_it() {
         let why = |name: &str, has: &Abilities| fitted(&scenario(name), "exec:x", has).err();
-        let bare = Abilities {
-            renews: true,
-            ..has(&["plain"], &["extend"])
-        };
+        let bare = Abilities { renews: true, ..has(&["plain"], &["extend"]) };
         let lacks = |name: &str, word: &str| {
             let why = why(name, &bare).expect(name);
             assert!(why.contains(word), "{why}");
@@ -722,19 +654,13 @@ mod tests {
         assert_eq!(why("short-lease", &bare), None);
         assert_eq!(why("failover-wait-all", &all), None);
         assert!(why("watchdog-keeps", &all).is_some());
-        let renews = Abilities {
-            renews: true,
-            ..all
-        };
+        let renews = Abilities { renews: true, ..all };
         assert_eq!(why("watchdog-keeps", &renews), None);
     }
 
     #[test]
     fn what_tells_its_holder_nothing_is_tried_and_found_to() {
-        let renews = Abilities {
-            renews: true,
-            ..has(&["plain"], &["extend"])
-        };
+        let renews = Abilities { renews: true, ..has(&["plain"], &["extend"]) };
         let asked = scenario("watchdog-client-paused");
         let fitting = fitted(&asked, "exec:x", &renews).expect("nothing in it needs more");
         // Renewals that nobody reports: contract equals belief, which none can keep in a pause.
@@ -769,18 +695,11 @@ mod tests {
             for lease_s in [1, 3, 30] {
                 let fitting = fitted(&asked, "exec:x", &renewing(lease_s)).expect(name);
                 let lease_ns = lease_s * 1_000_000_000;
-                assert!(
-                    fitting.load.hold.min_ns > lease_ns,
-                    "{name}: {:?}",
-                    fitting.load.hold
-                );
+                assert!(fitting.load.hold.min_ns > lease_ns, "{name}: {:?}", fitting.load.hold);
                 assert!(fitting.load.duration.0 <= SCALED_MAX, "{name}");
             }
             let fitting = fitted(&asked, "exec:x", &renewing(600)).expect(name);
-            assert_eq!(
-                fitting.load, asked.load,
-                "{name}: ten minutes are not waited for"
-            );
+            assert_eq!(fitting.load, asked.load, "{name}: ten minutes are not waited for");
         }
         let fixed = scenario("never-released");
         let fitting = fitted(&fixed, "exec:x", &renewing(30)).expect("a fixed lease");
@@ -809,10 +728,7 @@ mod tests {
         let fault = |name: &str, injected_ns, last_grant_before_ns| FaultSpan {
             fault: name.to_owned(),
             injected_ns,
-            recovery: Some(FaultRecovery {
-                last_grant_before_ns,
-                ..Default::default()
-            }),
+            recovery: Some(FaultRecovery { last_grant_before_ns, ..Default::default() }),
             ..Default::default()
         };
         let mut kept = result(&asked, &[]);
@@ -822,17 +738,10 @@ mod tests {
         };
         let nothing = why(None);
         assert_eq!(nothing.outcome, AuditOutcome::Kept);
-        assert!(
-            nothing.why.contains("none of them before kill"),
-            "{}",
-            nothing.why
-        );
+        assert!(nothing.why.contains("none of them before kill"), "{}", nothing.why);
         let some = why(Some(30)).why;
         assert!(!some.contains("before"), "{some}");
-        kept.over_time = Some(OverTime {
-            share_min: Some(0.2),
-            ..OverTime::default()
-        });
+        kept.over_time = Some(OverTime { share_min: Some(0.2), ..OverTime::default() });
         let starved = judged(&asked, &kept).why;
         assert!(starved.contains("0.2 of an even share"), "{starved}");
     }
@@ -848,11 +757,7 @@ mod tests {
         let sound = result(&asked, &["belief"]);
         let broken = beside(Ok(&sound));
         assert_eq!(broken.outcome, AuditOutcome::Broken);
-        assert!(
-            broken.why.contains("lock-core:reentrant kept contract"),
-            "{}",
-            broken.why
-        );
+        assert!(broken.why.contains("lock-core:reentrant kept contract"), "{}", broken.why);
         for doubt in [Ok(&found), Err("could not be tried")] {
             let judged = beside(doubt);
             assert_eq!(judged.outcome, AuditOutcome::Unknown, "{}", judged.why);
@@ -868,10 +773,7 @@ mod tests {
         let late = result(&asked, &["liveness"]);
         let sound = result(&asked, &[]);
         assert_eq!(doubt(&asked, &late), OpenQuestion::LivenessAlone);
-        assert_eq!(
-            doubt(&asked, &result(&asked, &["belief", "liveness"])),
-            OpenQuestion::Violated
-        );
+        assert_eq!(doubt(&asked, &result(&asked, &["belief", "liveness"])), OpenQuestion::Violated);
         let outcome = |second| beside(&asked, &late, "x", Ok(&sound), Some(second)).outcome;
         assert_eq!(outcome(&late), AuditOutcome::Broken);
         assert_eq!(outcome(&sound), AuditOutcome::Unknown);
@@ -882,11 +784,7 @@ mod tests {
         let asked = scenario("script-flush");
         let with = |bit: bool| {
             let mut result = result(&asked, &[]);
-            result.faults = vec![FaultSpan {
-                fault: "script-flush".to_owned(),
-                bit,
-                ..Default::default()
-            }];
+            result.faults = vec![FaultSpan { fault: "script-flush".to_owned(), bit, ..Default::default() }];
             if !bit {
                 for class in results::verdict::CLASSES {
                     let verdict = result.verdicts.get_mut(class).expect("a class");
@@ -902,11 +800,7 @@ mod tests {
         assert_eq!(outcome(&took), AuditOutcome::NotApplicable);
         assert_eq!(outcome(&without), AuditOutcome::Unknown);
         let mut little = without.clone();
-        little
-            .verdicts
-            .belief
-            .why
-            .push("nothing was granted".to_owned());
+        little.verdicts.belief.why.push("nothing was granted".to_owned());
         assert_eq!(doubt(&asked, &little), OpenQuestion::None);
     }
 
@@ -916,9 +810,6 @@ mod tests {
         let mut holed = result(&asked, &[]);
         holed.incomplete.push("a client died".to_owned());
         let judged = judged(&asked, &holed);
-        assert_eq!(
-            (judged.outcome, judged.why.as_str()),
-            (AuditOutcome::Unknown, "a client died")
-        );
+        assert_eq!((judged.outcome, judged.why.as_str()), (AuditOutcome::Unknown, "a client died"));
     }
 }

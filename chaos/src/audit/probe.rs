@@ -19,17 +19,16 @@ use crate::run::RunError;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
 const CONFORM_WITHIN: Duration = Duration::from_secs(180);
-/// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows no wish.
+/// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows
+/// no wish.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
 /// What a lock has on servers of one shape, or why it did not say so.
 pub(crate) type Answer = Result<Abilities, SubjectError>;
 
-/// What an answer says in view of those elsewhere: a lock that works on servers of another shape, and refuses these, does not know them.
-pub(crate) fn in_view_of<'a>(
-    answer: &Answer,
-    mut elsewhere: impl Iterator<Item = &'a Answer>,
-) -> Answer {
+/// What an answer says in view of those elsewhere: a lock that works on servers of another shape, and refuses
+/// these, does not know them.
+pub(crate) fn in_view_of<'a>(answer: &Answer, mut elsewhere: impl Iterator<Item = &'a Answer>) -> Answer {
     match answer {
         Err(SubjectError::Refused(why) | SubjectError::Unreachable(why))
             if elsewhere.any(|one| one.is_ok()) =>
@@ -72,8 +71,8 @@ impl ProbedLock {
     }
 }
 
-/// Says hello as one client of `subject`, on servers of this shape or on the target, and does `then` with the answer while they are there.
-/// Gives the version of our servers too.
+/// Says hello as one client of `subject`, on servers of this shape or on the target, and does `then` with the
+/// answer while they are there. Gives the version of our servers too.
 pub async fn ask<T>(
     subject: &dyn Subject,
     shape: TopologyKind,
@@ -93,12 +92,7 @@ pub async fn ask<T>(
     up.in_memory = true;
     let ours = match target {
         Some(_) => None,
-        None => Some(
-            Process
-                .up(&Topology::of(shape), &up)
-                .await
-                .map_err(missing)?,
-        ),
+        None => Some(Process.up(&Topology::of(shape), &up).await.map_err(missing)?),
     };
     let own = ours.as_ref().map(|deployment| deployment.url());
     let url = own.as_deref().or(target).unwrap_or_default();
@@ -128,10 +122,7 @@ pub(super) async fn meet(
     let assumed = Abilities::assumed(found.kinds());
     let subject = in_processes(found)?;
     let mut met = ProbedLock {
-        audited: AuditedSubject {
-            name: name.to_owned(),
-            ..AuditedSubject::default()
-        },
+        audited: AuditedSubject { name: name.to_owned(), ..AuditedSubject::default() },
         subject,
         abilities: Vec::new(),
         met_on: None,
@@ -143,15 +134,9 @@ pub(super) async fn meet(
         let has = match last {
             // One that does not answer is not asked again, nor where it says that it does not work.
             Some(Err(SubjectError::Usage(_))) => last,
-            Some(Err(SubjectError::Refused(_) | SubjectError::Unreachable(_)))
-                if target.is_some() =>
-            {
-                last
-            }
+            Some(Err(SubjectError::Refused(_) | SubjectError::Unreachable(_))) if target.is_some() => last,
             Some(Ok(_)) if target.is_some() => last,
-            Some(Ok(has)) if place(shape, name, &has).is_err() && has.topologies.is_some() => {
-                Some(Ok(has))
-            }
+            Some(Ok(has)) if place(shape, name, &has).is_err() && has.topologies.is_some() => Some(Ok(has)),
             _ => match place(shape, name, &assumed) {
                 Err(why) if target.is_none() => Some(Err(SubjectError::NotApplicable(why))),
                 _ => None,
@@ -189,13 +174,7 @@ pub(super) async fn meet(
 }
 
 /// What `conform` finds, in so far as it ended in time.
-async fn conformance(
-    command: Vec<String>,
-    url: &str,
-    prefix: &str,
-    logs: &Path,
-    ours: bool,
-) -> Conformance {
+async fn conformance(command: Vec<String>, url: &str, prefix: &str, logs: &Path, ours: bool) -> Conformance {
     let options = ConformOptions {
         command,
         target: url.to_owned(),

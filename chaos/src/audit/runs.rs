@@ -11,8 +11,8 @@ use futures_util::StreamExt as _;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use results::audit::{
-    AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, DrawnFaults, JudgedRun,
-    ShrunkScenario, SoundTwin,
+    AuditOutcome, AuditedRun, AuditedScenario, AuditedSubject, DrawnFaults, JudgedRun, ShrunkScenario,
+    SoundTwin,
 };
 use results::command_line::shell_line;
 use results::run::ScenarioResult;
@@ -44,7 +44,8 @@ pub struct AuditScenario {
 }
 
 impl AuditScenario {
-    /// Scenarios as they were asked for, each on each server of a matrix; one about a server of its own stays on it.
+    /// Scenarios as they were asked for, each on each server of a matrix; one about a server of its own stays
+    /// on it.
     ///
     /// # Errors
     /// One that cannot be read.
@@ -99,8 +100,7 @@ pub struct AuditPlan {
 
 impl AuditPlan {
     fn has(&self, asked: &AuditScenario, seed: u64) -> bool {
-        self.share
-            .is_none_or(|share| plan_parts::has(share, &asked.scenario.name, seed))
+        self.share.is_none_or(|share| plan_parts::has(share, &asked.scenario.name, seed))
     }
 }
 
@@ -142,7 +142,8 @@ pub async fn meet_all(
 pub trait AuditObserver {
     /// So many steps begin; `what` they are.
     fn begins(&mut self, steps: usize, what: &str);
-    /// A run ended, with these warnings and this result, which is kept unless nothing happened; or why there is none.
+    /// A run ended, with these warnings and this result, which is kept unless nothing happened; or why there
+    /// is none.
     fn ended(&mut self, run: &Plan, warnings: &[String], result: Result<&ScenarioResult, &str>);
     /// A step is over: the scorecard as it stands, which is not to be lost where the steps are `done`.
     fn scored(
@@ -152,7 +153,8 @@ pub trait AuditObserver {
     ) -> Result<(), RunError>;
 }
 
-/// So many suspicions of a lock by drawn faults are followed up: each costs two runs more, and a lock with so many is known by then.
+/// So many suspicions of a lock by drawn faults are followed up: each costs two runs more, and a lock with so
+/// many is known by then.
 const FOLLOWED_UP: usize = 8;
 
 /// Why there is no result: an outcome, and the reason.
@@ -212,24 +214,11 @@ impl<'a> AuditRuns<'a> {
                     Err(_) => plan.seeds.first().is_some_and(|seed| plan.has(one, *seed)),
                 };
                 if mine {
-                    cells.push(Cell {
-                        subject,
-                        asked,
-                        drawn: None,
-                        plans,
-                        runs: Vec::new(),
-                        smallest: None,
-                    });
+                    cells.push(Cell { subject, asked, drawn: None, plans, runs: Vec::new(), smallest: None });
                 }
             }
         }
-        Self {
-            plan,
-            met,
-            scenarios: plan.scenarios.clone(),
-            cells,
-            begun: 0,
-        }
+        Self { plan, met, scenarios: plan.scenarios.clone(), cells, begun: 0 }
     }
 
     /// Runs every plan.
@@ -245,7 +234,8 @@ impl<'a> AuditRuns<'a> {
         self.each(planned, "scenarios", None, observer, tried).await
     }
 
-    /// Draws faults on the messages of each lock, for so long each: at each point of its protocol, what was least tried first.
+    /// Draws faults on the messages of each lock, for so long each: at each point of its protocol, what was
+    /// least tried first.
     pub async fn draw(
         &mut self,
         within: Duration,
@@ -292,8 +282,7 @@ impl<'a> AuditRuns<'a> {
             if planned.is_empty() || Instant::now() >= until {
                 break;
             }
-            self.each(planned, "drawn faults", Some(until), observer, tried)
-                .await?;
+            self.each(planned, "drawn faults", Some(until), observer, tried).await?;
             for cell in &mut self.cells[first..] {
                 let asked = &self.scenarios[cell.asked];
                 for run in &mut cell.runs {
@@ -307,26 +296,23 @@ impl<'a> AuditRuns<'a> {
         Ok(())
     }
 
-    /// Each point of the table that a lock's protocol has, as far as is known, and how often it was tried. One that never met a message is none.
+    /// Each point of the table that a lock's protocol has, as far as is known, and how often it was tried.
+    /// One that never met a message is none.
     fn tries(&self, subject: usize) -> BTreeMap<Point, u32> {
         let tries = Point::all().filter_map(|point| {
             let cells = self.cells.iter();
             let of = |cell: &&Cell| cell.subject == subject && cell.drawn == Some(point);
-            let outcomes: Vec<_> = cells
-                .filter(of)
-                .map(|cell| self.scenario(cell).outcome)
-                .collect();
+            let outcomes: Vec<_> = cells.filter(of).map(|cell| self.scenario(cell).outcome).collect();
             let none = |one: &AuditOutcome| *one == AuditOutcome::NotApplicable;
-            let known = outcomes
-                .iter()
-                .filter(|one| !none(one) && **one != AuditOutcome::Unknown);
+            let known = outcomes.iter().filter(|one| !none(one) && **one != AuditOutcome::Unknown);
             let tried = u32::try_from(known.count()).unwrap_or(u32::MAX);
             (outcomes.is_empty() || !outcomes.iter().all(none)).then_some((point, tried))
         });
         tries.collect()
     }
 
-    /// The points of a lock's protocol that are next, each with a scenario for it; those that never met a message are left out.
+    /// The points of a lock's protocol that are next, each with a scenario for it; those that never met a
+    /// message are left out.
     fn points(&self, subject: usize, rng: &mut ChaCha8Rng) -> Vec<(Point, AuditScenario)> {
         let met = &self.met[subject];
         let shapes = [TopologyKind::Single, TopologyKind::Masters];
@@ -374,7 +360,8 @@ impl<'a> AuditRuns<'a> {
                     scenario.lock.subject = twin(asked).to_owned();
                     twins.insert(key, PlannedRun::of_scenario(&scenario, key.1)?);
                 }
-                // What was drawn has no claim of its own that was weighed beforehand: a conviction has to come again.
+                // What was drawn has no claim of its own that was weighed beforehand: a conviction has to
+                // come again.
                 let is_drawn = cell.drawn.is_some() && doubt == OpenQuestion::Violated;
                 if doubt == OpenQuestion::LivenessAlone || is_drawn {
                     let plans = cell.plans.iter().flatten();
@@ -382,40 +369,29 @@ impl<'a> AuditRuns<'a> {
                     let subject = &self.met[cell.subject].subject;
                     planned.extend(same.map(|plan| {
                         let subject = subject.clone();
-                        (
-                            FollowUpRun::Again(place, number),
-                            PlannedRun { plan, subject },
-                        )
+                        (FollowUpRun::Again(place, number), PlannedRun { plan, subject })
                     }));
                 }
             }
         }
-        let twins = twins
-            .into_iter()
-            .map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one));
+        let twins = twins.into_iter().map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one));
         planned.extend(twins);
         let (scenarios, met) = (self.scenarios.clone(), self.met);
-        self.each(
-            planned,
-            "doubts",
-            None,
-            observer,
-            |cells, key, ran| match key {
-                FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
-                FollowUpRun::Twin(scenario, seed) => {
-                    let asked = &scenarios[*scenario];
-                    for cell in cells.iter_mut().filter(|cell| cell.asked == *scenario) {
-                        let is_twin = twin(asked) == met[cell.subject].audited.name;
-                        let of_seed = |tried: &&mut CellRun| tried.ran.seed == *seed && !is_twin;
-                        for tried in cell.runs.iter_mut().filter(of_seed) {
-                            if doubt_of(asked, tried) != OpenQuestion::None {
-                                tried.twin = Some((twin(asked).to_owned(), ran.clone()));
-                            }
+        self.each(planned, "doubts", None, observer, |cells, key, ran| match key {
+            FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
+            FollowUpRun::Twin(scenario, seed) => {
+                let asked = &scenarios[*scenario];
+                for cell in cells.iter_mut().filter(|cell| cell.asked == *scenario) {
+                    let is_twin = twin(asked) == met[cell.subject].audited.name;
+                    let of_seed = |tried: &&mut CellRun| tried.ran.seed == *seed && !is_twin;
+                    for tried in cell.runs.iter_mut().filter(of_seed) {
+                        if doubt_of(asked, tried) != OpenQuestion::None {
+                            tried.twin = Some((twin(asked).to_owned(), ran.clone()));
                         }
                     }
                 }
-            },
-        )
+            }
+        })
         .await
     }
 
@@ -428,26 +404,17 @@ impl<'a> AuditRuns<'a> {
         let root = &self.plan.root;
         let searches = self.cells.iter().enumerate().filter_map(|(place, cell)| {
             let audited = self.scenario(cell);
-            let run = audited
-                .decisive()
-                .filter(|run| run.judged.outcome == AuditOutcome::Broken)?;
+            let run = audited.decisive().filter(|run| run.judged.outcome == AuditOutcome::Broken)?;
             let violated = |class: &&str| run.judged.verdicts.get(*class) == Some(&State::Violated);
             let class = GRAVEST_FIRST.into_iter().find(violated)?;
-            let plan = cell
-                .plans
-                .iter()
-                .flatten()
-                .find(|plan| plan.seed == run.seed)?;
+            let plan = cell.plans.iter().flatten().find(|plan| plan.seed == run.seed)?;
             let (plan, file) = (plan.clone(), format!("{}/small.toml", run.dir));
             let cancel = self.plan.batch.cancel.clone();
             Some(async move {
                 let failed = |error| RunError::io("write below", root, &error);
                 let dir = tempfile::tempdir().map_err(failed)?;
-                let search = SmallestPlanSearch {
-                    dir: dir.path().to_owned(),
-                    class: class.to_owned(),
-                    cancel,
-                };
+                let search =
+                    SmallestPlanSearch { dir: dir.path().to_owned(), class: class.to_owned(), cancel };
                 let until = Some(Instant::now() + within);
                 let found = search.run(&plan, u32::MAX, until, |_| {}).await?;
                 let Some(found) = found else {
@@ -455,19 +422,14 @@ impl<'a> AuditRuns<'a> {
                 };
                 let text = scenario_text(found.smallest());
                 results::store::write_whole(&root.join(&file), text.as_bytes()).map_err(failed)?;
-                let smallest = ShrunkScenario {
-                    file,
-                    text,
-                    violates: class.to_owned(),
-                    done: found.is_done(),
-                };
+                let smallest =
+                    ShrunkScenario { file, text, violates: class.to_owned(), done: found.is_done() };
                 Ok((place, Some(smallest)))
             })
         });
         let searches: Vec<_> = searches.collect();
         observer.begins(searches.len().max(1), "smallest scenarios");
-        let mut searching =
-            futures_util::stream::iter(searches).buffer_unordered(self.plan.batch.jobs);
+        let mut searching = futures_util::stream::iter(searches).buffer_unordered(self.plan.batch.jobs);
         let mut found: Vec<Result<_, RunError>> = Vec::new();
         while let Some(one) = searching.next().await {
             found.push(one);
@@ -501,10 +463,7 @@ impl<'a> AuditRuns<'a> {
             keys.push(key);
             numbered.push((format!("{number:03}-{}-{}", plan.name, plan.seed), planned));
         }
-        let batch = BatchOptions {
-            until,
-            ..self.plan.batch.clone()
-        };
+        let batch = BatchOptions { until, ..self.plan.batch.clone() };
         let mut running = run_each(numbered, &batch, &self.plan.root)?;
         while let Some(ended) = running.next().await {
             let index = ended.index;
@@ -515,8 +474,7 @@ impl<'a> AuditRuns<'a> {
     }
 
     fn scorecard(&self) -> Vec<AuditedSubject> {
-        let mut subjects: Vec<AuditedSubject> =
-            self.met.iter().map(|met| met.audited.clone()).collect();
+        let mut subjects: Vec<AuditedSubject> = self.met.iter().map(|met| met.audited.clone()).collect();
         for cell in &self.cells {
             let audited = self.scenario(cell);
             // Of what was drawn only a conviction is a row of its own.
@@ -595,9 +553,7 @@ fn plans(audit: &AuditPlan, asked: &AuditScenario, met: &ProbedLock) -> Result<V
     let has = met.on(asked.scenario.topology.kind)?;
     let lacking = |why: String| (AuditOutcome::NotApplicable, why);
     if let Some(why) = &asked.refused {
-        return Err(lacking(format!(
-            "these servers cannot be used for it: {why}"
-        )));
+        return Err(lacking(format!("these servers cannot be used for it: {why}")));
     }
     let (topology, faults) = (&asked.scenario.topology, &asked.scenario.faults);
     if let (None, Some(why)) = (&audit.key_prefix, missing_server(topology, faults)) {
@@ -621,15 +577,9 @@ fn doubt_of(asked: &AuditScenario, tried: &CellRun) -> OpenQuestion {
 }
 
 fn kept(ended: PlanOutcome, observer: &mut impl AuditObserver) -> FinishedRun {
-    let PlanOutcome {
-        dir, plan, result, ..
-    } = ended;
+    let PlanOutcome { dir, plan, result, .. } = ended;
     let result = match result {
-        Ok(ScenarioRun {
-            mut result,
-            partial,
-            warnings,
-        }) => {
+        Ok(ScenarioRun { mut result, partial, warnings }) => {
             result.dir = dir.clone();
             observer.ended(&plan, &warnings, Ok(&result));
             match partial {
@@ -643,29 +593,17 @@ fn kept(ended: PlanOutcome, observer: &mut impl AuditObserver) -> FinishedRun {
     if let Err((outcome, why)) = &result {
         observer.ended(&plan, &[], Err(&format!("{}: {why}", outcome.word())));
     }
-    FinishedRun {
-        seed: plan.seed,
-        dir,
-        result,
-    }
+    FinishedRun { seed: plan.seed, dir, result }
 }
 
 fn tried(cells: &mut [Cell], place: &usize, ran: FinishedRun) {
-    cells[*place].runs.push(CellRun {
-        ran,
-        twin: None,
-        second: None,
-    });
+    cells[*place].runs.push(CellRun { ran, twin: None, second: None });
 }
 
 fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
     let twin = &tried.twin;
     let judged = match &tried.ran.result {
-        Err((outcome, why)) => JudgedRun {
-            outcome: *outcome,
-            why: why.clone(),
-            ..JudgedRun::default()
-        },
+        Err((outcome, why)) => JudgedRun { outcome: *outcome, why: why.clone(), ..JudgedRun::default() },
         Ok(result) => {
             let of_twin = match twin {
                 None => Err("was not tried beside it".to_owned()),
@@ -678,10 +616,7 @@ fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
                 Ok(result) => Ok(*result),
                 Err(why) => Err(why.as_str()),
             };
-            let second = tried
-                .second
-                .as_ref()
-                .and_then(|ran| ran.result.as_ref().ok());
+            let second = tried.second.as_ref().and_then(|ran| ran.result.as_ref().ok());
             beside(&asked.scenario, result, self::twin(asked), of_twin, second)
         }
     };
@@ -689,9 +624,8 @@ fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
         seed: tried.ran.seed,
         dir: tried.ran.dir.clone(),
         judged,
-        twin: twin.as_ref().map(|(subject, ran)| SoundTwin {
-            subject: subject.clone(),
-            dir: ran.dir.clone(),
-        }),
+        twin: twin
+            .as_ref()
+            .map(|(subject, ran)| SoundTwin { subject: subject.clone(), dir: ran.dir.clone() }),
     }
 }

@@ -1,10 +1,11 @@
-//! What is known of a history whose clients were recorded on several clocks: which of two moments came first, and which nobody can say.
+//! What is known of a history whose clients were recorded on several clocks: which of two moments came first,
+//! and which nobody can say.
 //!
 //! 1. Clients of one part share a clock, and their times are exact among each other.
-//! 2. Of two parts, each time is off by no more than the part's uncertainty then. Two moments whose distance is no larger than both
-//!    uncertainties together have no order.
-//! 3. Two holds of different parts overlap for certain if they do so for longer than both uncertainties together; if they are that close, or
-//!    overlap for less, it is not known.
+//! 2. Of two parts, each time is off by no more than the part's uncertainty then. Two moments whose distance
+//!    is no larger than both uncertainties together have no order.
+//! 3. Two holds of different parts overlap for certain if they do so for longer than both uncertainties
+//!    together; if they are that close, or overlap for less, it is not known.
 
 use results::overlap::{Hold, Mode, Overlap, Overlaps, join, overlaps};
 
@@ -21,12 +22,10 @@ impl Clocks {
     pub(super) fn said(&mut self, clients: &[u32], t_ns: u64, uncertainty_ns: u64) {
         let known = |client: &u32| self.part_of.get(*client as usize).copied().flatten();
         let part = clients.iter().find_map(known).unwrap_or(self.parts.len());
-        self.parts
-            .resize(self.parts.len().max(part + 1), Vec::new());
+        self.parts.resize(self.parts.len().max(part + 1), Vec::new());
         for client in clients {
             let client = *client as usize;
-            self.part_of
-                .resize(self.part_of.len().max(client + 1), None);
+            self.part_of.resize(self.part_of.len().max(client + 1), None);
             self.part_of[client] = Some(part);
         }
         self.parts[part].push((t_ns, uncertainty_ns));
@@ -120,19 +119,15 @@ pub(crate) fn certain(record: &Record, holds: Vec<Hold>, limit: Option<u64>) -> 
         }
         lasting.push(later);
     }
-    found
-        .list
-        .sort_by_key(|overlap| (overlap.from_ns, overlap.to_ns));
+    found.list.sort_by_key(|overlap| (overlap.from_ns, overlap.to_ns));
     (found, unknown)
 }
 
-/// For how long two holds of different parts that exclude each other overlapped for certain; 0: perhaps. `None`: not at all.
+/// For how long two holds of different parts that exclude each other overlapped for certain; 0: perhaps.
+/// `None`: not at all.
 fn shared_ns(one: &HoldUncertainty, other: &HoldUncertainty) -> Option<u64> {
     let (a, b) = (&one.hold, &other.hold);
-    let together = matches!(
-        (a.mode, b.mode),
-        (Mode::Read, Mode::Read) | (Mode::Permit, Mode::Permit)
-    );
+    let together = matches!((a.mode, b.mode), (Mode::Read, Mode::Read) | (Mode::Permit, Mode::Permit));
     if together {
         return None;
     }
@@ -145,27 +140,21 @@ fn shared_ns(one: &HoldUncertainty, other: &HoldUncertainty) -> Option<u64> {
     }
 }
 
-/// Permits beyond the limit that only the parts together have: certain if the holds are so without what is unknown of them. One more that is
-/// not known, if they are only with it.
+/// Permits beyond the limit that only the parts together have: certain if the holds are so without what is
+/// unknown of them. One more that is not known, if they are only with it.
 fn permits_beyond(found: &mut Overlaps, all: &[HoldUncertainty], limit: Option<u64>) -> u64 {
     let permits = |wider: bool| {
         let of = all.iter().filter(|off| off.hold.mode == Mode::Permit);
         let moved = of.map(|off| {
             let (sooner, later) = match wider {
-                true => (
-                    off.hold.from_ns.saturating_sub(off.off_ns),
-                    off.hold.to_ns.saturating_add(off.off_ns),
-                ),
-                false => (
-                    off.hold.from_ns.saturating_add(off.off_ns),
-                    off.hold.to_ns.saturating_sub(off.off_ns),
-                ),
+                true => {
+                    (off.hold.from_ns.saturating_sub(off.off_ns), off.hold.to_ns.saturating_add(off.off_ns))
+                }
+                false => {
+                    (off.hold.from_ns.saturating_add(off.off_ns), off.hold.to_ns.saturating_sub(off.off_ns))
+                }
             };
-            Hold {
-                from_ns: sooner,
-                to_ns: later,
-                ..off.hold
-            }
+            Hold { from_ns: sooner, to_ns: later, ..off.hold }
         });
         overlaps(moved.collect(), |_| limit)
     };

@@ -16,9 +16,7 @@ pub(super) fn proves(record: &Record, grant: &Grant, step: &Step) -> bool {
 
 pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
-        let proven = record
-            .steps(grant)
-            .filter(|step| proves(record, grant, step));
+        let proven = record.steps(grant).filter(|step| proves(record, grant, step));
         let end_ns = proven.map(|step| step.called_ns).max()?;
         (grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
     };
@@ -27,9 +25,6 @@ pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
 
 /// One finding per lock.
 pub fn check(record: &Record, _: &CheckOptions<'_>) -> Vec<Finding> {
-    let class = Class {
-        verb: "was confirmed to hold",
-        intervals: &intervals(record),
-    };
+    let class = Class { verb: "was confirmed to hold", intervals: &intervals(record) };
     class.findings(record)
 }

@@ -1,16 +1,17 @@
 //! The times that the lock itself promised: two at once mean a broken algorithm or configuration.
 //!
 //! 1. A hold begins and ends as in belief, and no later than its deadline.
-//! 2. The deadline is the start of the last successful acquire or extend, plus its lease less the drift. An acquire starts when
-//!    the attempt that succeeded was sent, where that is known, else at its call.
-//! 3. Nested grants of one owner are one hold: a re-entry that was answered before the deadline renews it too. One that was answered later
-//!    may have been granted a lock that was free again, or that somebody else had held meanwhile, whenever it was called or sent.
-//! 4. A renewed lease whose renewals are visible is a series of extends, and begins with what the library says it renews
-//!    (30 s if it does not). They are visible where there is one, or where the library is said to report each. Where they are
-//!    not there is no deadline: the library promised to keep it or say lost.
-//! 5. A grant with a fixed lease is late, by itself, if it returned after call + wait + lease (sending + lease, where that is
-//!    known) and no pause of its client lies between. When it returned its client says, where it can: the recorder may have stood still.
-//!    Other empty intervals are not judged.
+//! 2. The deadline is the start of the last successful acquire or extend, plus its lease less the drift. An
+//!    acquire starts when the attempt that succeeded was sent, where that is known, else at its call.
+//! 3. Nested grants of one owner are one hold: a re-entry that was answered before the deadline renews it
+//!    too. One that was answered later may have been granted a lock that was free again, or that somebody
+//!    else had held meanwhile, whenever it was called or sent.
+//! 4. A renewed lease whose renewals are visible is a series of extends, and begins with what the library
+//!    says it renews (30 s if it does not). They are visible where there is one, or where the library is said
+//!    to report each. Where they are not there is no deadline: the library promised to keep it or say lost.
+//! 5. A grant with a fixed lease is late, by itself, if it returned after call + wait + lease (sending +
+//!    lease, where that is known) and no pause of its client lies between. When it returned its client says,
+//!    where it can: the recorder may have stood still. Other empty intervals are not judged.
 
 use results::verdict::Anomaly;
 
@@ -24,7 +25,8 @@ type Start = (u64, Option<u64>);
 /// A start of a lease, and the instant that must not be after the deadline of a hold that it renews.
 type Renewal = (Start, u64);
 
-/// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself. A re-entry counts by `entered_ns`.
+/// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself. A
+/// re-entry counts by `entered_ns`.
 fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) -> Vec<u64> {
     let starts = Starts::of(record);
     let own = |grant: &Grant| match grant.held {
@@ -85,9 +87,7 @@ impl<'a> Starts<'a> {
 
     fn extends(&self, grant: &'a Grant) -> impl Iterator<Item = Start> + use<'a> {
         let record = self.record;
-        let succeeded = record
-            .extends(grant)
-            .filter(|extend| extend.ending == OperationEnd::Ok);
+        let succeeded = record.extends(grant).filter(|extend| extend.ending == OperationEnd::Ok);
         let visible = self.is_visible(record.ask_of(grant));
         succeeded.map(move |extend| (extend.sent_ns, Some(extend.lease_ns).filter(|_| visible)))
     }
@@ -101,8 +101,7 @@ impl<'a> Starts<'a> {
         let ask = self.record.ask_of(grant);
         let renewed = || {
             let usual = || self.record.renewal_ns(ask.client);
-            self.is_visible(ask)
-                .then(|| ask.granted_ns.unwrap_or_else(usual))
+            self.is_visible(ask).then(|| ask.granted_ns.unwrap_or_else(usual))
         };
         let lease_ns = ask.lease_ns().or_else(renewed);
         (self.record.lease_from_ns(grant), lease_ns)
@@ -111,10 +110,7 @@ impl<'a> Starts<'a> {
     fn last(&self, grant: &'a Grant) -> Start {
         let first = self.first(grant);
         let starts = self.extends(grant);
-        starts.fold(
-            first,
-            |last, start| if start.0 >= last.0 { start } else { last },
-        )
+        starts.fold(first, |last, start| if start.0 >= last.0 { start } else { last })
     }
 
     /// The deadline of a grant that may have been renewed by re-entries of its owner.
@@ -122,10 +118,7 @@ impl<'a> Starts<'a> {
         let until_ns = belief::end_ns(self.record, grant);
         let mut at = self.first(grant);
         let first = renewals.partition_point(|(start, _)| start.0 < at.0);
-        for (start, by_ns) in renewals[first..]
-            .iter()
-            .take_while(|(start, _)| start.0 <= until_ns)
-        {
+        for (start, by_ns) in renewals[first..].iter().take_while(|(start, _)| start.0 <= until_ns) {
             // An extend of the grant itself claims that it was held all the time, however late.
             if *by_ns <= deadline(at, drift) || self.extends(grant).any(|own| own == *start) {
                 at = *start;
@@ -157,10 +150,7 @@ pub(crate) fn intervals(record: &Record, drift: f64) -> Vec<Option<(u64, u64)>> 
 
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
-    let class = Class {
-        verb: "was promised to hold",
-        intervals: &intervals(record, options.drift),
-    };
+    let class = Class { verb: "was promised to hold", intervals: &intervals(record, options.drift) };
     let mut findings = class.findings(record);
     for grant in record.granted() {
         let Some(limit_ns) = late_after(record, grant) else {
@@ -187,8 +177,7 @@ fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
     };
     let between = (from_ns, grant.told_ns);
     let mut faults = record.faults.iter();
-    let is_late =
-        grant.told_ns > limit_ns && !faults.any(|fault| fault.paused(ask.client, between));
+    let is_late = grant.told_ns > limit_ns && !faults.any(|fault| fault.paused(ask.client, between));
     is_late.then_some(limit_ns)
 }
 
@@ -217,8 +206,9 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
     }
 }
 
-/// For each grant, the end of the hold that may be re-entered: its contract interval, not cut by a release that was answered
-/// `failed`, `unknown` or nothing. It only excuses, so that a re-entry that started before the deadline renews here: it may have.
+/// For each grant, the end of the hold that may be re-entered: its contract interval, not cut by a release
+/// that was answered `failed`, `unknown` or nothing. It only excuses, so that a re-entry that started before
+/// the deadline renews here: it may have.
 pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
     let deadlines = deadlines(record, drift, |grant| record.lease_from_ns(grant));
     let until = |(grant, deadline_ns): (&Grant, u64)| {

@@ -1,14 +1,17 @@
 //! Finds damage: accepted writes that were lost, and fencing tokens out of order.
 //!
-//! 1. A lost update: an accepted write to the counter whose writer had read a smaller value than the one that the last
-//!    accepted write of another hold left there. (A greater one means that a write is not on record: no damage is shown.)
-//! 2. A stale write: an accepted write whose token is not greater than one already accepted from another hold.
-//! 3. A token regression: a grant whose acquire was called after another hold of that lock was granted, with a token that
-//!    is not greater.
-//! 4. Tokens order exclusive holds of different owners. Nested and re-entered grants of one owner are one hold; an owner
-//!    still holds while its contract interval, not cut by a release answered `failed`, `unknown` or nothing, includes the call.
-//!    A re-entry keeps its token only while nobody else was granted the lock since the hold that it re-enters; once somebody was,
-//!    its token is compared as any other, with older grants too.
+//! 1. A lost update: an accepted write to the counter whose writer had read a smaller value than the one that
+//!    the last accepted write of another hold left there. (A greater one means that a write is not on record:
+//!    no damage is shown.)
+//! 2. A stale write: an accepted write whose token is not greater than one already accepted from another
+//!    hold.
+//! 3. A token regression: a grant whose acquire was called after another hold of that lock was granted, with
+//!    a token that is not greater.
+//! 4. Tokens order exclusive holds of different owners. Nested and re-entered grants of one owner are one
+//!    hold; an owner still holds while its contract interval, not cut by a release answered `failed`,
+//!    `unknown` or nothing, includes the call. A re-entry keeps its token only while nobody else was granted
+//!    the lock since the hold that it re-enters; once somebody was, its token is compared as any other, with
+//!    older grants too.
 //! 5. Shared grants, permits, and grants without a token are not ordered.
 
 use std::collections::VecDeque;
@@ -23,10 +26,7 @@ use super::{CheckOptions, Finding, contract};
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let mut findings = vec![Finding::default(); record.locks.len()];
-    let resource = |_| Resource {
-        last: None,
-        tokens: EarlierTokens::new(),
-    };
+    let resource = |_| Resource { last: None, tokens: EarlierTokens::new() };
     let mut resources: Vec<Resource<'_>> = findings.iter().map(resource).collect();
     let mut before: Vec<Option<&Accepted>> = vec![None; findings.len()];
     for write in &record.writes {
@@ -87,11 +87,7 @@ impl<W: Copy + PartialEq, T: Copy> GreatestByOwner<W, T> {
     }
 
     fn of_others(&self, who: W) -> Option<(u64, W, T)> {
-        self.0
-            .iter()
-            .rev()
-            .find(|(_, other, _)| *other != who)
-            .copied()
+        self.0.iter().rev().find(|(_, other, _)| *other != who).copied()
     }
 }
 
@@ -99,23 +95,22 @@ impl<W: Copy + PartialEq, T: Copy> GreatestByOwner<W, T> {
 struct EarlierTokens<W, T> {
     /// Of those that did so on every clock.
     surely: GreatestByOwner<W, T>,
-    /// The others, in order of time: a greatest one among them would hide a lower one that surely came before.
+    /// The others, in order of time: a greatest one among them would hide a lower one that surely came
+    /// before.
     near: VecDeque<(u64, (u64, W, T))>,
 }
 
 impl<W: Copy + PartialEq, T: Copy> EarlierTokens<W, T> {
     fn new() -> Self {
-        Self {
-            surely: GreatestByOwner(Vec::new()),
-            near: VecDeque::new(),
-        }
+        Self { surely: GreatestByOwner(Vec::new()), near: VecDeque::new() }
     }
 
     fn add(&mut self, t_ns: u64, token: u64, who: W, what: T) {
         self.near.push_back((t_ns, (token, who, what)));
     }
 
-    /// The greatest token of anybody else that came before `t_ns` and is not less than `token`; `Err`: it is not known whether any did.
+    /// The greatest token of anybody else that came before `t_ns` and is not less than `token`; `Err`: it is
+    /// not known whether any did.
     fn not_less(
         &mut self,
         record: &Record,
@@ -236,9 +231,7 @@ fn may_share(record: &Record, a: &Accepted, b: &Accepted) -> bool {
 }
 
 fn names(record: &Record, grants: [u32; 2]) -> Vec<String> {
-    let mut names = grants
-        .map(|name| record.grant_names.get(name).to_owned())
-        .to_vec();
+    let mut names = grants.map(|name| record.grant_names.get(name).to_owned()).to_vec();
     names.dedup();
     names
 }
@@ -262,12 +255,11 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     let re_entered = re_entries(record, lock, still_held);
     let mut granted = ordered.into_iter().peekable();
     let mut tokens: EarlierTokens<u32, &Grant> = EarlierTokens::new();
-    // By when it was granted: the greatest token may be older than a hold that is re-entered, and hide what came after it.
+    // By when it was granted: the greatest token may be older than a hold that is re-entered, and hide what
+    // came after it.
     let mut times: GreatestByOwner<u32, ()> = GreatestByOwner(Vec::new());
     for (index, grant) in by_call {
-        while let Some((_, before)) =
-            granted.next_if(|(_, before)| before.returned_ns < called_ns(grant))
-        {
+        while let Some((_, before)) = granted.next_if(|(_, before)| before.returned_ns < called_ns(grant)) {
             let token = before.token.unwrap_or_default();
             tokens.add(before.returned_ns, token, before.owner, before);
             times.add(before.returned_ns, before.owner, ());
@@ -282,9 +274,8 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
         let token = grant.token.unwrap_or_default();
         let moment = |grant: &Grant, t_ns| (record.ask_of(grant).client, t_ns);
         let called = moment(grant, called_ns(grant));
-        let ordered = |before: &Grant| {
-            (record.clocks).are_ordered(moment(before, before.returned_ns), called)
-        };
+        let ordered =
+            |before: &Grant| (record.clocks).are_ordered(moment(before, before.returned_ns), called);
         let earlier = tokens.not_less(record, called.1, (token, grant.owner), ordered);
         let (greatest, before) = match earlier {
             Ok(Some(earlier)) => earlier,
@@ -312,7 +303,8 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     }
 }
 
-/// The exclusive grants of a lock whose owner still held it when they were asked for, and when the hold began that they re-enter.
+/// The exclusive grants of a lock whose owner still held it when they were asked for, and when the hold began
+/// that they re-enter.
 fn re_entries(record: &Record, lock: usize, still_held: &[u64]) -> HashMap<u32, u64> {
     let mut by_owner: Vec<(u32, u64, u32, u64)> = record
         .held(lock)

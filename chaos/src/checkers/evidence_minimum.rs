@@ -2,16 +2,18 @@
 //!
 //! 1. The run has three grants at least.
 //! 2. Each kind in the mix was granted once at least. Extra kinds do not count for it.
-//! 3. One operation at least overlaps each fault or follows it. Any client's will do: one that was cut or killed need
-//!    not have had a turn.
-//! 4. Of a load whose clients are known, each client was granted once at least if the others were granted ten times per client: one
-//!    that a fault touched, or that died, need not have had a turn.
+//! 3. One operation at least overlaps each fault or follows it. Any client's will do: one that was cut or
+//!    killed need not have had a turn.
+//! 4. Of a load whose clients are known, each client was granted once at least if the others were granted ten
+//!    times per client: one that a fault touched, or that died, need not have had a turn.
 //! 5. In a load that is to contend, one acquire at least met another owner's hold or acquire of its lock.
-//! 6. A grant came before the last of the faults that do not begin with the load: without one there was nothing to lose.
-//! 7. Where the claim is about holds, one of them spanned the fault in question; where it is about renewal, one outlived the lease that is
-//!    renewed.
+//! 6. A grant came before the last of the faults that do not begin with the load: without one there was
+//!    nothing to lose.
+//! 7. Where the claim is about holds, one of them spanned the fault in question; where it is about renewal,
+//!    one outlived the lease that is renewed.
 //! 8. Of each fault of a run that carries proofs there is evidence that it took effect.
-//! 9. The history is whole: its last line was not torn, no line speaks of a grant that was never given, and its recorder lost nothing.
+//! 9. The history is whole: its last line was not torn, no line speaks of a grant that was never given, and
+//!    its recorder lost nothing.
 //!
 //! Rules 1 to 7 are the floors, and can be switched off; rules 8 and 9 always hold.
 
@@ -86,42 +88,22 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
         let what = format!("operations overlap or follow {}", faults::shown(fault));
         doubts.extend(little(operations, 1, &what));
     }
-    let mut timed = record
-        .faults
-        .iter()
-        .filter(|fault| floors.granted_before.contains(&fault.fault));
+    let mut timed = record.faults.iter().filter(|fault| floors.granted_before.contains(&fault.fault));
     if let Some(last) = timed.next_back() {
-        let before = record
-            .granted()
-            .filter(|grant| grant.returned_ns < last.injected_ns)
-            .count() as u64;
-        let what = format!(
-            "grants before {}, so that nothing could be lost in it",
-            faults::shown(last)
-        );
+        let before = record.granted().filter(|grant| grant.returned_ns < last.injected_ns).count() as u64;
+        let what = format!("grants before {}, so that nothing could be lost in it", faults::shown(last));
         doubts.extend(little(before, 1, &what));
     }
-    let mut outlived = record
-        .faults
-        .iter()
-        .filter(|fault| fault.fault == floors.outlived);
-    if !floors.outlived.is_empty()
-        && !outlived.any(|fault| recovery::holds_across(record, fault) > 0)
-    {
+    let mut outlived = record.faults.iter().filter(|fault| fault.fault == floors.outlived);
+    if !floors.outlived.is_empty() && !outlived.any(|fault| recovery::holds_across(record, fault) > 0) {
         doubts.push(format!(
             "no hold spanned {}: nothing of before it was still held after it",
             floors.outlived
         ));
     }
-    if floors.outlives_lease
-        && !record
-            .grants
-            .iter()
-            .any(|grant| outlives_lease(record, grant))
-    {
+    if floors.outlives_lease && !record.grants.iter().any(|grant| outlives_lease(record, grant)) {
         let longest_ns = record.watchdog_ns.values().max();
-        let lease =
-            longest_ns.map_or_else(String::new, |ns| format!(" of {}", units::duration(*ns)));
+        let lease = longest_ns.map_or_else(String::new, |ns| format!(" of {}", units::duration(*ns)));
         doubts.push(format!(
             "no hold outlived the lease{lease} that is renewed: whether it is renewed is not known. A driver that heeds options.watchdog_ms is tried with a shorter one"
         ));
@@ -154,10 +136,7 @@ fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Op
     let all = record.granted().count() as u64;
     let excused = index.is_some_and(|index| {
         record.deaths.iter().any(|(dead, _)| *dead == index)
-            || record
-                .faults
-                .iter()
-                .any(|fault| fault.clients.contains(&index))
+            || record.faults.iter().any(|fault| fault.clients.contains(&index))
     });
     let enough = all >= GRANTS_PER_CLIENT * options.clients.len() as u64;
     let missed = enough && !excused && !record.granted().any(own);
@@ -168,7 +147,8 @@ fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Op
 fn contended(record: &Record, most: u64) -> u64 {
     let mut met = 0;
     for lock in 0..record.locks.len() {
-        // Until when somebody asked or held, and who; of the latest two owners, since one's own does not count.
+        // Until when somebody asked or held, and who; of the latest two owners, since one's own does not
+        // count.
         let mut last: [(u64, Option<u32>); 2] = [(0, None); 2];
         for ask in record.asks(lock) {
             if last.iter().any(|(until_ns, owner)| {
@@ -179,13 +159,9 @@ fn contended(record: &Record, most: u64) -> u64 {
                     return met;
                 }
             }
-            let grant = ask
-                .grant
-                .and_then(|grant| record.grants.get(grant as usize));
-            let until_ns = grant
-                .map(|grant| belief::end_ns(record, grant))
-                .or(ask.returned_ns)
-                .unwrap_or(record.end_ns);
+            let grant = ask.grant.and_then(|grant| record.grants.get(grant as usize));
+            let until_ns =
+                grant.map(|grant| belief::end_ns(record, grant)).or(ask.returned_ns).unwrap_or(record.end_ns);
             if last[0].1 != Some(ask.owner) {
                 last[1] = last[0];
                 last[0] = (0, Some(ask.owner));

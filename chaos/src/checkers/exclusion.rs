@@ -1,9 +1,10 @@
 //! Finds two grants that held at one time and must not, given one interval per grant.
 //!
-//! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that interval.
+//! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that
+//!    interval.
 //! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`super::kinds`].
-//! 3. `permits` on an acquire is read as the semaphore's size if it is above 1, each hold weighing 1. Without it, permits held together
-//!    are a doubt.
+//! 3. `permits` on an acquire is read as the semaphore's size if it is above 1, each hold weighing 1. Without
+//!    it, permits held together are a doubt.
 
 use std::collections::BTreeSet;
 
@@ -31,8 +32,7 @@ impl Class<'_> {
             let holds = self.holds(record, lock);
             if size.is_none() && permits_together(&holds) {
                 finding.doubts.push(
-                    "permits were held together, and the history does not say how many there are"
-                        .to_owned(),
+                    "permits were held together, and the history does not say how many there are".to_owned(),
                 );
             }
             let found = match record.clocks.are_several() {
@@ -50,7 +50,8 @@ impl Class<'_> {
             for overlap in listed(&found.list) {
                 finding.add(self.anomaly(record, overlap));
             }
-            // All of them count here, listed or not; the sweep lists one pair per newcomer, and counts them all.
+            // All of them count here, listed or not; the sweep lists one pair per newcomer, and counts them
+            // all.
             finding.lengths_ns = found.list.iter().map(|o| o.to_ns - o.from_ns).collect();
             finding.worst_ns = found.worst_ns;
             finding.count = found.count;
@@ -71,15 +72,7 @@ impl Class<'_> {
             let Some(mode) = grant.promise.mode else {
                 continue;
             };
-            holds.push(Hold {
-                lock,
-                owner: grant.owner,
-                from_ns,
-                to_ns,
-                mode,
-                weight: 1,
-                grant: *index,
-            });
+            holds.push(Hold { lock, owner: grant.owner, from_ns, to_ns, mode, weight: 1, grant: *index });
         }
         holds
     }
@@ -89,11 +82,9 @@ impl Class<'_> {
         // Nested grants are swept as one hold under its first grant: name the one that lasts longest then.
         let earlier = record.grants.get(overlap.earlier as usize);
         let nested = earlier.into_iter().flat_map(|first| {
-            record
-                .held(overlap.lock as usize)
-                .filter(move |(_, grant)| {
-                    grant.owner == first.owner && grant.promise.mode == first.promise.mode
-                })
+            record.held(overlap.lock as usize).filter(move |(_, grant)| {
+                grant.owner == first.owner && grant.promise.mode == first.promise.mode
+            })
         });
         let there = nested
             .filter_map(|(index, _)| interval(index).map(|(from, to)| (to, from, index)))
@@ -104,12 +95,7 @@ impl Class<'_> {
             let (from, to) = interval(index).unwrap_or((overlap.from_ns, overlap.to_ns));
             let grant = record.grants.get(index as usize);
             let grant = grant.map_or(String::new(), |grant| described(record, grant));
-            format!(
-                "{grant} {} from {} to {}",
-                self.verb,
-                ms(from),
-                ended(record, to)
-            )
+            format!("{grant} {} from {} to {}", self.verb, ms(from), ended(record, to))
         };
         let name = |index: u32| {
             let grant = record.grants.get(index as usize)?;
@@ -131,19 +117,17 @@ impl Class<'_> {
             lock: record.locks.get(overlap.lock).to_owned(),
             from_ns: overlap.from_ns,
             to_ns: overlap.to_ns,
-            grants: BTreeSet::from([there, overlap.later])
-                .into_iter()
-                .filter_map(name)
-                .collect(),
+            grants: BTreeSet::from([there, overlap.later]).into_iter().filter_map(name).collect(),
         }
     }
 }
 
-/// What a holder did that explains an overlap, as a word and for a sentence; both are empty where nothing does.
+/// What a holder did that explains an overlap, as a word and for a sentence; both are empty where nothing
+/// does.
 ///
 /// 1. The earlier of the two extended the lock, and was told that it worked, when the later one had it.
-/// 2. A third one released the lock after its lease and beside the earlier one's, and the later one got it when not three quarters of the
-///    earlier one's lease can have passed.
+/// 2. A third one released the lock after its lease and beside the earlier one's, and the later one got it
+///    when not three quarters of the earlier one's lease can have passed.
 fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, String) {
     let grant = |index: u32| record.grants.get(index as usize);
     let (Some(earlier), Some(later)) = (grant(earlier), grant(overlap.later)) else {
@@ -155,10 +139,7 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
     });
     if let Some(step) = late_extend {
         let (who, at) = (record.name_of(earlier), ms(step.called_ns));
-        return (
-            "late-extend",
-            format!("; {who} extended it at {at} though it was another's"),
-        );
+        return ("late-extend", format!("; {who} extended it at {at} though it was another's"));
     }
     let Some(lease_ns) = record.ask_of(earlier).lease_ns() else {
         return ("", String::new());
@@ -178,9 +159,8 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
         None => ("", String::new()),
         Some((third, called_ns)) => {
             let (who, at) = (record.name_of(third), ms(called_ns));
-            let how = format!(
-                "; {who}, whose lease had run out, was released from {at} on, when it was another's"
-            );
+            let how =
+                format!("; {who}, whose lease had run out, was released from {at} on, when it was another's");
             ("late-release", how)
         }
     }
@@ -189,10 +169,7 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
 /// Whether two permits among the holds of one lock were held at one time.
 fn permits_together(holds: &[Hold]) -> bool {
     let permits = holds.iter().filter(|hold| hold.mode == Mode::Permit);
-    let alone = permits.map(|hold| Hold {
-        mode: Mode::Exclusive,
-        ..*hold
-    });
+    let alone = permits.map(|hold| Hold { mode: Mode::Exclusive, ..*hold });
     overlaps(alone.collect(), |_| None).count > 0
 }
 
@@ -200,12 +177,7 @@ fn permits_together(holds: &[Hold]) -> bool {
 fn listed(overlaps: &[Overlap]) -> Vec<Overlap> {
     let mut rest: Vec<Overlap> = overlaps.iter().skip(20).copied().collect();
     rest.sort_by_key(|overlap| std::cmp::Reverse(overlap.to_ns - overlap.from_ns));
-    overlaps
-        .iter()
-        .take(20)
-        .copied()
-        .chain(rest.into_iter().take(20))
-        .collect()
+    overlaps.iter().take(20).copied().chain(rest.into_iter().take(20)).collect()
 }
 
 /// How many permits each lock has, where it is known.
@@ -233,9 +205,7 @@ fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
         .collect();
     for (lock, kind) in unknown {
         if let Some(finding) = findings.get_mut(lock as usize) {
-            finding
-                .notes
-                .push(format!("kind {kind} is not known: judged as a plain mutex"));
+            finding.notes.push(format!("kind {kind} is not known: judged as a plain mutex"));
         }
     }
 }

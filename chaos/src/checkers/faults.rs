@@ -1,13 +1,15 @@
 //! The times in which a client is touched by a fault.
 //!
 //! 1. A fault on a client, or on a link to or from one, touches that client; any other touches every client.
-//! 2. It touches from inject to heal + 0.5 s. A one-shot fault heals when applied: at its heal line, else at its inject.
-//! 3. A fault on a node touches until its heal or until the lock's probe succeeds again after a failure, whichever is
-//!    first, + 0.5 s.
-//! 4. Where the servers of which it needs a majority are known, a fault that blocks links touches a client only while a majority is
-//!    beyond its reach, see [`MajorityReach`].
+//! 2. It touches from inject to heal + 0.5 s. A one-shot fault heals when applied: at its heal line, else at
+//!    its inject.
+//! 3. A fault on a node touches until its heal or until the lock's probe succeeds again after a failure,
+//!    whichever is first, + 0.5 s.
+//! 4. Where the servers of which it needs a majority are known, a fault that blocks links touches a client
+//!    only while a majority is beyond its reach, see [`MajorityReach`].
 //! 5. A client that was killed, or died, stays touched.
-//! 6. Targets are read leniently: a client's own name, `client 2`, `c2`, `clients`; `A -> B`, `A <-> B`, lists and groups.
+//! 6. Targets are read leniently: a client's own name, `client 2`, `c2`, `clients`; `A -> B`, `A <-> B`,
+//!    lists and groups.
 
 use std::collections::BTreeMap;
 
@@ -83,16 +85,11 @@ impl Fault {
             self.direct.extend(found);
             return;
         }
-        let ends: Vec<&str> = target
-            .split("->")
-            .map(|end| end.trim_matches(|c: char| c == '<' || c.is_whitespace()))
-            .collect();
+        let ends: Vec<&str> =
+            target.split("->").map(|end| end.trim_matches(|c: char| c == '<' || c.is_whitespace())).collect();
         let parties = |end: &str| -> Vec<Option<Vec<u32>>> {
             let parties = end.split([',', '|', ';']).map(str::trim);
-            parties
-                .filter(|party| !party.is_empty())
-                .map(|party| client(party, clients))
-                .collect()
+            parties.filter(|party| !party.is_empty()).map(|party| client(party, clients)).collect()
         };
         if let [from, to] = ends.as_slice() {
             self.block(from, to, true, clients);
@@ -101,24 +98,14 @@ impl Fault {
             // Between nodes only: replication, votes. Else it is felt by the clients at its ends.
             let among_nodes = from.iter().any(Option::is_none) && to.iter().any(Option::is_none);
             self.everybody |= among_nodes;
-            self.clients
-                .extend(from.into_iter().chain(to).flatten().flatten());
+            self.clients.extend(from.into_iter().chain(to).flatten().flatten());
             return;
         }
         // In a partition the parties themselves are whole; only what flows between the groups is cut.
         let groups: Vec<_> = target.split('|').map(parties).collect();
-        let with_nodes = groups
-            .iter()
-            .filter(|group| group.iter().any(Option::is_none))
-            .count();
+        let with_nodes = groups.iter().filter(|group| group.iter().any(Option::is_none)).count();
         self.everybody |= with_nodes > usize::from(groups.len() > 1);
-        let found: Vec<u32> = groups
-            .iter()
-            .flatten()
-            .flatten()
-            .flatten()
-            .copied()
-            .collect();
+        let found: Vec<u32> = groups.iter().flatten().flatten().flatten().copied().collect();
         if groups.len() == 1 {
             self.direct.extend(&found);
         }
@@ -132,11 +119,7 @@ impl Fault {
         }
         for client in client(from, clients).into_iter().flatten() {
             let node = to.trim().to_owned();
-            self.blocked.push(BlockedLink {
-                client,
-                node,
-                requests,
-            });
+            self.blocked.push(BlockedLink { client, node, requests });
         }
     }
 
@@ -149,7 +132,8 @@ impl Fault {
         }
     }
 
-    /// Whether it is a pause of this client, or of what its library runs on, that lasted at some time between two instants.
+    /// Whether it is a pause of this client, or of what its library runs on, that lasted at some time between
+    /// two instants.
     pub(crate) fn paused(&self, client: u32, (from, to): Span) -> bool {
         matches!(&*self.fault, "pause" | "block")
             && self.direct.contains(&client)
@@ -159,12 +143,7 @@ impl Fault {
 }
 
 pub(crate) fn shown(fault: &Fault) -> String {
-    format!(
-        "{} on {} at {}",
-        fault.fault,
-        fault.targets.join(", "),
-        ms(fault.injected_ns)
-    )
+    format!("{} on {} at {}", fault.fault, fault.targets.join(", "), ms(fault.injected_ns))
 }
 
 fn client(word: &str, clients: &Names) -> Option<Vec<u32>> {
@@ -175,17 +154,13 @@ fn client(word: &str, clients: &Names) -> Option<Vec<u32>> {
     if word == "clients" {
         return Some((0..clients.len() as u32).collect());
     }
-    let rest = word
-        .strip_prefix("client")
-        .or_else(|| word.strip_prefix('c'))?;
+    let rest = word.strip_prefix("client").or_else(|| word.strip_prefix('c'))?;
     let number = rest.trim_start_matches(['-', '_', ' ', '#']);
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let spellings = ["c", "client", "client-", "client_", "client "];
-    let found = spellings
-        .iter()
-        .find_map(|prefix| clients.position(&format!("{prefix}{number}")));
+    let found = spellings.iter().find_map(|prefix| clients.position(&format!("{prefix}{number}")));
     // A client that never asked for a lock: nobody of this record.
     Some(found.into_iter().collect())
 }
@@ -195,9 +170,9 @@ pub(crate) fn kills_without_crash(faults: &[Fault], deaths: &[(u32, u64)]) -> Ve
     for fault in faults.iter().filter(|fault| fault.fault == "kill") {
         let until_ns = fault.healed_ns.unwrap_or(u64::MAX);
         for client in &fault.direct {
-            let told = deaths.iter().any(|(dead, t_ns)| {
-                dead == client && (fault.injected_ns..=until_ns).contains(t_ns)
-            });
+            let told = deaths
+                .iter()
+                .any(|(dead, t_ns)| dead == client && (fault.injected_ns..=until_ns).contains(t_ns));
             if !told {
                 killed.push((*client, fault.injected_ns));
             }
@@ -257,43 +232,26 @@ impl ClientFaults {
     fn of(record: &Record, reach: &MajorityReach, probes: &[(u64, bool)]) -> Self {
         let mut touches = Vec::new();
         for (client, (from_ns, heal_ns)) in reach.cut_off() {
-            touches.push(ClientFault {
-                client: Some(client),
-                from_ns,
-                heal_ns,
-            });
+            touches.push(ClientFault { client: Some(client), from_ns, heal_ns });
         }
         for fault in record.faults.iter().filter(|fault| !reach.knows(fault)) {
             let (from_ns, heal_ns) = (fault.injected_ns, fault.heal_ns());
             // A killed client is dead: its deaths say so, and until when its acquires may hold.
             let clients = fault.clients.iter().filter(|_| fault.fault != "kill");
-            touches.extend(clients.map(|client| ClientFault {
-                client: Some(*client),
-                from_ns,
-                heal_ns,
-            }));
+            touches.extend(clients.map(|client| ClientFault { client: Some(*client), from_ns, heal_ns }));
             if fault.everybody {
                 let again_ns = works_again(probes, from_ns).unwrap_or(u64::MAX);
-                touches.push(ClientFault {
-                    client: None,
-                    from_ns,
-                    heal_ns: heal_ns.min(again_ns),
-                });
+                touches.push(ClientFault { client: None, from_ns, heal_ns: heal_ns.min(again_ns) });
             }
         }
         let of = |client: u32| -> Spans {
-            let own = touches
-                .iter()
-                .filter(|touch| touch.client.is_none_or(|of| of == client));
+            let own = touches.iter().filter(|touch| touch.client.is_none_or(|of| of == client));
             own.map(ClientFault::span).collect()
         };
         let alive: Vec<Spans> = (0..record.clients.len() as u32).map(of).collect();
         let with_death = |(client, spans): (u32, &Spans)| -> Spans {
             let deaths = record.deaths.iter().filter(|(dead, _)| *dead == client);
-            spans
-                .iter()
-                .chain(deaths.map(|(_, t_ns)| (*t_ns, u64::MAX)))
-                .collect()
+            spans.iter().chain(deaths.map(|(_, t_ns)| (*t_ns, u64::MAX))).collect()
         };
         let all: Vec<Spans> = (0..).zip(&alive).map(with_death).collect();
         let down = refused(probes);
@@ -326,7 +284,8 @@ impl ClientFaults {
         &self.mute[client as usize]
     }
 
-    /// When a fault touches a client in a way that may delay its calls: its death aside, after which there are none.
+    /// When a fault touches a client in a way that may delay its calls: its death aside, after which there
+    /// are none.
     pub(crate) fn in_flight(&self, client: u32) -> &Spans {
         &self.alive[client as usize]
     }

@@ -1,13 +1,15 @@
 //! The grants of a history: who was granted what, for how long, how it was renewed and given back.
 //!
-//! 1. An acquire answered ok is a grant from its return. An unknown one that names a grant is one too, once an ok extend,
-//!    an ok release or an accepted write of that grant proves it.
-//! 2. A grant's owner is the caller inside one life of one client: after a crash the same names are somebody else.
-//! 3. A client dies at its `crash` line; if a `kill` of it has none, at the kill. Grants that it had been told of by then are dead
-//!    too, also where their answers were read later; a grant that it was told of later counts.
+//! 1. An acquire answered ok is a grant from its return. An unknown one that names a grant is one too, once
+//!    an ok extend, an ok release or an accepted write of that grant proves it.
+//! 2. A grant's owner is the caller inside one life of one client: after a crash the same names are somebody
+//!    else.
+//! 3. A client dies at its `crash` line; if a `kill` of it has none, at the kill. Grants that it had been
+//!    told of by then are dead too, also where their answers were read later; a grant that it was told of
+//!    later counts.
 //! 4. An operation without an end is unknown. The history ends with its last line.
-//! 5. A name of a grant means its latest grant. A line about a name that was never given, and a name given twice while
-//!    the first is alive, make the history doubtful.
+//! 5. A name of a grant means its latest grant. A line about a name that was never given, and a name given
+//!    twice while the first is alive, make the history doubtful.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -192,7 +194,8 @@ pub struct Stall {
     pub to_ns: u64,
 }
 
-/// What a history says, by grant. Names are numbers here, and what belongs to a grant or a lock is found by index.
+/// What a history says, by grant. Names are numbers here, and what belongs to a grant or a lock is found by
+/// index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Record {
     /// Names of locks; their order is that of their first line.
@@ -223,7 +226,8 @@ pub struct Record {
     pub blind: BTreeSet<u32>,
     /// Clients whose library reports every renewal.
     pub reporting: BTreeSet<u32>,
-    /// Whether the library of every client that says its features tells its holder of a loss; `None` where none says them.
+    /// Whether the library of every client that says its features tells its holder of a loss; `None` where
+    /// none says them.
     pub tells_holder: Option<bool>,
     /// Endings per operation.
     pub operations: BTreeMap<String, BTreeMap<String, u64>>,
@@ -291,14 +295,12 @@ impl Record {
 
     /// The extends of a grant, in order of their calls.
     pub fn extends(&self, grant: &Grant) -> impl Iterator<Item = &Step> {
-        self.steps(grant)
-            .filter(|step| step.kind != StepKind::Release)
+        self.steps(grant).filter(|step| step.kind != StepKind::Release)
     }
 
     /// The releases of a grant, in order of their calls.
     pub fn releases(&self, grant: &Grant) -> impl Iterator<Item = &Step> {
-        self.steps(grant)
-            .filter(|step| step.kind == StepKind::Release)
+        self.steps(grant).filter(|step| step.kind == StepKind::Release)
     }
 
     /// The first death of a client at an instant or after it.
@@ -340,18 +342,14 @@ impl Record {
             let called_ns = self.ask_of(grant).called_ns;
             called_ns >= in_place_ns || grant.returned_ns >= arrived_ns
         });
-        grants
-            .map(|grant| grant.returned_ns.saturating_sub(injected_ns))
-            .min()
+        grants.map(|grant| grant.returned_ns.saturating_sub(injected_ns)).min()
     }
 
-    /// The longest time from a fault to the first grant after it: a fault that hurts nobody at once, such as a delay between
-    /// servers, must not hide how long the next one took.
+    /// The longest time from a fault to the first grant after it: a fault that hurts nobody at once, such as
+    /// a delay between servers, must not hide how long the next one took.
     pub(crate) fn recovery_ns(&self) -> Option<u64> {
         let first = |fault: &Fault| {
-            self.granted()
-                .filter_map(|grant| grant.returned_ns.checked_sub(fault.injected_ns))
-                .min()
+            self.granted().filter_map(|grant| grant.returned_ns.checked_sub(fault.injected_ns)).min()
         };
         self.faults.iter().filter_map(first).max()
     }
@@ -359,9 +357,7 @@ impl Record {
     /// The grants of one lock that are held, with their indices, in order of their returns.
     pub(crate) fn held(&self, lock: usize) -> impl Iterator<Item = (u32, &Grant)> {
         let indices = self.grants_of[lock].iter();
-        indices
-            .map(|index| (*index, &self.grants[*index as usize]))
-            .filter(|(_, grant)| grant.held)
+        indices.map(|index| (*index, &self.grants[*index as usize])).filter(|(_, grant)| grant.held)
     }
 
     /// The acquires of one lock, in order of their calls.

@@ -10,8 +10,9 @@
 //! | semaphore, permits | more than k | no | – |
 //! | latch | nobody: it is not judged | – | – |
 //!
-//! `multi`, `redlock` and `queued` come re-entrant in some libraries and not in others; they are judged leniently here, since
-//! a second grant to the owner who holds harms nobody. A kind that is not in the table is judged as `plain`, with a note.
+//! `multi`, `redlock` and `queued` come re-entrant in some libraries and not in others; they are judged
+//! leniently here, since a second grant to the owner who holds harms nobody. A kind that is not in the table
+//! is judged as `plain`, with a note.
 
 use results::overlap::Mode;
 
@@ -37,7 +38,8 @@ pub(crate) fn names() -> [&'static str; KINDS.len()] {
     KINDS.map(|(name, ..)| name)
 }
 
-/// Whether one holder has a lock of this kind alone, and it is one lock. A scenario about such a kind tries any other just as well.
+/// Whether one holder has a lock of this kind alone, and it is one lock. A scenario about such a kind tries
+/// any other just as well.
 pub fn is_alone(kind: &str) -> bool {
     let promise = Promise::of(kind);
     promise.known && promise.is_exclusive() && kind != "multi"
@@ -59,11 +61,7 @@ impl Promise {
     pub fn of(kind: &str) -> Self {
         let found = KINDS.iter().find(|(name, ..)| *name == kind);
         let (mode, ordered) = found.map_or((Some(Mode::Exclusive), false), |row| (row.1, row.2));
-        Self {
-            mode,
-            ordered,
-            known: found.is_some(),
-        }
+        Self { mode, ordered, known: found.is_some() }
     }
 
     /// Whether a hold of this kind excludes every other owner: only such holds are ordered by tokens.

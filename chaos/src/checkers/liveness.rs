@@ -1,24 +1,28 @@
 //! Finds the stretches in which a free lock was refused.
 //!
-//! 1. A grant is possible until the earliest of: its release answered `ok` or `not_held`; with a fixed lease, the return of
-//!    its last ok or unknown acquire or extend, plus the lease; with a renewed one, a lease after its release was answered
-//!    `failed` or `unknown`, after `lost`, or after its client died. One that was granted for less than was asked for may have claimed the
-//!    rest before it was lost, if a fault touched its client: that is until a lease after.
-//! 2. An acquire in flight is a possible hold only while a fault touches its client; unanswered, until the heal + lease. An
-//!    unknown one is until the later of its answer and the heal, + lease. A killed client's is until its death + lease, and in a line for
-//!    5 s at least. One that a fault
-//!    touched and that goes on beyond its wait is one until its answer: it waits for what that fault has lost, and no more for the lock.
-//!    So is one that was refused a place in a line, until the heal, for 5 s at most: its leaving is lost, too.
-//!    What is asked for while no request reaches a majority of the masters is no hold until that is over.
+//! 1. A grant is possible until the earliest of: its release answered `ok` or `not_held`; with a fixed lease,
+//!    the return of its last ok or unknown acquire or extend, plus the lease; with a renewed one, a lease
+//!    after its release was answered `failed` or `unknown`, after `lost`, or after its client died. One that
+//!    was granted for less than was asked for may have claimed the rest before it was lost, if a fault
+//!    touched its client: that is until a lease after.
+//! 2. An acquire in flight is a possible hold only while a fault touches its client; unanswered, until the
+//!    heal + lease. An unknown one is until the later of its answer and the heal, + lease. A killed client's
+//!    is until its death + lease, and in a line for 5 s at least. One that a fault touched and that goes on
+//!    beyond its wait is one until its answer: it waits for what that fault has lost, and no more for the
+//!    lock. So is one that was refused a place in a line, until the heal, for 5 s at most: its leaving is
+//!    lost, too. What is asked for while no request reaches a majority of the masters is no hold until that
+//!    is over.
 //! 3. A call of several locks may hold some of them while it waits for another that is held.
-//! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the probe. It goes on
-//!    asking from a refusal to its next try, if that comes soon: some locks refuse at once, whatever wait they are given.
-//! 5. Between two grants, while none is possible: asking for more than the grace in sum means that the lock is stuck.
-//! 6. Of a history from several clocks each end of a stretch is off by both uncertainties: what the sum is beyond the grace for certain is
-//!    a violation, and what it may be beyond it a doubt.
-//! 7. A call without an answer 10 s beyond its wait, and 10 s after every fault that touches its client had healed and the servers took the probe, never returns:
-//!    that is a violation, whatever touched its client before. Where the faults had not healed for so long it is a doubt. A client that
-//!    died is excused.
+//! 4. A client asks while an acquire of its is in flight, no fault touches it and the servers answer the
+//!    probe. It goes on asking from a refusal to its next try, if that comes soon: some locks refuse at once,
+//!    whatever wait they are given.
+//! 5. Between two grants, while none is possible: asking for more than the grace in sum means that the lock
+//!    is stuck.
+//! 6. Of a history from several clocks each end of a stretch is off by both uncertainties: what the sum is
+//!    beyond the grace for certain is a violation, and what it may be beyond it a doubt.
+//! 7. A call without an answer 10 s beyond its wait, and 10 s after every fault that touches its client had
+//!    healed and the servers took the probe, never returns: that is a violation, whatever touched its client
+//!    before. Where the faults had not healed for so long it is a doubt. A client that died is excused.
 //! 8. Starvation and bypasses violate kinds that promise order, and are nothing against the others.
 
 use hashbrown::HashMap;
@@ -44,10 +48,7 @@ const UNKNOWN: &str = "how long the lock was free and asked for is known to the 
 
 /// What was the deployment's or the load's doing, not the lock's.
 pub(crate) fn notes(record: &Record) -> Vec<String> {
-    down_time(record)
-        .into_iter()
-        .chain(short_waits(record))
-        .collect()
+    down_time(record).into_iter().chain(short_waits(record)).collect()
 }
 
 /// ` and 3 other locks` behind the name of one of so many.
@@ -84,9 +85,8 @@ fn short_waits(record: &Record) -> Option<String> {
             let own = own.map(|step| (step.called_ns, step.returned_ns));
             own.chain([(ask.called_ns, ask.returned_ns)])
         });
-        let took = |(called_ns, returned_ns): (u64, Option<u64>)| {
-            Some(returned_ns?.saturating_sub(called_ns))
-        };
+        let took =
+            |(called_ns, returned_ns): (u64, Option<u64>)| Some(returned_ns?.saturating_sub(called_ns));
         // Where nothing was ever answered a fault may be the reason.
         let round_trip_ns = match answers.filter_map(took).min() {
             None if record.faults.is_empty() => u64::MAX,
@@ -97,10 +97,7 @@ fn short_waits(record: &Record) -> Option<String> {
             let waits = ask.wait_ns.filter(|wait_ns| *wait_ns < round_trip_ns);
             ask.ending == OperationEnd::Unknown && waits.is_some_and(ran_out)
         };
-        let (all, unknown) = (
-            record.asks(lock).count(),
-            record.asks(lock).filter(is_short),
-        );
+        let (all, unknown) = (record.asks(lock).count(), record.asks(lock).filter(is_short));
         let unknown = unknown.count();
         (2 * unknown > all).then(|| (unknown, all, record.locks.get(lock as u32)))
     });
@@ -115,9 +112,8 @@ fn short_waits(record: &Record) -> Option<String> {
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let touches = TouchesByLock::of(record, &options.masters);
-    let held: Vec<Spans> = (0..record.locks.len())
-        .map(|lock| held(record, touches.get(lock as u32), lock))
-        .collect();
+    let held: Vec<Spans> =
+        (0..record.locks.len()).map(|lock| held(record, touches.get(lock as u32), lock)).collect();
     let partial = partial(record, &held);
     let asking = asking(record, &touches, &held);
     let grace_ns = nanoseconds(options.grace);
@@ -144,42 +140,27 @@ fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]
     });
     let steps = record.grants.iter().flat_map(|grant| {
         let died_ns = record.died_ns(grant);
-        let own = record
-            .steps(grant)
-            .filter(|step| step.kind != StepKind::Renewal);
+        let own = record.steps(grant).filter(|step| step.kind != StepKind::Renewal);
         own.map(move |step| {
             let what = match step.kind {
                 StepKind::Release => "release",
                 _ => "extend",
             };
             let over_ns = step.returned_ns.or(died_ns);
-            (
-                record.ask_of(grant),
-                what,
-                step.called_ns,
-                step.called_ns,
-                over_ns,
-            )
+            (record.ask_of(grant), what, step.called_ns, step.called_ns, over_ns)
         })
     });
     let late = |bound_ns: u64, over_ns: Option<u64>| {
         over_ns.unwrap_or(record.end_ns) > bound_ns.saturating_add(RETURNS_WITHIN_NS)
     };
-    let mut calls = asks
-        .chain(steps)
-        .filter(|(.., bound_ns, over_ns)| late(*bound_ns, *over_ns))
-        .peekable();
+    let mut calls = asks.chain(steps).filter(|(.., bound_ns, over_ns)| late(*bound_ns, *over_ns)).peekable();
     if calls.peek().is_none() {
         return;
     }
     for (ask, what, called_ns, bound_ns, over_ns) in calls {
         let over_ns = over_ns.unwrap_or(record.end_ns);
         // One that stands still to the end is not alive.
-        if record
-            .faults
-            .iter()
-            .any(|fault| fault.paused(ask.client, (over_ns, over_ns)))
-        {
+        if record.faults.iter().any(|fault| fault.paused(ask.client, (over_ns, over_ns))) {
             continue;
         }
         let owner = record.owners.get(ask.owner);
@@ -187,11 +168,7 @@ fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]
             let finding = &mut findings[*lock as usize];
             let touches = touches.get(*lock);
             let healed_ns = touches.last_heal_ns(ask.client, (0, over_ns)).unwrap_or(0);
-            let up_ns = touches
-                .down()
-                .within((0, over_ns))
-                .last()
-                .map_or(0, |(_, up_ns)| up_ns);
+            let up_ns = touches.down().within((0, over_ns)).last().map_or(0, |(_, up_ns)| up_ns);
             let from_ns = bound_ns.max(healed_ns).max(up_ns);
             if !late(from_ns, Some(over_ns)) {
                 finding.doubt(&format!(
@@ -259,7 +236,8 @@ fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
     possible.into_iter().collect()
 }
 
-/// Until when a grant is possible; `u64::MAX`: to the end. `nested` are the later nesting grants of the lock and its owner.
+/// Until when a grant is possible; `u64::MAX`: to the end. `nested` are the later nesting grants of the lock
+/// and its owner.
 fn until_ns<'a>(
     record: &'a Record,
     touches: &ClientFaults,
@@ -287,19 +265,14 @@ fn until_ns<'a>(
     let mut until_ns = grant.returned_ns.saturating_add(fixed_ns);
     let extends = record
         .extends(grant)
-        .filter(|step| {
-            matches!(
-                step.ending,
-                OperationEnd::Ok | OperationEnd::Unknown | OperationEnd::Open
-            )
-        })
+        .filter(|step| matches!(step.ending, OperationEnd::Ok | OperationEnd::Unknown | OperationEnd::Open))
         .map(|step| (answered_ns(touches, ask.client, step), step.lease_ns));
     for (returned_ns, lease_ns) in extends {
         until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
     }
-    // Of a claim whose answer came too late, or never, the library says nothing; it is made until one is answered in time.
-    let is_claimed =
-        |step: &Step| step.kind == StepKind::Renewal && step.ending == OperationEnd::Ok;
+    // Of a claim whose answer came too late, or never, the library says nothing; it is made until one is
+    // answered in time.
+    let is_claimed = |step: &Step| step.kind == StepKind::Renewal && step.ending == OperationEnd::Ok;
     if let Some(claimed_ns) = ask.claimed_ns()
         && !record.steps(grant).any(is_claimed)
     {
@@ -316,19 +289,16 @@ fn until_ns<'a>(
         }
         let lease_ns = lease_ns(record, record.ask_of(other));
         let steps = record.steps(other);
-        let renewed =
-            steps.filter(|step| matches!(step.ending, OperationEnd::Ok | OperationEnd::Unknown));
-        for returned_ns in renewed
-            .filter_map(|step| step.returned_ns)
-            .chain([other.returned_ns])
-        {
+        let renewed = steps.filter(|step| matches!(step.ending, OperationEnd::Ok | OperationEnd::Unknown));
+        for returned_ns in renewed.filter_map(|step| step.returned_ns).chain([other.returned_ns]) {
             until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
         }
     }
     released_ns.min(until_ns)
 }
 
-/// When a step took effect at the latest: its answer; without one the last heal of what touched it, else its call.
+/// When a step took effect at the latest: its answer; without one the last heal of what touched it, else its
+/// call.
 fn answered_ns(touches: &ClientFaults, client: u32, step: &Step) -> u64 {
     step.returned_ns.unwrap_or_else(|| {
         let heal_ns = touches.last_heal_ns(client, (step.called_ns, u64::MAX));
@@ -357,9 +327,7 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec
     match ask.ending {
         OperationEnd::Unknown => {
             // Given back for certain after it was proven: the grant's own rule says until when.
-            let proven = ask
-                .grant
-                .and_then(|grant| record.grants.get(grant as usize));
+            let proven = ask.grant.and_then(|grant| record.grants.get(grant as usize));
             if !proven.is_some_and(|grant| grant.held) {
                 let last_ns = end_ns.max(heal_ns.unwrap_or(0));
                 spans.push((end_ns, last_ns.saturating_add(lease_ns)));
@@ -451,23 +419,15 @@ fn stuck(
     grace_ns: u64,
     finding: &mut Finding,
 ) {
-    let grants: Vec<u64> = record
-        .held(lock)
-        .map(|(_, grant)| grant.returned_ns)
-        .collect();
+    let grants: Vec<u64> = record.held(lock).map(|(_, grant)| grant.returned_ns).collect();
     for (from_ns, to_ns) in possible.outside((0, record.end_ns)) {
         let first = grants.partition_point(|granted_ns| *granted_ns <= from_ns);
-        let cuts = grants
-            .iter()
-            .skip(first)
-            .copied()
-            .take_while(|granted_ns| *granted_ns < to_ns);
+        let cuts = grants.iter().skip(first).copied().take_while(|granted_ns| *granted_ns < to_ns);
         let mut at_ns = from_ns;
         for cut_ns in cuts.chain([to_ns]) {
             let asked = asking.within((at_ns, cut_ns));
-            let (sum_ns, ends) = asked.fold((0_u64, 0), |(sum_ns, ends), (from_ns, to_ns)| {
-                (sum_ns + (to_ns - from_ns), ends + 2)
-            });
+            let (sum_ns, ends) = asked
+                .fold((0_u64, 0), |(sum_ns, ends), (from_ns, to_ns)| (sum_ns + (to_ns - from_ns), ends + 2));
             let off_ns = record.clocks.off_ns().saturating_mul(ends);
             if off_ns > 0 && sum_ns.abs_diff(grace_ns) <= off_ns {
                 finding.doubt(UNKNOWN);
@@ -493,19 +453,14 @@ fn describe(record: &Record, lock: usize, asked: &Spans, sum_ns: u64, free_ns: u
         .collect();
     owners.sort_unstable();
     owners.dedup();
-    let before = record
-        .held(lock)
-        .filter(|(_, grant)| grant.returned_ns <= from_ns);
+    let before = record.held(lock).filter(|(_, grant)| grant.returned_ns <= from_ns);
     let last = before.max_by_key(|(_, grant)| grant.returned_ns);
     Anomaly {
         what: "stuck".to_owned(),
         lock: record.locks.get(lock as u32).to_owned(),
         from_ns,
         to_ns,
-        grants: last
-            .iter()
-            .map(|(_, grant)| record.name_of(grant).to_owned())
-            .collect(),
+        grants: last.iter().map(|(_, grant)| record.name_of(grant).to_owned()).collect(),
         after: String::new(),
         proof: format!(
             "free by every answer given since {}, it was asked for by {} for {} in sum from {} to {}, and nobody was granted{}",

@@ -1,8 +1,10 @@
 //! Which clients reach a majority of the masters, by the faults that block links.
 //!
-//! 1. It is known only where the masters are: several independent ones, or a single server. Servers that replace each other are not.
+//! 1. It is known only where the masters are: several independent ones, or a single server. Servers that
+//!    replace each other are not.
 //! 2. A client is cut off while the masters to and from which something passes are no majority.
-//! 3. It is mute while no request of it reaches a majority; half a second later, since a fault is on record before it is in place.
+//! 3. It is mute while no request of it reaches a majority; half a second later, since a fault is on record
+//!    before it is in place.
 
 use super::faults::{AFTER_HEAL_NS, BlockedLink, Fault};
 use super::holds::Record;
@@ -33,10 +35,10 @@ impl MajorityReach {
         }
     }
 
-    /// Whether all that a fault does is said here: it blocks links, named one by one, and between masters nothing flows that matters.
+    /// Whether all that a fault does is said here: it blocks links, named one by one, and between masters
+    /// nothing flows that matters.
     pub(super) fn knows(&self, fault: &Fault) -> bool {
-        let is_link =
-            |target: &String| target.contains("->") && !target.contains([',', ';', '|', '<']);
+        let is_link = |target: &String| target.contains("->") && !target.contains([',', ';', '|', '<']);
         self.known && fault.blocks() != Blocks::Nothing && fault.targets.iter().all(is_link)
     }
 
@@ -62,9 +64,8 @@ fn without_majority(
             }
         }
     }
-    let mut changes: Vec<u64> = (blocked.iter())
-        .flat_map(|((from_ns, heal_ns), _)| [*from_ns, *heal_ns])
-        .collect();
+    let mut changes: Vec<u64> =
+        (blocked.iter()).flat_map(|((from_ns, heal_ns), _)| [*from_ns, *heal_ns]).collect();
     changes.sort_unstable();
     changes.dedup();
     let spans = changes.windows(2).filter_map(|ends| {

@@ -1,13 +1,17 @@
-//! The checkers: which promises a history keeps, which it breaks, and the proof. Pure: no clock, no randomness.
+//! The checkers: which promises a history keeps, which it breaks, and the proof. Pure: no clock, no
+//! randomness.
 //!
 //! As a specification:
 //!
-//! 1. [`holds`] turns lines into grants: who was granted what, when, for how long, how it was renewed and given back.
+//! 1. [`holds`] turns lines into grants: who was granted what, when, for how long, how it was renewed and
+//!    given back.
 //! 2. Each checker of [`CHECKERS`] reads that record and reports anomalies, lock by lock.
-//! 3. A lock's verdict of a class is violated if there is an anomaly, else unknown if there is a doubt, else clean.
-//! 4. [`evidence_minimum`] adds doubts to all classes: too little happened, a fault without proof, a torn or inconsistent history.
-//!    A doubt turns only clean into unknown; a proven violation stands.
-//! 5. Of a history from several clocks, what lies closer together than they are known is a doubt ([`Clocks`]).
+//! 3. A lock's verdict of a class is violated if there is an anomaly, else unknown if there is a doubt, else
+//!    clean.
+//! 4. [`evidence_minimum`] adds doubts to all classes: too little happened, a fault without proof, a torn or
+//!    inconsistent history. A doubt turns only clean into unknown; a proven violation stands.
+//! 5. Of a history from several clocks, what lies closer together than they are known is a doubt
+//!    ([`Clocks`]).
 //! 6. Of a history whose recorder stood still, what only its delay convicts is a doubt (`stalls.rs`).
 //! 7. The verdict of the whole history is the worst of its locks' verdicts.
 //!
@@ -106,7 +110,8 @@ pub const CHECKERS: &[Checker] = &[
 /// How a history is judged. The default judges as `locklab check` does.
 #[derive(Debug, Clone)]
 pub struct CheckOptions<'a> {
-    /// The share of a lease that is left to clock drift, 0.0 to 1.0: cut from the contract and from nothing else.
+    /// The share of a lease that is left to clock drift, 0.0 to 1.0: cut from the contract and from nothing
+    /// else.
     pub drift: f64,
     /// How much must have happened; `None` judges a short history as it is.
     pub floors: Option<EvidenceMinimum>,
@@ -114,16 +119,19 @@ pub struct CheckOptions<'a> {
     pub grace: Duration,
     /// The kinds in the load's mix; empty where unknown: then those that the history asks for.
     pub kinds: Vec<String>,
-    /// The clients of the load, by name: each of them must have had a turn. Empty where unknown: then nobody is missed.
+    /// The clients of the load, by name: each of them must have had a turn. Empty where unknown: then nobody
+    /// is missed.
     pub clients: Vec<String>,
-    /// What keeps the verdicts from being clean besides: a recorder that lost a record, a run that was cut short.
+    /// What keeps the verdicts from being clean besides: a recorder that lost a record, a run that was cut
+    /// short.
     pub doubts: Vec<String>,
     /// What keeps the verdict of one class from being clean.
     pub class_doubts: Vec<(&'static str, String)>,
     /// The length of the load, for rates; `None` where unknown: then that of the history.
     pub load: Option<Duration>,
-    /// The independent masters of which a client needs a majority, or the single server, by name; empty where servers replace each other
-    /// or nothing is known: then a client that is cut off from one of them counts as touched.
+    /// The independent masters of which a client needs a majority, or the single server, by name; empty where
+    /// servers replace each other or nothing is known: then a client that is cut off from one of them counts
+    /// as touched.
     pub masters: Vec<String>,
     /// The faults with their proofs; one without evidence that it took effect turns clean into unknown.
     pub proofs: Option<&'a [FaultSpan]>,
@@ -159,11 +167,13 @@ pub struct CheckReport {
     pub recovery: Recovery,
     /// The recovery from each fault, in the order of [`Record::faults`].
     pub faults: Vec<FaultRecovery>,
-    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked.
+    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody
+    /// asked.
     pub without_grant_ns: Option<u64>,
     /// Acquires that were answered ok.
     pub grants: u64,
-    /// How evenly clients were granted since the last fault was over; `None` with one client, or without a grant.
+    /// How evenly clients were granted since the last fault was over; `None` with one client, or without a
+    /// grant.
     pub fairness: Option<f64>,
     /// What the verdicts were made of: grants, faults and writes, for a timeline.
     pub record: Record,
@@ -181,9 +191,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
     let doubts = evidence_minimum::doubts(&record, options);
     let whole = severity::HistoryFacts {
         doubts: &doubts,
-        length_ns: options
-            .load
-            .map_or(record.end_ns - record.begin_ns, nanoseconds),
+        length_ns: options.load.map_or(record.end_ns - record.begin_ns, nanoseconds),
         faults: record.faults.len() as u64,
     };
     let classes = findings(&record, options);
@@ -193,12 +201,8 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
             finding.cloned().unwrap_or_default().verdict(&whole)
         })
     };
-    let locks: BTreeMap<String, Verdicts> = record
-        .locks
-        .iter()
-        .enumerate()
-        .map(|(lock, name)| (name.to_owned(), of_lock(lock)))
-        .collect();
+    let locks: BTreeMap<String, Verdicts> =
+        record.locks.iter().enumerate().map(|(lock, name)| (name.to_owned(), of_lock(lock))).collect();
     let verdicts = severity::verdicts(|class| {
         let all = classes.get(class).into_iter().flatten().cloned();
         all.fold(Finding::default(), Finding::merge).verdict(&whole)
@@ -206,9 +210,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
     CheckReport {
         verdicts,
         operations: operations(&record),
-        recovery: Recovery {
-            first_grant_after_fault_ns: record.recovery_ns(),
-        },
+        recovery: Recovery { first_grant_after_fault_ns: record.recovery_ns() },
         without_grant_ns: recovery::without_grant_ns(&record),
         grants: record.granted().count() as u64,
         faults: recovery::rows(&record, &locks),
@@ -221,8 +223,8 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
 
 /// The findings of each checker, in the order of the registry.
 ///
-/// Two checkers work at a time, since no more cores are sure to be there, and what each keeps while it works adds up. The registry is gone
-/// through from its end: liveness takes longest.
+/// Two checkers work at a time, since no more cores are sure to be there, and what each keeps while it works
+/// adds up. The registry is gone through from its end: liveness takes longest.
 fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     let todo = Mutex::new(CHECKERS.iter().enumerate().rev());
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -253,7 +255,8 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     found.into_iter().map(with_doubts).collect()
 }
 
-/// Endings per operation. Acquire and release are in every history, so a reader need not ask whether an ending is there.
+/// Endings per operation. Acquire and release are in every history, so a reader need not ask whether an
+/// ending is there.
 fn operations(record: &Record) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut operations = record.operations.clone();
     for operation in ["acquire", "release"] {

@@ -22,9 +22,7 @@ impl Names {
         };
         let to = self.ends.get(index).copied();
         let range = from.zip(to).map(|(from, to)| from..to);
-        range
-            .and_then(|range| self.text.get(range))
-            .unwrap_or_default()
+        range.and_then(|range| self.text.get(range)).unwrap_or_default()
     }
 
     /// How many there are.
@@ -44,9 +42,7 @@ impl Names {
 
     /// The number of a name, found by looking at all of them.
     pub fn position(&self, name: &str) -> Option<u32> {
-        (0..)
-            .zip(self.iter())
-            .find_map(|(index, other)| (other == name).then_some(index))
+        (0..).zip(self.iter()).find_map(|(index, other)| (other == name).then_some(index))
     }
 
     pub(super) fn push(&mut self, name: &str) -> u32 {
@@ -60,8 +56,8 @@ impl Names {
 #[derive(Default)]
 pub(super) struct Interner {
     pub(super) names: Names,
-    /// Numbers, and the lower halves of their names' hashes: a table that grows does not read all names again. The names themselves
-    /// are in the text, once.
+    /// Numbers, and the lower halves of their names' hashes: a table that grows does not read all names
+    /// again. The names themselves are in the text, once.
     table: HashTable<(u32, u32)>,
     hasher: DefaultHashBuilder,
 }

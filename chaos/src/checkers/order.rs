@@ -1,11 +1,13 @@
 //! Figures of how long was waited, and anomalies where a kind promises an order.
 //!
-//! 1. A waiter is bypassed by a grant of its lock to another that was asked for half a second or more after the waiter asked
-//!    and was given while the waiter still waited. A re-entry of the holder bypasses nobody.
-//! 2. Half a second, since nobody can see from outside when a waiter reached the queue; an ask that waits is in it by then.
-//! 3. Clients of different clocks whose moments are too close to have an order bypass nobody for certain: that is a doubt.
-//! 4. It violates only if both asked for a kind that promises order, and no fault touched either, nor were the servers
-//!    down, from the waiter's call to the grant.
+//! 1. A waiter is bypassed by a grant of its lock to another that was asked for half a second or more after
+//!    the waiter asked and was given while the waiter still waited. A re-entry of the holder bypasses nobody.
+//! 2. Half a second, since nobody can see from outside when a waiter reached the queue; an ask that waits is
+//!    in it by then.
+//! 3. Clients of different clocks whose moments are too close to have an order bypass nobody for certain:
+//!    that is a doubt.
+//! 4. It violates only if both asked for a kind that promises order, and no fault touched either, nor were
+//!    the servers down, from the waiter's call to the grant.
 
 use results::verdict::Anomaly;
 
@@ -27,11 +29,7 @@ pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<OvertakenWaiter<'_>>
     let over_ns = |ask: &Ask| record.over_ns(ask).unwrap_or(u64::MAX);
     // An acquire that was over sooner is bypassed by nobody.
     let is_long = |ask: &&Ask| over_ns(ask).saturating_sub(ask.called_ns) > QUEUED_NS;
-    let mut asks = record
-        .asks(lock)
-        .filter(|ask| ask.promise.mode.is_some())
-        .filter(is_long)
-        .peekable();
+    let mut asks = record.asks(lock).filter(|ask| ask.promise.mode.is_some()).filter(is_long).peekable();
     if asks.peek().is_none() {
         return Vec::new();
     }
@@ -40,17 +38,12 @@ pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<OvertakenWaiter<'_>>
     let mut done = Vec::new();
     for grant in &grants {
         let called_ns = record.ask_of(grant).called_ns;
-        let has_news = asks
-            .peek()
-            .is_some_and(|ask| ask.called_ns < grant.returned_ns);
+        let has_news = asks.peek().is_some_and(|ask| ask.called_ns < grant.returned_ns);
         if (waiting.is_empty() && !has_news) || re_enters(record, &grants, grant) {
             continue;
         }
         while let Some(waiter) = asks.next_if(|ask| ask.called_ns < grant.returned_ns) {
-            waiting.push(OvertakenWaiter {
-                waiter,
-                by: Vec::new(),
-            });
+            waiting.push(OvertakenWaiter { waiter, by: Vec::new() });
         }
         for mut waiter in std::mem::take(&mut waiting) {
             let ask = waiter.waiter;
@@ -74,9 +67,7 @@ fn re_enters(record: &Record, by_return: &[&Grant], grant: &Grant) -> bool {
     let before = by_return.partition_point(|other| other.returned_ns < called_ns);
     // A holder that nests is among the last grants; looking at a few is enough and keeps this linear.
     by_return.iter().take(before).rev().take(16).any(|other| {
-        other.owner == grant.owner
-            && other.promise.nests()
-            && belief::end_ns(record, other) >= called_ns
+        other.owner == grant.owner && other.promise.nests() && belief::end_ns(record, other) >= called_ns
     })
 }
 
@@ -96,18 +87,12 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &ClientFaults, findi
                 && quiet(record.ask_of(grant).client)
                 && touches.down().within(span).next().is_none()
         };
-        let by: Vec<&Grant> = bypassed
-            .by
-            .into_iter()
-            .filter(|grant| undisturbed(grant))
-            .collect();
+        let by: Vec<&Grant> = bypassed.by.into_iter().filter(|grant| undisturbed(grant)).collect();
         let sure = |grant: &&Grant| {
             let ask = record.ask_of(grant);
             let queued = (waiter.client, waiter.called_ns.saturating_add(QUEUED_NS));
             let over = (waiter.client, record.over_ns(waiter).unwrap_or(u64::MAX));
-            record
-                .clocks
-                .are_ordered(queued, (ask.client, ask.called_ns))
+            record.clocks.are_ordered(queued, (ask.client, ask.called_ns))
                 && (record.clocks).are_ordered(over, (ask.client, grant.returned_ns))
         };
         let (by, doubtful): (Vec<&Grant>, Vec<&Grant>) = by.into_iter().partition(sure);

@@ -1,9 +1,12 @@
 //! The operations of a history for Porcupine, a checker of linearizability that shares nothing with ours
 //! (github.com/anishathalye/porcupine). `drivers/porcupine` holds the model of a lock that it is run with.
 //!
-//! 1. What belongs to a grant is under its number; nothing is judged, shortened or left out because of a rule of ours.
-//! 2. An acquire is exported if its grant was held: answered ok, or unknown and proven later. All others held nothing.
-//! 3. A grant ends by its releases, a signal of its loss, an extend's `not_held`, and the death of its client: one line for each.
+//! 1. What belongs to a grant is under its number; nothing is judged, shortened or left out because of a rule
+//!    of ours.
+//! 2. An acquire is exported if its grant was held: answered ok, or unknown and proven later. All others held
+//!    nothing.
+//! 3. A grant ends by its releases, a signal of its loss, an extend's `not_held`, and the death of its
+//!    client: one line for each.
 //! 4. Of several locks that were taken together each has lines of its own.
 
 use results::overlap::Mode;
@@ -108,10 +111,7 @@ fn of_grant<'a>(
             (StepKind::Release, _) => (OperationKind::End, step.called_ns),
             (_, OperationEnd::Ok) => (OperationKind::Extend, step.called_ns),
             // Its caller knows from the answer on.
-            (_, OperationEnd::NotHeld) => (
-                OperationKind::End,
-                step.returned_ns.unwrap_or(step.called_ns),
-            ),
+            (_, OperationEnd::NotHeld) => (OperationKind::End, step.returned_ns.unwrap_or(step.called_ns)),
             _ => continue,
         };
         let leases = op == OperationKind::Extend && visible;

@@ -1,4 +1,5 @@
-//! Follows the lines of a history one by one and turns them into a [`Record`]; [`super::holds`] has the rules.
+//! Follows the lines of a history one by one and turns them into a [`Record`]; [`super::holds`] has the
+//! rules.
 //!
 //! No line is kept, and what a line names is a number from then on.
 
@@ -117,11 +118,7 @@ impl Reader {
     fn call(&mut self, t_ns: u64, call: &Call) -> Pending {
         match call {
             Call::Acquire(acquire) => self.acquire(t_ns, acquire),
-            Call::Extend {
-                grant,
-                lease_ms,
-                by,
-            } => {
+            Call::Extend { grant, lease_ms, by } => {
                 let kind = match by.as_deref() {
                     Some("watchdog") => StepKind::Renewal,
                     _ => StepKind::Extend,
@@ -190,9 +187,7 @@ impl Reader {
         if grant == NONE {
             self.unknown_names += 1;
             if self.unknown_names <= 3 {
-                self.doubt(format!(
-                    "a line speaks of grant {name}, which was never given"
-                ));
+                self.doubt(format!("a line speaks of grant {name}, which was never given"));
             }
             return None;
         }
@@ -221,10 +216,9 @@ impl Reader {
         match pending {
             Pending::Ask(ask) => self.answer(t_ns, ask, ending, end),
             Pending::Step(_, step, grant) => {
-                if let (Some(step), Some(grant)) = (
-                    self.record.steps.get_mut(step as usize),
-                    self.record.grants.get_mut(grant as usize),
-                ) {
+                if let (Some(step), Some(grant)) =
+                    (self.record.steps.get_mut(step as usize), self.record.grants.get_mut(grant as usize))
+                {
                     grant.held |= ending == OperationEnd::Ok;
                     step.returned_ns = Some(t_ns);
                     // No step is refused because the lock is taken.
@@ -232,11 +226,7 @@ impl Reader {
                         OperationEnd::Busy => OperationEnd::Failed,
                         ending => ending,
                     };
-                    if let End::Ok {
-                        sent_ns: Some(sent_ns),
-                        ..
-                    } = end
-                    {
+                    if let End::Ok { sent_ns: Some(sent_ns), .. } = end {
                         step.sent_ns = (*sent_ns).clamp(step.called_ns, t_ns);
                     }
                 }
@@ -250,14 +240,7 @@ impl Reader {
         ask.ending = ending;
         let mut told_ns = None;
         let (name, token, sent_ns) = match end {
-            End::Ok {
-                grant,
-                token,
-                sent_ns,
-                returned_ns,
-                lease_ms,
-                at: _,
-            } => {
+            End::Ok { grant, token, sent_ns, returned_ns, lease_ms, at: _ } => {
                 ask.granted_ns = lease_ms.map(ns);
                 told_ns = *returned_ns;
                 (grant.as_ref(), *token, *sent_ns)
@@ -271,14 +254,13 @@ impl Reader {
         let index = self.record.grants.len() as u32;
         ask.grant = Some(index);
         let ask = *ask;
-        // An acquire that was called before a crash and answered after it belongs to the life that hears the answer.
+        // An acquire that was called before a crash and answered after it belongs to the life that hears the
+        // answer.
         let owner = self.owner(ask.client, self.caller_of[ask.owner as usize]);
         let number = self.grant_name(name);
         let before = std::mem::replace(&mut self.latest[number as usize], index);
         if self.is_alive(before) {
-            self.doubt(format!(
-                "grant {name} was given twice, the second time while the first was alive"
-            ));
+            self.doubt(format!("grant {name} was given twice, the second time while the first was alive"));
         }
         self.record.grants.push(Grant {
             ask: place,
@@ -314,14 +296,7 @@ impl Reader {
                     grant.lost_ns.get_or_insert(told_ns.max(grant.returned_ns));
                 }
             }
-            Event::Write {
-                lock,
-                grant: name,
-                token,
-                accepted: true,
-                read,
-                wrote,
-            } => {
+            Event::Write { lock, grant: name, token, accepted: true, read, wrote } => {
                 let lock = self.locks.index(lock);
                 let grant = self.named(name);
                 if let Some(grant) = grant {
@@ -338,20 +313,11 @@ impl Reader {
                     wrote: *wrote,
                 });
             }
-            Event::Fault {
-                fault,
-                targets,
-                span,
-                phase: Phase::Inject,
-            } => {
+            Event::Fault { fault, targets, span, phase: Phase::Inject } => {
                 self.fault_index.insert(*span, self.record.faults.len());
                 self.record.faults.push(Fault::new(fault, targets, t_ns));
             }
-            Event::Fault {
-                span,
-                phase: Phase::Heal,
-                ..
-            } => {
+            Event::Fault { span, phase: Phase::Heal, .. } => {
                 let fault = self.fault_index.get(span);
                 if let Some(fault) = fault.and_then(|place| self.record.faults.get_mut(*place)) {
                     fault.healed_ns.get_or_insert(t_ns);
@@ -367,11 +333,7 @@ impl Reader {
                 let probes = self.record.probes.entry(lock).or_default();
                 probes.push((t_ns, *ok));
             }
-            Event::Client {
-                client,
-                watchdog_ms,
-                features,
-            } => {
+            Event::Client { client, watchdog_ms, features } => {
                 let client = self.client(client);
                 let has = |feature: &str| features.iter().any(|has| has == feature);
                 if has("release_blind") {
@@ -394,11 +356,7 @@ impl Reader {
                     to_ns: t_ns,
                 });
             }
-            Event::Clock {
-                clients,
-                uncertainty_ns: Some(uncertainty_ns),
-                ..
-            } => {
+            Event::Clock { clients, uncertainty_ns: Some(uncertainty_ns), .. } => {
                 let clients: Vec<u32> = clients.iter().map(|name| self.client(name)).collect();
                 self.record.clocks.said(&clients, t_ns, *uncertainty_ns);
             }
@@ -406,8 +364,8 @@ impl Reader {
         }
     }
 
-    /// The record of all lines. `torn`: the last one was torn. `watchdog_ms` is what is known of clients' renewed leases besides, in
-    /// milliseconds.
+    /// The record of all lines. `torn`: the last one was torn. `watchdog_ms` is what is known of clients'
+    /// renewed leases besides, in milliseconds.
     pub fn finish(mut self, torn: bool, watchdog_ms: &BTreeMap<String, u64>) -> Record {
         for pending in self.pending.values() {
             self.record.ended_ns.push(u64::MAX);
@@ -420,10 +378,7 @@ impl Reader {
                 record.watchdog_ns.insert(client, ns(*lease_ms));
             }
         }
-        for (operation, counts) in ["acquire", "extend", "release"]
-            .into_iter()
-            .zip(self.counts)
-        {
+        for (operation, counts) in ["acquire", "extend", "release"].into_iter().zip(self.counts) {
             for (ending, count) in OperationEnd::WORDS.into_iter().zip(counts) {
                 if count > 0 {
                     let endings = record.operations.entry(operation.to_owned());
@@ -435,15 +390,14 @@ impl Reader {
         record.clients = self.clients.names;
         record.kinds = self.kinds.names;
         record.grant_names = self.grants.names;
-        // Which of a fault's targets are clients shows in the names of all clients, also of those that come later.
+        // Which of a fault's targets are clients shows in the names of all clients, also of those that come
+        // later.
         for fault in &mut record.faults {
             fault.resolve(&record.clients);
         }
         let killed = faults::kills_without_crash(&record.faults, &record.deaths);
         record.deaths.extend(killed);
-        record
-            .deaths
-            .sort_unstable_by_key(|(client, t_ns)| (*t_ns, *client));
+        record.deaths.sort_unstable_by_key(|(client, t_ns)| (*t_ns, *client));
         record.index();
         record
     }

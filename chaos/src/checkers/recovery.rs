@@ -2,17 +2,20 @@
 //!
 //! As a specification, for one fault:
 //!
-//! 1. Its window begins with the injection and ends with the heal, or with the first grant after the injection if that is later or
-//!    there is no heal; without either, with the history.
-//! 2. An operation is of the window if it was called in it, or under way when it began. Its error share is the share that ended
-//!    `failed` or `unknown`; its hang share the share without an answer a second after the wait that was asked for.
-//! 3. The holder knew when the first of the grants that were believed in at the injection was notified: lost, or `not_held` to an extend
-//!    or a release.
-//! 4. The herd is the acquires under way in the first second after the heal (after the injection, where there is no heal).
+//! 1. Its window begins with the injection and ends with the heal, or with the first grant after the
+//!    injection if that is later or there is no heal; without either, with the history.
+//! 2. An operation is of the window if it was called in it, or under way when it began. Its error share is
+//!    the share that ended `failed` or `unknown`; its hang share the share without an answer a second after
+//!    the wait that was asked for.
+//! 3. The holder knew when the first of the grants that were believed in at the injection was notified: lost,
+//!    or `not_held` to an extend or a release.
+//! 4. The herd is the acquires under way in the first second after the heal (after the injection, where there
+//!    is no heal).
 //! 5. Stuck locks are those of which liveness says so, from the injection on until the next fault's.
-//! 6. A hold spans a fault if it was granted before the injection and is believed in after the heal, and after the servers took the lock's
-//!    probe again if they had refused it.
-//! 7. A lock is without a grant while nobody believes to hold it, from the first to the last call that asks for it meanwhile.
+//! 6. A hold spans a fault if it was granted before the injection and is believed in after the heal, and
+//!    after the servers took the lock's probe again if they had refused it.
+//! 7. A lock is without a grant while nobody believes to hold it, from the first to the last call that asks
+//!    for it meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,9 +104,7 @@ fn row(
         .iter()
         .filter(|(_, verdicts)| {
             let mut anomalies = verdicts.liveness.anomalies.iter();
-            anomalies.any(|anomaly| {
-                anomaly.what == "stuck" && (from_ns..next_ns).contains(&anomaly.from_ns)
-            })
+            anomalies.any(|anomaly| anomaly.what == "stuck" && (from_ns..next_ns).contains(&anomaly.from_ns))
         })
         .map(|(name, _)| name)
         .collect();
@@ -117,9 +118,7 @@ fn row(
         herd: herd.count() as u64,
         stuck_locks: stuck.len() as u64,
         grants_before: granted().filter(|t_ns| *t_ns < from_ns).count() as u64,
-        grants_during: granted()
-            .filter(|t_ns| (from_ns..healed_ns).contains(t_ns))
-            .count() as u64,
+        grants_during: granted().filter(|t_ns| (from_ns..healed_ns).contains(t_ns)).count() as u64,
         grants_after: granted().filter(|t_ns| *t_ns >= healed_ns).count() as u64,
         holds_across: holds_across(record, fault) as u64,
     }
@@ -146,7 +145,8 @@ pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
     (0..record.locks.len()).map(across).sum()
 }
 
-/// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody asked.
+/// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody
+/// asked.
 pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
     let of_lock = |lock: usize| -> Option<u64> {
         let asks: &[u32] = record.asks_of.get(lock)?;
@@ -157,24 +157,18 @@ pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
         let longest_ns = asks.iter().map(flight).map(|(from, to)| to - from).max()?;
         let mut longest = 0;
         let mut free_ns = record.begin_ns;
-        let holds = record
-            .held(lock)
-            .map(|(_, grant)| (grant.returned_ns, belief::end_ns(record, grant)));
+        let holds = record.held(lock).map(|(_, grant)| (grant.returned_ns, belief::end_ns(record, grant)));
         for (granted_ns, end_ns) in holds.chain([(record.end_ns, record.end_ns)]) {
             if granted_ns.saturating_sub(free_ns) > longest {
-                let first =
-                    asks.partition_point(|ask| flight(ask).0 < free_ns.saturating_sub(longest_ns));
-                let meanwhile = asks[first..]
-                    .iter()
-                    .map(flight)
-                    .take_while(|(called_ns, _)| *called_ns < granted_ns);
+                let first = asks.partition_point(|ask| flight(ask).0 < free_ns.saturating_sub(longest_ns));
+                let meanwhile =
+                    asks[first..].iter().map(flight).take_while(|(called_ns, _)| *called_ns < granted_ns);
                 let meanwhile = meanwhile.filter(|(_, over_ns)| *over_ns > free_ns);
                 let ends = meanwhile.fold(None, |ends: Option<Span>, (from, to)| {
                     let (first, last) = ends.unwrap_or((from, to));
                     Some((first.min(from), last.max(to)))
                 });
-                let asked_ns =
-                    ends.map(|(from, to)| to.min(granted_ns).saturating_sub(from.max(free_ns)));
+                let asked_ns = ends.map(|(from, to)| to.min(granted_ns).saturating_sub(from.max(free_ns)));
                 longest = longest.max(asked_ns.unwrap_or(0));
             }
             free_ns = free_ns.max(end_ns);
@@ -190,12 +184,8 @@ fn holder_knew_ns(record: &Record, from_ns: u64) -> Option<u64> {
         grant.held && grant.returned_ns <= from_ns && belief::end_ns(record, grant) >= from_ns
     });
     let told = held.flat_map(|grant| {
-        let refused = record
-            .steps(grant)
-            .filter(|step| step.ending == OperationEnd::NotHeld);
-        refused
-            .filter_map(|step| step.returned_ns)
-            .chain(grant.lost_ns)
+        let refused = record.steps(grant).filter(|step| step.ending == OperationEnd::NotHeld);
+        refused.filter_map(|step| step.returned_ns).chain(grant.lost_ns)
     });
     told.filter_map(|t_ns| t_ns.checked_sub(from_ns)).min()
 }

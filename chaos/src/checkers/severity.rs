@@ -120,13 +120,7 @@ fn median(mut lengths_ns: Vec<u64>) -> u64 {
 
 /// The five verdicts, from the verdict of each class by its position in the registry.
 pub(crate) fn verdicts(of: impl Fn(usize) -> Verdict) -> Verdicts {
-    Verdicts {
-        belief: of(0),
-        contract: of(1),
-        confirmed: of(2),
-        effect: of(3),
-        liveness: of(4),
-    }
+    Verdicts { belief: of(0), contract: of(1), confirmed: of(2), effect: of(3), liveness: of(4) }
 }
 
 /// The verdicts of several histories as one: counts add up, the worst state stands, the first proof is shown.

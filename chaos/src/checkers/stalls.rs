@@ -1,12 +1,15 @@
 //! What a history can prove although its recorder stood still at times.
 //!
-//! 1. What a client told while the recorder stood still was written down when that was over. So it may have happened since the recorder
-//!    stopped: a loss, an extend that was refused, a renewal, the sending that an answer dates.
-//! 2. What the recorder itself began, a call and a crash, is as old as it says. So is a grant's return: later is the milder reading.
-//! 3. What is convicted only because such a line is as late as it says is *unknown*. A conviction that stands when each of them is put as early as it
-//!    can be stands.
+//! 1. What a client told while the recorder stood still was written down when that was over. So it may have
+//!    happened since the recorder stopped: a loss, an extend that was refused, a renewal, the sending that an
+//!    answer dates.
+//! 2. What the recorder itself began, a call and a crash, is as old as it says. So is a grant's return: later
+//!    is the milder reading.
+//! 3. What is convicted only because such a line is as late as it says is *unknown*. A conviction that stands
+//!    when each of them is put as early as it can be stands.
 //! 4. Of liveness, all stalls of the recorder together are added to the grace.
-//! 5. A client that stood still although no fault paused it counts as paused by one: it is late by itself, and loses its turn.
+//! 5. A client that stood still although no fault paused it counts as paused by one: it is late by itself,
+//!    and loses its turn.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -20,7 +23,8 @@ use super::{CheckOptions, Checker, Finding};
 /// Lines that waited are written one after the other: so long after a stall they may still be late.
 const CATCH_UP_NS: u64 = 50_000_000;
 
-/// The findings of a checker, of which none rests on a line that a stall delayed. `earliest` is [`at_the_earliest`] of the record, made if it is needed.
+/// The findings of a checker, of which none rests on a line that a stall delayed. `earliest` is
+/// [`at_the_earliest`] of the record, made if it is needed.
 pub(super) fn check(
     checker: &Checker,
     record: &Record,
@@ -34,10 +38,7 @@ pub(super) fn check(
     let lasted_ns = |stall: &Stall| stall.to_ns - stall.from_ns;
     let own_ns = of_recorder(record).map(lasted_ns).sum();
     let longest_ns = record.stalls.iter().map(lasted_ns).max().unwrap_or(0);
-    let patient = CheckOptions {
-        grace: options.grace + Duration::from_nanos(own_ns),
-        ..options.clone()
-    };
+    let patient = CheckOptions { grace: options.grace + Duration::from_nanos(own_ns), ..options.clone() };
     let certain = (checker.run)(earliest, &patient);
     let doubt = format!(
         "the recorder or a client stood still {} {}, for {} at the longest, and what would be violated is closer than that",
@@ -64,9 +65,8 @@ fn of_recorder(record: &Record) -> impl Iterator<Item = &Stall> {
 pub(super) fn at_the_earliest(record: &Record) -> Record {
     let mut earliest = record.clone();
     let delay_ns = |t_ns: u64| {
-        let within = |stall: &&Stall| {
-            (stall.from_ns..=stall.to_ns.saturating_add(CATCH_UP_NS)).contains(&t_ns)
-        };
+        let within =
+            |stall: &&Stall| (stall.from_ns..=stall.to_ns.saturating_add(CATCH_UP_NS)).contains(&t_ns);
         // Of stalls that follow each other closely all may have delayed it.
         let first = of_recorder(record).find(within);
         first.map_or(0, |stall| t_ns - stall.from_ns)

@@ -1,4 +1,5 @@
-//! What a client's library runs on stands still, and the rest of its process goes on: an event loop, or all threads of a runtime.
+//! What a client's library runs on stands still, and the rest of its process goes on: an event loop, or all
+//! threads of a runtime.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

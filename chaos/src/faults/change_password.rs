@@ -1,4 +1,5 @@
-//! Servers get a password that only clients with a provider are told, and drop the connections that were made before, until the fault ends.
+//! Servers get a password that only clients with a provider are told, and drop the connections that were made
+//! before, until the fault ends.
 
 use std::time::Duration;
 
@@ -28,21 +29,17 @@ impl OnEach for ChangePassword {
         let rule = format!(">{CHANGED_PASSWORD}");
         // All on one connection, which stays what it was: the next one would be refused.
         let kill = |class| ["CLIENT", "KILL", "TYPE", class, "SKIPME", "yes"];
-        let commands: [&[&str]; 3] = [
-            &["ACL", "SETUSER", "default", "resetpass", &rule],
-            &kill("normal"),
-            &kill("pubsub"),
-        ];
+        let commands: [&[&str]; 3] =
+            [&["ACL", "SETUSER", "default", "resetpass", &rule], &kill("normal"), &kill("pubsub")];
         let answers = at.deployment().commands(node, &commands, WITHIN).await?;
         let counts = answers.iter().map(|answer| answer.trim().parse::<u64>());
         let dropped: u64 = counts.filter_map(Result::ok).sum();
         // A stranger must be refused by now.
         let proof = match at.deployment().command(node, &["PING"]).await {
             Ok(_) => proof!(false, "{node} asks for no password"),
-            Err(error) => proof!(
-                dropped > 0,
-                "{node} dropped {dropped} connections and refuses new ones ({error})"
-            ),
+            Err(error) => {
+                proof!(dropped > 0, "{node} dropped {dropped} connections and refuses new ones ({error})")
+            }
         };
         Ok(TargetEvidence(proof, before))
     }

@@ -5,16 +5,20 @@ use std::time::Duration;
 use cluster_config::{LinkFault, LinkTable, Party, Role, local_addresses};
 
 use super::per_target::{OnEach, TargetContext};
-use super::{
-    FaultError, FaultKind, FaultWorld, Proof, SettingKind, SettingSpec, Target, TargetKind,
-};
+use super::{FaultError, FaultKind, FaultWorld, Proof, SettingKind, SettingSpec, Target, TargetKind};
 use crate::polling::{is_so, until};
 
 pub(super) const KIND: FaultKind = FaultKind {
     name: "client-kill",
     about: "the server drops its clients' connections, or every server those of one client, once",
     hits: TargetKind::Process,
-    settings: &[SettingSpec::optional("type", SettingKind::OneOf(&["normal", "pubsub", "replica", "master"])).about("on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub")],
+    settings: &[SettingSpec::optional(
+        "type",
+        SettingKind::OneOf(&["normal", "pubsub", "replica", "master"]),
+    )
+    .about(
+        "on a node, which connections: `normal`, `pubsub`, `replica` or `master`; default normal and pubsub",
+    )],
     one_shot: true,
     by_command: true,
     ..FaultKind::of(&ClientKill)
@@ -86,10 +90,7 @@ async fn by_servers(world: &FaultWorld, client: u32) -> Result<Proof, FaultError
             dropped += kill(world, &node.name, &["ADDR", &address.to_string()]).await?;
         }
     }
-    Ok(proof!(
-        dropped > 0,
-        "the servers dropped {dropped} connections of c{client}"
-    ))
+    Ok(proof!(dropped > 0, "the servers dropped {dropped} connections of c{client}"))
 }
 
 async fn by_proxies(world: &FaultWorld, table: &LinkTable, client: u32) -> Proof {
@@ -105,8 +106,5 @@ async fn by_proxies(world: &FaultWorld, table: &LinkTable, client: u32) -> Proof
     let all_closed = || async { closed() >= open.max(1) };
     is_so(CLOSED_WITHIN, Duration::from_millis(1), all_closed).await;
     let closed = closed();
-    proof!(
-        closed > 0,
-        "the proxies dropped {closed} connections of c{client}"
-    )
+    proof!(closed > 0, "the proxies dropped {closed} connections of c{client}")
 }

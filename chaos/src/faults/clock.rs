@@ -1,12 +1,11 @@
-//! The wall clock of a server or a client is wrong: it jumps, or runs too fast or too slow. The monotonic clock stays right, and so does
-//! the record, which is stamped with it.
+//! The wall clock of a server or a client is wrong: it jumps, or runs too fast or too slow. The monotonic
+//! clock stays right, and so does the record, which is stamped with it.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::per_target::{Evidence, OnEach, TargetContext};
 use super::{
-    FaultError, FaultKind, FaultWorld, Proof, SettingKind, SettingSpec, Target, TargetKind,
-    settings,
+    FaultError, FaultKind, FaultWorld, Proof, SettingKind, SettingSpec, Target, TargetKind, settings,
 };
 use crate::shim::{Page, Skew};
 
@@ -23,9 +22,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     any_system: true,
     needs_shim: true,
     allowed: |_, _, with| match with.is_empty() {
-        true => Err(
-            "`clock` needs `jump`, `drift` or both, such as with = { jump = \"-5s\" }".to_owned(),
-        ),
+        true => Err("`clock` needs `jump`, `drift` or both, such as with = { jump = \"-5s\" }".to_owned()),
         false => Ok(()),
     },
     ..FaultKind::of(&Clock)
@@ -86,7 +83,8 @@ impl Evidence for SkewedClock {
     fn proof(&self, at: TargetContext<'_>) -> Proof {
         let (target, reads) = (at.target, at.on_page(Page::skewed_reads));
         let reads = reads.map_or(0, |now| now.saturating_sub(self.reads));
-        // A server reads the clock all the time. A lock that never does is a good one, and its clock was wrong all the same.
+        // A server reads the clock all the time. A lock that never does is a good one, and its clock was
+        // wrong all the same.
         let bit = reads > 0 || self.shimmed;
         let why = match bit {
             true => "",
@@ -99,24 +97,18 @@ impl Evidence for SkewedClock {
     }
 }
 
-/// Whether the process that is a client was seen with the shim in it. A server is asked for the time, or has to read it.
+/// Whether the process that is a client was seen with the shim in it. A server is asked for the time, or has
+/// to read it.
 fn has_shim(world: &FaultWorld, target: &Target, page: &Page) -> bool {
     match target {
-        Target::Client(number) => world
-            .clients
-            .pid(*number)
-            .is_some_and(|pid| page.is_with(pid)),
+        Target::Client(number) => world.clients.pid(*number).is_some_and(|pid| page.is_with(pid)),
         _ => false,
     }
 }
 
-/// Asks a server of Redis what time it is. Others have no command for it, and a client cannot be asked: that its process has loaded the shim must do.
-pub(super) async fn seen(
-    world: &FaultWorld,
-    target: &Target,
-    skew: Skew,
-    since: Instant,
-) -> Option<Proof> {
+/// Asks a server of Redis what time it is. Others have no command for it, and a client cannot be asked: that
+/// its process has loaded the shim must do.
+pub(super) async fn seen(world: &FaultWorld, target: &Target, skew: Skew, since: Instant) -> Option<Proof> {
     let Target::Node(name) = target else {
         return None;
     };
@@ -125,13 +117,12 @@ pub(super) async fn seen(
     }
     let wanted_ns = wanted_ns(skew, since);
     let answer = world.deployment.command(name, &["TIME"]).await;
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Some(match answer.map(|answer| microseconds(&answer)) {
         Ok(Some(us)) => {
             let off_ns = us * 1000 - i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-            // Asking takes a while, and on a busy machine a long one; a jump that was not made is further off than that.
+            // Asking takes a while, and on a busy machine a long one; a jump that was not made is further off
+            // than that.
             let bit = (off_ns - wanted_ns).abs() < wanted_ns.abs() / 2;
             proof!(bit, "{name}: its clock is {} ms off", off_ns / 1_000_000)
         }

@@ -26,11 +26,7 @@ pub(super) const COMMAND: FaultKind = FaultKind {
 };
 
 const fn command(fault: &'static dyn super::Fault) -> FaultKind {
-    FaultKind {
-        one_shot: true,
-        by_command: true,
-        ..FaultKind::of(fault)
-    }
+    FaultKind { one_shot: true, by_command: true, ..FaultKind::of(fault) }
 }
 
 struct Flushall;

@@ -10,8 +10,7 @@ use futures_util::future::join_all;
 use tokio::process::Command;
 
 use super::{
-    Fault, FaultGuard, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, field,
-    nodes,
+    Fault, FaultGuard, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, field, nodes,
 };
 use crate::hooks::Hook;
 use crate::polling::until;
@@ -79,10 +78,7 @@ pub(super) async fn shown(
     };
     match until(SHOWS_WITHIN, LOOK, harm).await {
         Some(how) => proof!(true, "{name}: {done}, and {how}"),
-        None => proof!(
-            false,
-            "{name}: {done}, and the same server still answers after {SHOWS_WITHIN:?}"
-        ),
+        None => proof!(false, "{name}: {done}, and the same server still answers after {SHOWS_WITHIN:?}"),
     }
 }
 
@@ -141,9 +137,7 @@ impl FaultGuard for ByCommand {
         // Without a command that brings it back, somebody else does; how long that takes is theirs to know.
         let silent = self.harmed.iter().map(async |node| {
             let found = until(SHOWS_WITHIN, LOOK, || run_id(&self.world, &node.name)).await;
-            found
-                .is_none()
-                .then(|| format!("{} does not answer", node.name))
+            found.is_none().then(|| format!("{} does not answer", node.name))
         });
         failed.extend(join_all(silent).await.into_iter().flatten());
         HealReport::with(proof, &failed)

@@ -51,11 +51,10 @@ impl ChangedDirectives {
         let before = get(world, name, key).await?;
         world.command(name, &["CONFIG", "SET", key, value]).await?;
         let after = get(world, name, key).await?;
-        // The server may write a value in another way (1mb, 1048576): what counts is that it is no longer the old one. Where it was so before,
-        // nothing was done.
+        // The server may write a value in another way (1mb, 1048576): what counts is that it is no longer the
+        // old one. Where it was so before, nothing was done.
         let bit = after != before;
-        self.proofs
-            .push(proof!(bit, "{name}: {key} was {before:?} and is {after:?}"));
+        self.proofs.push(proof!(bit, "{name}: {key} was {before:?} and is {after:?}"));
         self.old.push((key.to_owned(), before));
         Ok(())
     }

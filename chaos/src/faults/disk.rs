@@ -9,8 +9,7 @@ use crate::shim::Page;
 pub(super) const KIND: FaultKind = FaultKind {
     name: "disk",
     about: "every fsync and fdatasync of the server takes so much longer",
-    settings: &[SettingSpec::required("fsync", SettingKind::Duration)
-        .about("how much longer, such as 200ms")],
+    settings: &[SettingSpec::required("fsync", SettingKind::Duration).about("how much longer, such as 200ms")],
     any_system: true,
     needs_shim: true,
     ..FaultKind::of(&Disk)

@@ -1,6 +1,7 @@
 //! Somebody else who carries faults out, such as Chaos Mesh, and what shows here that they took effect.
 //!
-//! An engine's word alone is no evidence: beside it, the servers themselves must show the harm, seen over the same connections as ever.
+//! An engine's word alone is no evidence: beside it, the servers themselves must show the harm, seen over the
+//! same connections as ever.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use cluster_config::Party;
 
 use super::command_fault::{LOOK, SHOWS_WITHIN, run_id, shown};
 use super::{
-    Fault, FaultGuard, FaultKind, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof,
-    Target, clock, nodes, settings,
+    Fault, FaultGuard, FaultKind, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, Target,
+    clock, nodes, settings,
 };
 use crate::scenario::{FaultSpec, Settings};
 use crate::shim::Skew;
@@ -23,7 +24,8 @@ const SILENT_S: u64 = 3;
 const SENT_AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// So many round trips show whether packets are lost, and how long a server takes to answer.
 const ROUND_TRIPS: u32 = 50;
-/// Round trips to a server that waits for a processor last so many times as long as before. On a machine with other work they vary by less.
+/// Round trips to a server that waits for a processor last so many times as long as before. On a machine with
+/// other work they vary by less.
 const SLOWER: u32 = 4;
 
 /// Somebody else who carries faults out in place of the harness.
@@ -36,8 +38,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// What could not be done; nothing is left of it.
-    async fn inject(&self, fault: &str, world: &Arc<FaultWorld>, injection: &Injection)
-    -> Injected;
+    async fn inject(&self, fault: &str, world: &Arc<FaultWorld>, injection: &Injection) -> Injected;
 }
 
 pub(crate) struct ByEngine<'a> {
@@ -49,11 +50,7 @@ pub(crate) struct ByEngine<'a> {
 impl Fault for ByEngine<'_> {
     async fn inject(&self, world: &Arc<FaultWorld>, injection: &Injection) -> Injected {
         let fault = self.kind.name;
-        let look = FaultView {
-            world,
-            fault,
-            with: &injection.with,
-        };
+        let look = FaultView { world, fault, with: &injection.with };
         let mut before = Vec::new();
         for name in nodes(injection) {
             let took = match fault {
@@ -79,10 +76,7 @@ impl Fault for ByEngine<'_> {
         if before.is_empty() {
             proofs.push(look.harmed_links(&injection.targets).await);
         }
-        Ok(Box::new(ProvenFault {
-            guard,
-            seen: Proof::all(proofs),
-        }))
+        Ok(Box::new(ProvenFault { guard, seen: Proof::all(proofs) }))
     }
 }
 
@@ -99,10 +93,7 @@ impl FaultGuard for ProvenFault {
 
     async fn heal(self: Box<Self>) -> HealReport {
         let healed = self.guard.heal().await;
-        HealReport {
-            proof: Proof::all([healed.proof, self.seen]),
-            failed: healed.failed,
-        }
+        HealReport { proof: Proof::all([healed.proof, self.seen]), failed: healed.failed }
     }
 }
 
@@ -124,10 +115,7 @@ impl FaultView<'_> {
     }
 
     async fn wrong_clock(self, name: &str, since: Instant) -> Proof {
-        let skew = Skew {
-            offset_ns: settings::shift_ns(self.with, "jump").unwrap_or(0),
-            drift_ppb: 0,
-        };
+        let skew = Skew { offset_ns: settings::shift_ns(self.with, "jump").unwrap_or(0), drift_ppb: 0 };
         let target = Target::Node(name.to_owned());
         let seen = clock::seen(self.world, &target, skew, since).await;
         seen.unwrap_or_else(|| proof!(false, "{name} has no clock to ask"))
@@ -147,10 +135,7 @@ impl FaultView<'_> {
         let written = self.world.command(name, &write).await;
         let took = asked.elapsed();
         match written {
-            Ok(_) => proof!(
-                took >= least,
-                "{name}: a write took {took:.0?}, where a sync is {least:?} late"
-            ),
+            Ok(_) => proof!(took >= least, "{name}: a write took {took:.0?}, where a sync is {least:?} late"),
             Err(error) => proof!(false, "{name}: a write shows nothing: {error}"),
         }
     }
@@ -162,7 +147,8 @@ impl FaultView<'_> {
         (answer.is_ok(), asked.elapsed())
     }
 
-    /// How long a row of round trips to a server takes, or what it takes before that is `enough`; `None` if one is not answered.
+    /// How long a row of round trips to a server takes, or what it takes before that is `enough`; `None` if
+    /// one is not answered.
     async fn answers(self, name: &str, enough: Duration) -> Option<Duration> {
         let mut took = Duration::ZERO;
         for _ in 0..ROUND_TRIPS {
@@ -190,8 +176,8 @@ impl FaultView<'_> {
         )
     }
 
-    /// What shows on links: those with a client by round trips from here, those between a master and its replica by what the replica has heard.
-    /// Other links show nothing; of those that can, one at least must.
+    /// What shows on links: those with a client by round trips from here, those between a master and its
+    /// replica by what the replica has heard. Other links show nothing; of those that can, one at least must.
     async fn harmed_links(self, targets: &[Target]) -> Proof {
         let mut seen: Option<Proof> = None;
         let mut tried = BTreeSet::new();
@@ -217,10 +203,7 @@ impl FaultView<'_> {
             }
         }
         seen.unwrap_or_else(|| {
-            proof!(
-                false,
-                "nothing passes these links whose delay or loss could be seen from here"
-            )
+            proof!(false, "nothing passes these links whose delay or loss could be seen from here")
         })
     }
 
@@ -238,25 +221,15 @@ impl FaultView<'_> {
         }
         let (answered, took) = self.ping(name).await;
         match (self.fault, answered) {
-            ("delay", _) => proof!(
-                took >= self.least_delay(),
-                "{name} answered from here after {took:.0?}"
-            ),
-            (_, true) => proof!(
-                false,
-                "{name} was asked from here for {took:.0?}, and answered"
-            ),
-            (_, false) => proof!(
-                true,
-                "{name} was asked from here for {took:.0?}, and is silent"
-            ),
+            ("delay", _) => proof!(took >= self.least_delay(), "{name} answered from here after {took:.0?}"),
+            (_, true) => proof!(false, "{name} was asked from here for {took:.0?}, and answered"),
+            (_, false) => proof!(true, "{name} was asked from here for {took:.0?}, and is silent"),
         }
     }
 
     /// `None`: neither copies the other.
     async fn between(self, one: &str, two: &str) -> Option<Proof> {
-        let is_replica =
-            async |name: &str| self.replication(name, "role").await.as_deref() == Some("slave");
+        let is_replica = async |name: &str| self.replication(name, "role").await.as_deref() == Some("slave");
         let (master, replica) = match (is_replica(one).await, is_replica(two).await) {
             (false, true) => (one, two),
             (true, false) => (two, one),
@@ -276,23 +249,14 @@ impl FaultView<'_> {
                 let silent_s = figure(replica, "master_last_io_seconds_ago").await;
                 // A link that is down says -1, which is no figure.
                 if silent_s.is_none_or(|seconds| seconds >= SILENT_S) {
-                    return Some(proof!(
-                        true,
-                        "{replica} has not heard of {master} for seconds"
-                    ));
+                    return Some(proof!(true, "{replica} has not heard of {master} for seconds"));
                 }
-            } else if written
-                .zip(heard)
-                .is_some_and(|(written, heard)| heard >= written)
-            {
+            } else if written.zip(heard).is_some_and(|(written, heard)| heard >= written) {
                 let least = match self.fault {
                     "loss" => SENT_AGAIN_AFTER,
                     _ => self.least_delay(),
                 };
-                return Some(proof!(
-                    took >= least,
-                    "a write at {master} was at {replica} after {took:.0?}"
-                ));
+                return Some(proof!(took >= least, "a write at {master} was at {replica} after {took:.0?}"));
             }
             tokio::time::sleep(LOOK).await;
         }

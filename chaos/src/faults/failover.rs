@@ -19,9 +19,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     recovers: true,
     allowed: |topology, _, _| match topology.kind {
         TopologyKind::Sentinel | TopologyKind::Cluster if topology.replicas > 0 => Ok(()),
-        kind => Err(format!(
-            "`failover` needs a replica, and this `{kind}` topology has none"
-        )),
+        kind => Err(format!("`failover` needs a replica, and this `{kind}` topology has none")),
     },
     ..FaultKind::of(&Failover)
 };
@@ -52,7 +50,8 @@ impl OnEach for Failover {
         loop {
             match change.order().await {
                 Ok(()) => return Ok(change.seen().await),
-                // A sentinel looks at replicas every second or later: one that has just come back is not fit to it yet.
+                // A sentinel looks at replicas every second or later: one that has just come back is not fit
+                // to it yet.
                 Err(error) if error.0.contains("NOGOODSLAVE") && Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -62,7 +61,8 @@ impl OnEach for Failover {
     }
 }
 
-/// What a server is now. Of one that is silent its sentinels or replicas may still say that it is their master.
+/// What a server is now. Of one that is silent its sentinels or replicas may still say that it is their
+/// master.
 async fn role(world: &FaultWorld, name: &str) -> Result<Role, FaultError> {
     let deployment = &world.deployment;
     if let Some(role) = deployment.roles().await.get(name) {
@@ -88,9 +88,7 @@ impl Change<'_> {
     async fn order(&self) -> Result<(), FaultError> {
         let (name, deployment) = (self.name, &self.world.deployment);
         match (deployment.topology().kind, self.was) {
-            (TopologyKind::Sentinel, Role::Replica) => {
-                promote::by_sentinels(deployment, name).await
-            }
+            (TopologyKind::Sentinel, Role::Replica) => promote::by_sentinels(deployment, name).await,
             (TopologyKind::Sentinel, _) => {
                 let mut sentinels = promote::with_role(deployment, Role::Sentinel);
                 let sentinel = sentinels.next();
@@ -110,8 +108,8 @@ impl Change<'_> {
         }
     }
 
-    /// Waits for the server to be what it was not before. An order that was taken can come to nothing, when a replica was not fit at that
-    /// moment: it is given again.
+    /// Waits for the server to be what it was not before. An order that was taken can come to nothing, when a
+    /// replica was not fit at that moment: it is given again.
     async fn seen(&self) -> Proof {
         let Self { name, was, .. } = self;
         let becomes = match was {

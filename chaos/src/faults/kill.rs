@@ -1,4 +1,5 @@
-//! SIGKILL to servers or clients; they come back when the fault ends, with the data that their configuration saved.
+//! SIGKILL to servers or clients; they come back when the fault ends, with the data that their configuration
+//! saved.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,8 +27,7 @@ impl OnEach for Kill {
     type Kept = Proof;
 
     async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
-        let process =
-            |pid: Option<u32>| pid.map_or("its process".to_owned(), |pid| format!("process {pid}"));
+        let process = |pid: Option<u32>| pid.map_or("its process".to_owned(), |pid| format!("process {pid}"));
         match at.target {
             Target::Node(name) => {
                 let pid = process(at.deployment().pid(name));
@@ -36,23 +36,14 @@ impl OnEach for Kill {
                 let gone = at.deployment().pid(name).is_none();
                 let refused = refuses(address).await;
                 let is = if gone { "gone" } else { "still there" };
-                let does = if refused {
-                    "refuses"
-                } else {
-                    "does not refuse"
-                };
-                Ok(proof!(
-                    gone && refused,
-                    "{name}: {pid} is {is}, and {address} {does} connections"
-                ))
+                let does = if refused { "refuses" } else { "does not refuse" };
+                Ok(proof!(gone && refused, "{name}: {pid} is {is}, and {address} {does} connections"))
             }
             Target::Client(number) => {
                 let pid = process(at.world.clients.pid(*number));
                 let members = at.world.clients.members(*number);
                 at.world.clients.kill(*number).await?;
-                let left = members
-                    .iter()
-                    .filter(|member| process_state(member.pid).is_some());
+                let left = members.iter().filter(|member| process_state(member.pid).is_some());
                 let gone = at.world.clients.pid(*number).is_none() && left.count() == 0;
                 let are = match members.len() {
                     0 | 1 => "is".to_owned(),

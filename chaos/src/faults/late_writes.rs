@@ -1,6 +1,8 @@
-//! Writes of a client to the protected resource arrive late: packets that overtake nobody and are held up on their way.
+//! Writes of a client to the protected resource arrive late: packets that overtake nobody and are held up on
+//! their way.
 //!
-//! The resource is in the harness's memory, so no proxy lies before it: the way from each client to it takes longer by itself.
+//! The resource is in the harness's memory, so no proxy lies before it: the way from each client to it takes
+//! longer by itself.
 
 use std::time::Duration;
 
@@ -38,10 +40,7 @@ impl OnEach for LateWrites {
 
 impl Evidence for LateBefore {
     fn proof(&self, at: TargetContext<'_>) -> Proof {
-        let late = at
-            .target
-            .client()
-            .map(|client| at.world.clients.late_writes(client));
+        let late = at.target.client().map(|client| at.world.clients.late_writes(client));
         let late = late.unwrap_or(0).saturating_sub(self.0);
         proof!(late > 0, "{late} writes of {} arrived late", at.target)
     }

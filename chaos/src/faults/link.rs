@@ -1,4 +1,5 @@
-//! Harms to directed links, through the proxies that the deployment's links pass: delay, cut, and cut between groups.
+//! Harms to directed links, through the proxies that the deployment's links pass: delay, cut, and cut between
+//! groups.
 
 use std::sync::Arc;
 
@@ -6,8 +7,8 @@ use async_trait::async_trait;
 use cluster_config::{LinkFault, LinkGuard, Party};
 
 use super::{
-    Blocks, Fault, FaultGuard, FaultKind, FaultWorld, HealReport, Injected, Injection, Proof,
-    SettingKind, SettingSpec, Target, TargetKind, settings,
+    Blocks, Fault, FaultGuard, FaultKind, FaultWorld, HealReport, Injected, Injection, Proof, SettingKind,
+    SettingSpec, Target, TargetKind, settings,
 };
 use crate::scenario::Settings;
 
@@ -15,8 +16,7 @@ pub(super) const DELAY: FaultKind = FaultKind {
     name: "delay",
     about: "bytes arrive later by `latency`, give or take `jitter`, in their order",
     settings: &[
-        SettingSpec::required("latency", SettingKind::Duration)
-            .about("how much later bytes arrive"),
+        SettingSpec::required("latency", SettingKind::Duration).about("how much later bytes arrive"),
         SettingSpec::optional("jitter", SettingKind::Duration)
             .about("at most so much more or less, drawn uniformly; default 0s"),
     ],
@@ -51,11 +51,10 @@ pub(super) const PARTITION: FaultKind = FaultKind {
 /// A fault that puts one fault of the proxies on every link it names.
 pub(super) struct OnLinks(pub(super) fn(&Settings) -> LinkFault);
 
-/// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have passed. `unclear` is how many
-/// commands could have been of several roles.
+/// What is said of harmed links on which nothing was harmed: where messages are chosen, others may well have
+/// passed. `unclear` is how many commands could have been of several roles.
 fn untouched(fault: &LinkFault, unclear: u64) -> String {
-    let (LinkFault::Drop { pattern, nth, .. } | LinkFault::Hold { pattern, nth, .. }) = fault
-    else {
+    let (LinkFault::Drop { pattern, nth, .. } | LinkFault::Hold { pattern, nth, .. }) = fault else {
         return "no byte passed these links while it lasted".to_owned();
     };
     let what = match pattern.label() {
@@ -111,8 +110,8 @@ struct InjectedLinkFault {
 
 #[async_trait]
 impl FaultGuard for InjectedLinkFault {
-    /// Bytes and connections that were harmed are the proof. Quiet links (a replica that talks to nobody) prove nothing and disprove
-    /// nothing: one of the links is enough.
+    /// Bytes and connections that were harmed are the proof. Quiet links (a replica that talks to nobody)
+    /// prove nothing and disprove nothing: one of the links is enough.
     fn proof(&self) -> Proof {
         let (mut bytes, mut chunks, mut connections) = (0, 0, 0);
         let mut touched = Vec::new();
@@ -126,17 +125,9 @@ impl FaultGuard for InjectedLinkFault {
             }
         }
         if bytes > 0 {
-            proof!(
-                true,
-                "{bytes} bytes in {chunks} pieces harmed on {}",
-                touched.join(", ")
-            )
+            proof!(true, "{bytes} bytes in {chunks} pieces harmed on {}", touched.join(", "))
         } else if connections > 0 {
-            proof!(
-                true,
-                "{connections} connections harmed on {}",
-                touched.join(", ")
-            )
+            proof!(true, "{connections} connections harmed on {}", touched.join(", "))
         } else {
             let unclear = self.world.clients.unclear();
             Proof::of(false, untouched(&self.fault, unclear))
@@ -148,9 +139,6 @@ impl FaultGuard for InjectedLinkFault {
     }
 
     async fn heal(self: Box<Self>) -> HealReport {
-        HealReport {
-            proof: self.proof(),
-            failed: None,
-        }
+        HealReport { proof: self.proof(), failed: None }
     }
 }

@@ -1,4 +1,5 @@
-//! Harms to the bytes and connections of links, beside delay and cut: a table of settings for what the proxies can do.
+//! Harms to the bytes and connections of links, beside delay and cut: a table of settings for what the
+//! proxies can do.
 
 use std::time::Duration;
 
@@ -17,8 +18,7 @@ const BURST_LONGEST: u32 = 1_000_000;
 pub(super) const BANDWIDTH: FaultKind = FaultKind {
     name: "bandwidth",
     about: "at most `rate` bytes per second pass, over all connections of the link together",
-    settings: &[SettingSpec::required("rate", SettingKind::Rate)
-        .about("bytes per second, such as `64kB/s`")],
+    settings: &[SettingSpec::required("rate", SettingKind::Rate).about("bytes per second, such as `64kB/s`")],
     ..FaultKind::on_links(&OnLinks(|with| LinkFault::Bandwidth {
         bytes_per_s: settings::rate(with, "rate").unwrap_or(1),
     }))
@@ -41,10 +41,8 @@ pub(super) const RESET: FaultKind = FaultKind {
 pub(super) const CLOSE_AFTER: FaultKind = FaultKind {
     name: "close-after",
     about: "each connection is closed once `bytes` of its bytes have passed; what comes after is lost",
-    settings: &[
-        SettingSpec::required("bytes", SettingKind::Count(0, BYTES_MOST))
-            .about("bytes that still pass, per connection"),
-    ],
+    settings: &[SettingSpec::required("bytes", SettingKind::Count(0, BYTES_MOST))
+        .about("bytes that still pass, per connection")],
     ..FaultKind::on_links(&OnLinks(|with| LinkFault::CloseAfter {
         bytes: u64::from(settings::count(with, "bytes").unwrap_or(0)),
     }))
@@ -54,10 +52,8 @@ pub(super) const SLICED: FaultKind = FaultKind {
     name: "slice",
     about: "bytes arrive in pieces of at most `size`, each `delay` after the one before",
     settings: &[
-        SettingSpec::optional("size", SettingKind::Count(1, BYTES_MOST))
-            .about("bytes per piece; default 16"),
-        SettingSpec::optional("delay", SettingKind::Duration)
-            .about("pause after each piece; default 1ms"),
+        SettingSpec::optional("size", SettingKind::Count(1, BYTES_MOST)).about("bytes per piece; default 16"),
+        SettingSpec::optional("delay", SettingKind::Duration).about("pause after each piece; default 1ms"),
     ],
     ..FaultKind::on_links(&OnLinks(|with| LinkFault::Slice {
         size: settings::count(with, "size").unwrap_or(SLICE) as usize,

@@ -3,8 +3,7 @@
 use super::config_set::ChangedDirectives;
 use super::per_target::{OnEach, TargetContext, TargetEvidence};
 use super::{
-    FaultError, FaultKind, FaultWorld, Proof, Servers, SettingKind, SettingSpec, command_figure,
-    error_count,
+    FaultError, FaultKind, FaultWorld, Proof, Servers, SettingKind, SettingSpec, command_figure, error_count,
 };
 
 pub(super) const KIND: FaultKind = FaultKind {

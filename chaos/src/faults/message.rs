@@ -1,4 +1,5 @@
-//! Faults on chosen messages of a link, held until the heal or lost; and the settings that choose them: which, from which one on, how many.
+//! Faults on chosen messages of a link, held until the heal or lost; and the settings that choose them:
+//! which, from which one on, how many.
 
 use cluster_config::{LinkFault, Pattern};
 
@@ -23,11 +24,7 @@ pub(super) const HOLD: FaultKind = FaultKind {
     settings: SETTINGS,
     ..FaultKind::of(&OnLinks(|with| {
         let (pattern, nth, count) = chosen(with);
-        LinkFault::Hold {
-            pattern,
-            nth,
-            count,
-        }
+        LinkFault::Hold { pattern, nth, count }
     }))
 };
 
@@ -38,11 +35,7 @@ pub(super) const DROP: FaultKind = FaultKind {
     settings: SETTINGS,
     ..FaultKind::of(&OnLinks(|with| {
         let (pattern, nth, count) = chosen(with);
-        LinkFault::Drop {
-            pattern,
-            nth,
-            count,
-        }
+        LinkFault::Drop { pattern, nth, count }
     }))
 };
 

@@ -1,9 +1,9 @@
-//! Slots move to another master of a cluster in one piece, by the servers' own command: Redis' CLUSTER MIGRATION IMPORT, to the new owner,
-//! or Valkey's CLUSTER MIGRATESLOTS, to the old one.
+//! Slots move to another master of a cluster in one piece, by the servers' own command: Redis' CLUSTER
+//! MIGRATION IMPORT, to the new owner, or Valkey's CLUSTER MIGRATESLOTS, to the old one.
 //!
-//! The new owner copies the slots like a replica and takes them over when it has caught up, so a client meets MOVED and never ASK. It goes on
-//! beside the load, and other faults may come into the middle of it. A failover may break it off: the slots stay then where they were,
-//! which is as much an effect as their move.
+//! The new owner copies the slots like a replica and takes them over when it has caught up, so a client meets
+//! MOVED and never ASK. It goes on beside the load, and other faults may come into the middle of it. A
+//! failover may break it off: the slots stay then where they were, which is as much an effect as their move.
 
 use std::time::Duration;
 
@@ -51,18 +51,12 @@ impl OnEach for MigrateAtomic {
         let (count, to) = asked(deployment, &from, &at.injection.with).await?;
         let owner = members::itself(deployment, &to).await?;
         let (_, slots) = chosen(at.world, &from, (&owner, &to), count).await?;
-        let ranges: Vec<String> = slots
-            .iter()
-            .flat_map(|slot| [slot.to_string(), slot.to_string()])
-            .collect();
+        let ranges: Vec<String> =
+            slots.iter().flat_map(|slot| [slot.to_string(), slot.to_string()]).collect();
         let ranges: Vec<&str> = ranges.iter().map(String::as_str).collect();
         let moved_before = error_count(at.world, &from, "MOVED").await?;
         let import = [&["CLUSTER", MIGRATION, "IMPORT"], &ranges[..]].concat();
-        let export = [
-            &["CLUSTER", MIGRATESLOTS, "SLOTSRANGE"],
-            &ranges[..],
-            &["NODE", &owner.id],
-        ];
+        let export = [&["CLUSTER", MIGRATESLOTS, "SLOTSRANGE"], &ranges[..], &["NODE", &owner.id]];
         let help = deployment.command(&from, &["CLUSTER", "HELP"]).await?;
         let (told, order, status): (_, _, &[&str]) =
             match help.lines().any(|line| line.starts_with(MIGRATION)) {
@@ -71,27 +65,15 @@ impl OnEach for MigrateAtomic {
             };
         deployment.command(told, &order).await?;
         let proof = proof!(false, "{to} has begun to take {count} slots of {from}");
-        let moving = AtomicMigration {
-            told: told.clone(),
-            from,
-            to,
-            slots,
-            status,
-            moved_before,
-        };
+        let moving = AtomicMigration { told: told.clone(), from, to, slots, status, moved_before };
         Ok(TargetEvidence(proof, moving))
     }
 
     async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
         let TargetEvidence(proof, moving) = kept;
-        is_so(LONGEST, EVERY, || async {
-            is_over(&moving.state(at.world).await)
-        })
-        .await;
+        is_so(LONGEST, EVERY, || async { is_over(&moving.state(at.world).await) }).await;
         let said = moving.state(at.world).await;
-        let AtomicMigration {
-            from, to, slots, ..
-        } = moving;
+        let AtomicMigration { from, to, slots, .. } = moving;
         let owner = members::itself(at.deployment(), to).await?;
         let arrived = slots.iter().filter(|slot| owner.owns(**slot)).count();
         let moved = error_count(at.world, from, "MOVED").await.unwrap_or(0);
@@ -106,7 +88,8 @@ impl OnEach for MigrateAtomic {
 }
 
 impl AtomicMigration {
-    /// What the server that got the order says of its migration: its state, why it failed, how often it was tried again.
+    /// What the server that got the order says of its migration: its state, why it failed, how often it was
+    /// tried again.
     async fn state(&self, world: &FaultWorld) -> String {
         let answer = world.command(&self.told, self.status).await;
         let answer = answer.unwrap_or_default();
@@ -114,9 +97,7 @@ impl AtomicMigration {
         let lines: Vec<&str> = answer.lines().map(str::trim).collect();
         let field = |name: &str| {
             let found = lines.chunks_exact(2).find(|pair| pair[0] == name);
-            found
-                .map(|pair| pair[1])
-                .filter(|value| !value.is_empty() && *value != "0")
+            found.map(|pair| pair[1]).filter(|value| !value.is_empty() && *value != "0")
         };
         let why = field("last_error").or(field("message"));
         let mut said = field("state").unwrap_or("unknown").to_owned();
@@ -127,7 +108,5 @@ impl AtomicMigration {
 }
 
 fn is_over(state: &str) -> bool {
-    ["completed", "success", "failed", "cancel"]
-        .iter()
-        .any(|word| state.starts_with(word))
+    ["completed", "success", "failed", "cancel"].iter().any(|word| state.starts_with(word))
 }

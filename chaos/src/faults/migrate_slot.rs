@@ -1,7 +1,9 @@
 //! Slots move from one master of a cluster to another under load, the locks' own first.
 //!
-//! In the order of the Redis documentation: the target begins to import and the source to migrate, keys move by MIGRATE, and the new owner
-//! is announced, once it knows the configuration epochs of the other masters. Between the steps there is a pause, so that clients meet each phase: ASK for keys that are gone already, then MOVED.
+//! In the order of the Redis documentation: the target begins to import and the source to migrate, keys move
+//! by MIGRATE, and the new owner is announced, once it knows the configuration epochs of the other masters.
+//! Between the steps there is a pause, so that clients meet each phase: ASK for keys that are gone already,
+//! then MOVED.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,8 +12,7 @@ use cluster_config::{Deployment, Topology, TopologyKind, slot_of};
 
 use super::per_target::{OnEach, TargetContext};
 use super::{
-    FaultError, FaultKind, FaultWorld, Proof, Servers, SettingKind, SettingSpec, error_count,
-    settings,
+    FaultError, FaultKind, FaultWorld, Proof, Servers, SettingKind, SettingSpec, error_count, settings,
 };
 use crate::members::{self, Member};
 use crate::polling::is_so;
@@ -75,12 +76,7 @@ impl OnEach for MigrateSlot {
         let from = at.node()?.to_owned();
         let (count, to) = asked(at.deployment(), &from, &at.injection.with).await?;
         let pause = at.time("pause").unwrap_or(PAUSE);
-        let path = SlotMigration {
-            world: at.world,
-            from,
-            to,
-            pause,
-        };
+        let path = SlotMigration { world: at.world, from, to, pause };
         path.slots(count).await
     }
 }
@@ -107,11 +103,11 @@ async fn next_master(deployment: &Deployment, from: &str) -> Result<String, Faul
     let masters: BTreeSet<&str> = nodes.map(|node| node.name.as_str()).collect();
     let after = masters.iter().find(|name| **name > from);
     let next = after.or(masters.first()).filter(|name| **name != from);
-    next.map(|name| (*name).to_owned())
-        .ok_or_else(|| failed!("there is no master beside {from}"))
+    next.map(|name| (*name).to_owned()).ok_or_else(|| failed!("there is no master beside {from}"))
 }
 
-/// So many slots of `from`, those of the locks first, and what `from` knows of itself. `target` is to get them.
+/// So many slots of `from`, those of the locks first, and what `from` knows of itself. `target` is to get
+/// them.
 pub(super) async fn chosen(
     world: &FaultWorld,
     from: &str,
@@ -170,7 +166,8 @@ impl SlotMigration<'_> {
         ))
     }
 
-    /// Moves one slot, and says how many keys it had. Once begun it is carried through: a slot that stays half moved would outlast the fault.
+    /// Moves one slot, and says how many keys it had. Once begun it is carried through: a slot that stays
+    /// half moved would outlast the fault.
     async fn slot(&self, slot: u16, from_id: &str, to_id: &str) -> Result<usize, FaultError> {
         let slot = slot.to_string();
         let set = ["CLUSTER", "SETSLOT", &slot];
@@ -183,14 +180,13 @@ impl SlotMigration<'_> {
         let keys = self.keys(&slot).await?;
         tokio::time::sleep(self.pause).await;
         self.knows_epochs().await;
-        // The target first: were the source first, a client could be sent to and fro between two that both disown the slot.
+        // The target first: were the source first, a client could be sent to and fro between two that both
+        // disown the slot.
         self.command(&self.to, &node).await?;
         let said = self.command(&self.from, &node).await;
-        // One that was replaced in the middle is no master any more; its successor hears by gossip whose the slot is.
-        if members::itself(&self.world.deployment, &self.from)
-            .await?
-            .is_live_master()
-        {
+        // One that was replaced in the middle is no master any more; its successor hears by gossip whose the
+        // slot is.
+        if members::itself(&self.world.deployment, &self.from).await?.is_live_master() {
             said?;
         }
         for other in self.world.deployment.nodes() {
@@ -204,9 +200,9 @@ impl SlotMigration<'_> {
 
     /// Waits until the new owner knows the configuration epoch of every other master that answers.
     ///
-    /// It takes an epoch above every one that it knows of. One that has not heard yet of the old owner's epoch would claim the slot with a
-    /// lower one, and lose it again to a gossip packet that the old owner sent before it knew: from then on each of them says MOVED to
-    /// the other, for ever.
+    /// It takes an epoch above every one that it knows of. One that has not heard yet of the old owner's
+    /// epoch would claim the slot with a lower one, and lose it again to a gossip packet that the old owner
+    /// sent before it knew: from then on each of them says MOVED to the other, for ever.
     async fn knows_epochs(&self) {
         let deployment = &self.world.deployment;
         let all_known = || async {

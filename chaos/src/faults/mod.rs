@@ -1,7 +1,8 @@
 //! The faults: each can be injected and undone, and gives evidence that it took effect.
 //!
-//! A file per fault, or per family of link faults, and one row per fault in [`FAULTS`]. A fault without proof makes the verdicts unknown, so each shows by
-//! its own means that it did what it says: a process is gone and its port refuses, `/proc` says stopped, bytes were held.
+//! A file per fault, or per family of link faults, and one row per fault in [`FAULTS`]. A fault without proof
+//! makes the verdicts unknown, so each shows by its own means that it did what it says: a process is gone and
+//! its port refuses, `/proc` says stopped, bytes were held.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -88,10 +89,11 @@ pub struct FaultKind {
     pub any_system: bool,
     /// Whether it is a command to a server, which anybody who is admitted can send.
     pub by_command: bool,
-    /// Whether a target without `for` stays away: bringing it back after the load would cost time and show nothing.
+    /// Whether a target without `for` stays away: bringing it back after the load would cost time and show
+    /// nothing.
     pub stays_down: bool,
-    /// Whether what it hit needs a while after its end: a process starts, a replica copies its master anew. A plan that draws faults leaves
-    /// room for that.
+    /// Whether what it hit needs a while after its end: a process starts, a replica copies its master anew. A
+    /// plan that draws faults leaves room for that.
     pub recovers: bool,
     /// Whether nothing passes a link while it lasts.
     pub blocks: Blocks,
@@ -101,10 +103,11 @@ pub struct FaultKind {
     pub needs_shim: bool,
     /// Whether clients must know the servers by name ([`crate::names`]).
     pub needs_names: bool,
-    /// Words of CLUSTER HELP of which a server has one that can do it; empty: every server can. And which servers those are.
+    /// Words of CLUSTER HELP of which a server has one that can do it; empty: every server can. And which
+    /// servers those are.
     pub needs_words: (&'static [&'static str], &'static str),
-    /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology without replicas. Else what is in the
-    /// way, and what would be allowed.
+    /// Whether a scenario may ask for it: what the forms of its settings cannot say, such as a topology
+    /// without replicas. Else what is in the way, and what would be allowed.
     pub allowed: fn(&Topology, &FaultSite, &Settings) -> Result<(), String>,
     /// What carries it out.
     pub fault: &'static dyn Fault,
@@ -112,9 +115,7 @@ pub struct FaultKind {
 
 impl fmt::Debug for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultKind")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("FaultKind").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -144,11 +145,7 @@ impl FaultKind {
 
     /// One on links that lasts, whatever passes there.
     const fn on_links(fault: &'static dyn Fault) -> Self {
-        Self {
-            hits: TargetKind::Link,
-            any_system: true,
-            ..Self::of(fault)
-        }
+        Self { hits: TargetKind::Link, any_system: true, ..Self::of(fault) }
     }
 }
 
@@ -254,19 +251,11 @@ pub struct SettingSpec {
 
 impl SettingSpec {
     const fn optional(name: &'static str, kind: SettingKind) -> Self {
-        Self {
-            name,
-            about: "",
-            kind,
-            required: false,
-        }
+        Self { name, about: "", kind, required: false }
     }
 
     const fn required(name: &'static str, kind: SettingKind) -> Self {
-        Self {
-            required: true,
-            ..Self::optional(name, kind)
-        }
+        Self { required: true, ..Self::optional(name, kind) }
     }
 
     const fn about(self, about: &'static str) -> Self {
@@ -350,7 +339,8 @@ pub fn find(name: &str) -> Option<&'static FaultKind> {
     FAULTS.iter().find(|fault| fault.name == name)
 }
 
-/// Whether a scenario may ask for a fault: what it needs beyond the forms of its settings, or what is in the way.
+/// Whether a scenario may ask for a fault: what it needs beyond the forms of its settings, or what is in the
+/// way.
 pub(crate) fn allowed(
     kind: &FaultKind,
     topology: &Topology,
@@ -371,8 +361,7 @@ pub(crate) fn allowed(
     }
     if name == "power-cut" && system == "etcd" {
         return Err(
-            "`power-cut` cannot be put on etcd: what a program in Go has written is not known"
-                .to_owned(),
+            "`power-cut` cannot be put on etcd: what a program in Go has written is not known".to_owned()
         );
     }
     (kind.allowed)(topology, on, with)
@@ -446,20 +435,14 @@ pub struct Proof {
 
 impl Proof {
     fn of(bit: bool, words: impl Into<String>) -> Self {
-        Self {
-            bit,
-            words: words.into(),
-        }
+        Self { bit, words: words.into() }
     }
 
     /// One proof for several targets: it must have taken effect on all.
     fn all(parts: impl IntoIterator<Item = Proof>) -> Self {
         let parts: Vec<Proof> = parts.into_iter().collect();
         let words: Vec<&str> = parts.iter().map(|part| part.words.as_str()).collect();
-        Self {
-            bit: !parts.is_empty() && parts.iter().all(|part| part.bit),
-            words: words.join("; "),
-        }
+        Self { bit: !parts.is_empty() && parts.iter().all(|part| part.bit), words: words.join("; ") }
     }
 }
 
@@ -500,8 +483,8 @@ pub trait FaultGuard: Send {
         false
     }
 
-    /// Undoes the fault, and says what shows that it took effect. What could not be undone is in the words, and then it did not
-    /// count as healed.
+    /// Undoes the fault, and says what shows that it took effect. What could not be undone is in the words,
+    /// and then it did not count as healed.
     async fn heal(self: Box<Self>) -> HealReport;
 }
 
@@ -516,10 +499,7 @@ pub struct HealReport {
 
 impl HealReport {
     fn with(proof: Proof, failed: &[String]) -> Self {
-        Self {
-            proof,
-            failed: (!failed.is_empty()).then(|| failed.join("; ")),
-        }
+        Self { proof, failed: (!failed.is_empty()).then(|| failed.join("; ")) }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a server's name means to clients: it comes back under another address, or its name resolves to another server, or to none.
+//! What a server's name means to clients: it comes back under another address, or its name resolves to
+//! another server, or to none.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,19 +25,13 @@ pub(super) const NEW_ADDRESS: FaultKind = FaultKind {
 pub(super) const RESOLVE: FaultKind = FaultKind {
     name: "resolve",
     about: "the server's name, by which clients know it, resolves to another server, or to none, until `for` ends; connections stay",
-    settings: &[
-        SettingSpec::optional("to", SettingKind::Node(Servers::Data))
-            .about("the server, such as n2; default: none"),
-    ],
+    settings: &[SettingSpec::optional("to", SettingKind::Node(Servers::Data))
+        .about("the server, such as n2; default: none")],
     fault: &Resolve,
     ..RESOLVING
 };
 
-const RESOLVING: FaultKind = FaultKind {
-    needs_names: true,
-    allowed,
-    ..FaultKind::of(&NewAddress)
-};
+const RESOLVING: FaultKind = FaultKind { needs_names: true, allowed, ..FaultKind::of(&NewAddress) };
 
 fn allowed(topology: &Topology, on: &FaultSite, with: &Settings) -> Result<(), String> {
     let by_url = matches!(topology.kind, TopologyKind::Single | TopologyKind::Masters);
@@ -50,10 +45,7 @@ fn allowed(topology: &Topology, on: &FaultSite, with: &Settings) -> Result<(), S
     let Some(to) = settings::text(with, "to") else {
         return Ok(());
     };
-    match on
-        .everybody()
-        .any(|who| *who == FaultParty::Node(to.to_owned()))
-    {
+    match on.everybody().any(|who| *who == FaultParty::Node(to.to_owned())) {
         false => Ok(()),
         true => Err(format!(
             "`to` is \"{to}\"; allowed is another node of this topology: {}",
@@ -122,10 +114,7 @@ impl OnEach for Resolve {
             None => (None, "does not resolve".to_owned()),
         };
         at.point(address)?;
-        Ok(Resolving {
-            lookups_before: names.lookups(),
-            means,
-        })
+        Ok(Resolving { lookups_before: names.lookups(), means })
     }
 
     fn undo_now(at: TargetContext<'_>, _: &Resolving) -> Result<(), FaultError> {

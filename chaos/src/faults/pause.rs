@@ -57,17 +57,12 @@ async fn stopped(world: &FaultWorld, target: &Target) -> Proof {
         }
         Target::Link(..) => Vec::new(),
     };
-    let all_stopped =
-        |states: &[char]| !states.is_empty() && states.iter().all(|state| *state == 'T');
+    let all_stopped = |states: &[char]| !states.is_empty() && states.iter().all(|state| *state == 'T');
     let (within, every) = (Duration::from_secs(2), Duration::from_millis(5));
     let stopped = is_so(within, every, || async { all_stopped(&states()) }).await;
     match (stopped, states()) {
         (true, states) if states.len() == 1 => proof!(true, "{target}: /proc says stopped (T)"),
-        (true, states) => proof!(
-            true,
-            "{target}: /proc says stopped (T) of all {} processes",
-            states.len()
-        ),
+        (true, states) => proof!(true, "{target}: /proc says stopped (T) of all {} processes", states.len()),
         (false, states) => proof!(false, "{target}: /proc says {states:?}, not stopped"),
     }
 }

@@ -1,4 +1,5 @@
-//! The common form of faults that act on their targets one by one: each target is harmed, shows evidence, and is set right again.
+//! The common form of faults that act on their targets one by one: each target is harmed, shows evidence, and
+//! is set right again.
 
 use std::future::Future;
 use std::io;
@@ -12,8 +13,7 @@ use futures_util::future::{BoxFuture, join_all};
 
 use super::fault_world::unwritable;
 use super::{
-    Fault, FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target,
-    settings,
+    Fault, FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target, settings,
 };
 use crate::shim::Page;
 
@@ -34,10 +34,7 @@ impl<'a> TargetContext<'a> {
     }
 
     /// What is done on its control page, where it is a process with the shim in it.
-    pub(super) fn on_page<T>(
-        self,
-        act: impl FnOnce(&Page) -> io::Result<T>,
-    ) -> Result<T, FaultError> {
+    pub(super) fn on_page<T>(self, act: impl FnOnce(&Page) -> io::Result<T>) -> Result<T, FaultError> {
         let done = act(self.world.page(self.target)?);
         done.map_err(|error| unwritable(self.target, &error))
     }
@@ -55,8 +52,8 @@ impl<'a> TargetContext<'a> {
     }
 }
 
-/// A fault that does the same to each of its targets. What fails on one leaves the fault without proof, and the others are harmed all
-/// the same.
+/// A fault that does the same to each of its targets. What fails on one leaves the fault without proof, and
+/// the others are harmed all the same.
 pub(super) trait OnEach: Send + Sync + 'static {
     /// What is kept of a target while it is harmed. A fault that is over at once keeps its proof.
     type Kept: Evidence + 'static;
@@ -104,7 +101,8 @@ impl<T: Send + Sync> Evidence for TargetEvidence<T> {
     }
 }
 
-/// A target that is harmed, whatever its fault keeps of it: one form for all, so that the program has the code below once.
+/// A target that is harmed, whatever its fault keeps of it: one form for all, so that the program has the
+/// code below once.
 #[async_trait]
 trait HarmedTarget: Send + Sync {
     fn evidence(&self) -> &dyn Evidence;
@@ -139,27 +137,13 @@ struct TargetFaults {
 }
 
 impl TargetFaults {
-    fn all(
-        &self,
-    ) -> impl Iterator<
-        Item = (
-            TargetContext<'_>,
-            &Result<Box<dyn HarmedTarget>, FaultError>,
-        ),
-    > {
+    fn all(&self) -> impl Iterator<Item = (TargetContext<'_>, &Result<Box<dyn HarmedTarget>, FaultError>)> {
         targets(&self.world, &self.injection).zip(&self.kept)
     }
 }
 
-fn targets<'a>(
-    world: &'a FaultWorld,
-    injection: &'a Injection,
-) -> impl Iterator<Item = TargetContext<'a>> {
-    injection.targets.iter().map(move |target| TargetContext {
-        world,
-        target,
-        injection,
-    })
+fn targets<'a>(world: &'a FaultWorld, injection: &'a Injection) -> impl Iterator<Item = TargetContext<'a>> {
+    injection.targets.iter().map(move |target| TargetContext { world, target, injection })
 }
 
 #[async_trait]
@@ -182,11 +166,7 @@ async fn harm_all(
     harms: Vec<BoxFuture<'_, Result<Box<dyn HarmedTarget>, FaultError>>>,
     together: bool,
 ) -> Injected {
-    let mut harmed = TargetFaults {
-        world: world.clone(),
-        injection: injection.clone(),
-        kept: Vec::new(),
-    };
+    let mut harmed = TargetFaults { world: world.clone(), injection: injection.clone(), kept: Vec::new() };
     if together {
         harmed.kept = join_all(harms).await;
     } else {
@@ -214,9 +194,8 @@ impl FaultGuard for TargetFaults {
     async fn heal(mut self: Box<Self>) -> HealReport {
         let harmed = &mut *self;
         let targets = targets(&harmed.world, &harmed.injection);
-        let undone = targets
-            .zip(&mut harmed.kept)
-            .map(async |(at, kept)| kept.as_mut().ok()?.undo(at).await.err());
+        let undone =
+            targets.zip(&mut harmed.kept).map(async |(at, kept)| kept.as_mut().ok()?.undo(at).await.err());
         let failed = join_all(undone).await.into_iter().flatten();
         let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
         let healed = HealReport::with(self.proof(), &failed);

@@ -1,4 +1,5 @@
-//! A server is killed and loses what it had not synced, as if its power had been cut; it comes back when the fault ends.
+//! A server is killed and loses what it had not synced, as if its power had been cut; it comes back when the
+//! fault ends.
 
 use super::per_target::{OnEach, TargetContext};
 use super::{FaultError, FaultKind, HookEvidence, Proof, kill};
@@ -24,9 +25,7 @@ impl OnEach for PowerCut {
         let page = at.world.page(at.target)?;
         let dir = deployment.data_dir(name)?;
         deployment.kill(name).await?;
-        let lost = page
-            .cut_power(dir)
-            .map_err(|error| failed!("its files could not be cut: {error}"))?;
+        let lost = page.cut_power(dir).map_err(|error| failed!("its files could not be cut: {error}"))?;
         Ok(proof!(
             deployment.pid(name).is_none(),
             "{name}: its process is gone, and with it {} bytes in {} files that were not synced",

@@ -1,9 +1,11 @@
-//! A replica that was not due becomes master, by the word of the sentinels or the cluster, while its master may be well.
+//! A replica that was not due becomes master, by the word of the sentinels or the cluster, while its master
+//! may be well.
 //!
-//! With sentinels: every other replica is barred by its `replica-priority`, the sentinels are given time to read that, and then one is asked to
-//! fail over; the priorities are set back afterwards. In a cluster: CLUSTER FAILOVER FORCE, which asks the other masters for their votes
-//! and not its own master for its last writes. Among independent masters nobody votes: the replica is made a master by its own command and
-//! takes over the address of the one it copied, which must be dead, as a floating address or a name does.
+//! With sentinels: every other replica is barred by its `replica-priority`, the sentinels are given time to
+//! read that, and then one is asked to fail over; the priorities are set back afterwards. In a cluster:
+//! CLUSTER FAILOVER FORCE, which asks the other masters for their votes and not its own master for its last
+//! writes. Among independent masters nobody votes: the replica is made a master by its own command and takes
+//! over the address of the one it copied, which must be dead, as a floating address or a name does.
 
 use std::time::Duration;
 
@@ -22,14 +24,10 @@ pub(super) const KIND: FaultKind = FaultKind {
     by_command: true,
     recovers: true,
     allowed: |topology, _, _| match topology.kind {
-        TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters
-            if topology.replicas > 0 =>
-        {
+        TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters if topology.replicas > 0 => {
             Ok(())
         }
-        kind => Err(format!(
-            "`promote` needs a replica, and this `{kind}` topology has none"
-        )),
+        kind => Err(format!("`promote` needs a replica, and this `{kind}` topology has none")),
     },
     ..FaultKind::of(&Promote)
 };
@@ -74,10 +72,7 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
         return Err(failed!("{name} has no replica"));
     };
     if deployment.pid(&master.name).is_some() {
-        return Err(failed!(
-            "{} lives, and its address is its own: kill it first",
-            master.name
-        ));
+        return Err(failed!("{} lives, and its address is its own: kill it first", master.name));
     }
     let both = format!("{} {}", replica.address.ip(), master.address.ip());
     let order = ["REPLICAOF", "NO", "ONE"];
@@ -87,11 +82,7 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
     let ask = ["CONFIG", "GET", "bind"];
     let there = deployment.command(&master.name, &ask).await?;
     let Proof { bit, words } = promoted(deployment, &replica.name).await;
-    Ok(proof!(
-        bit && there.contains(&both),
-        "{words}, and answers where {} was",
-        master.name
-    ))
+    Ok(proof!(bit && there.contains(&both), "{words}, and answers where {} was", master.name))
 }
 
 pub(super) fn with_role(deployment: &Deployment, role: Role) -> impl Iterator<Item = &Node> {
@@ -198,7 +189,8 @@ async fn all_barred(deployment: &Deployment, sentinel: &str, others: &[String]) 
     let Ok(answer) = deployment.command(sentinel, &ask).await else {
         return false;
     };
-    // Names and values in turn, replica after replica: `ip` begins each, `slave-priority` belongs to the last address seen.
+    // Names and values in turn, replica after replica: `ip` begins each, `slave-priority` belongs to the last
+    // address seen.
     let lines: Vec<&str> = answer.lines().collect();
     let mut address = None;
     let mut barred = Vec::new();
@@ -210,9 +202,9 @@ async fn all_barred(deployment: &Deployment, sentinel: &str, others: &[String]) 
         }
     }
     others.iter().all(|other| {
-        barred.iter().any(|address| {
-            members::by_address(deployment, address).is_some_and(|node| node.name == *other)
-        })
+        barred
+            .iter()
+            .any(|address| members::by_address(deployment, address).is_some_and(|node| node.name == *other))
     })
 }
 

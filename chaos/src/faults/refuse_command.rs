@@ -1,4 +1,5 @@
-//! Servers refuse certain commands to everybody, as an access list or a managed service does, until the fault ends.
+//! Servers refuse certain commands to everybody, as an access list or a managed service does, until the fault
+//! ends.
 
 use super::per_target::{OnEach, TargetContext, TargetEvidence};
 use super::{FaultError, FaultKind, SettingKind, SettingSpec};
@@ -17,9 +18,7 @@ struct RefuseCommand;
 /// What clients that name no user may do, as rules that set exactly that.
 pub(super) async fn rules(at: TargetContext<'_>, node: &str) -> Result<Vec<String>, FaultError> {
     let users = at.world.command(node, &["ACL", "LIST"]).await?;
-    let found = users
-        .lines()
-        .find_map(|line| line.strip_prefix("user default "));
+    let found = users.lines().find_map(|line| line.strip_prefix("user default "));
     let found = found.ok_or_else(|| FaultError(format!("{node} lists no user `default`")))?;
     let mut rules = vec!["reset".to_owned()];
     for word in found.split(' ') {
@@ -66,8 +65,7 @@ impl OnEach for RefuseCommand {
         let mut refused = commands.clone();
         refused.retain(|command| {
             let command = command.to_lowercase();
-            log.lines()
-                .any(|line| line.split('|').next() == Some(&*command))
+            log.lines().any(|line| line.split('|').next() == Some(&*command))
         });
         kept.0 = match refused.is_empty() {
             true => proof!(false, "nobody sent {node} {}", commands.join(" or ")),

@@ -11,8 +11,7 @@ pub(super) const KIND: FaultKind = FaultKind {
     settings: &[
         SettingSpec::optional("data", SettingKind::OneOf(&["keep", "lose"]))
             .about("`keep` the data directory, or `lose` it; default keep"),
-        SettingSpec::optional("after", SettingKind::Duration)
-            .about("how long it stays away; default 0s"),
+        SettingSpec::optional("after", SettingKind::Duration).about("how long it stays away; default 0s"),
     ],
     any_system: true,
     one_shot: true,

@@ -1,7 +1,9 @@
-//! A server shares one processor with threads that never rest: it waits for its turns, as beside a busy neighbour.
+//! A server shares one processor with threads that never rest: it waits for its turns, as beside a busy
+//! neighbour.
 //!
-//! The threads are the harness's own. They end with it, however it ends, and need neither a right nor a program such as stress-ng. All else of the
-//! run keeps off that processor meanwhile: a harness that waits for its turns would stamp the record late.
+//! The threads are the harness's own. They end with it, however it ends, and need neither a right nor a
+//! program such as stress-ng. All else of the run keeps off that processor meanwhile: a harness that waits
+//! for its turns would stamp the record late.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +26,9 @@ const NAME: &str = "stress";
 pub(super) const KIND: FaultKind = FaultKind {
     name: NAME,
     about: "the server shares one processor with threads that never rest, until `for` ends",
-    settings: &[SettingSpec::optional("workers", SettingKind::Count(1, 64)).about("how many threads; a server that is always busy gets 1/(workers + 1) of the processor; default 4")],
+    settings: &[SettingSpec::optional("workers", SettingKind::Count(1, 64)).about(
+        "how many threads; a server that is always busy gets 1/(workers + 1) of the processor; default 4",
+    )],
     any_system: true,
     allowed: |topology, _, _| of_this_machine(topology),
     ..FaultKind::of(&Stress)
@@ -48,8 +52,7 @@ pub(crate) fn missing(plan: &Plan) -> Option<String> {
     let asked = plan.faults.iter().any(|fault| fault.fault == NAME);
     let one = thread::available_parallelism().is_ok_and(|count| count.get() == 1);
     (one && asked && !plan.hooks.contains_key(NAME)).then(|| {
-        "`stress` needs two processors: on one it would starve the clients and the record as well"
-            .to_owned()
+        "`stress` needs two processors: on one it would starve the clients and the record as well".to_owned()
     })
 }
 
@@ -78,9 +81,7 @@ fn enter(process: ProcessId) -> Result<Processors, FaultError> {
     let usual = [processors.all, processors.rest][usize::from(count > 0)];
     let mut own = threads(process.pid).into_iter().map(id);
     if own.any(|one| sched_getaffinity(one).is_ok_and(|mask| mask != usual)) {
-        return Err(failed!(
-            "it has processors of its own, by its configuration or by another `stress`"
-        ));
+        return Err(failed!("it has processors of its own, by its configuration or by another `stress`"));
     }
     *entered = Some((processors, count + 1));
     move_all(std::process::id(), processors.all, processors.rest);
@@ -164,11 +165,7 @@ impl OnEach for Stress {
             });
             workers.push(worker.map_err(|error| failed!("no thread could be started: {error}"))?);
         }
-        Ok(StarvedServer {
-            before,
-            workers,
-            place: Ok(place),
-        })
+        Ok(StarvedServer { before, workers, place: Ok(place) })
     }
 
     async fn undo(at: TargetContext<'_>, kept: &mut StarvedServer) -> Result<(), FaultError> {
@@ -181,17 +178,16 @@ impl OnEach for Stress {
 }
 
 impl Evidence for StarvedServer {
-    /// A busy server waits `workers` times as long as it runs; one that rests between commands mostly waits longer.
+    /// A busy server waits `workers` times as long as it runs; one that rests between commands mostly waits
+    /// longer.
     fn proof(&self, at: TargetContext<'_>) -> Proof {
         let process = match &self.place {
             Ok(Stressed(process, _)) => process,
             Err(seen) => return seen.clone(),
         };
         let after = times(*process);
-        let (ran_ns, waited_ns) = (
-            after.0.saturating_sub(self.before.0),
-            after.1.saturating_sub(self.before.1),
-        );
+        let (ran_ns, waited_ns) =
+            (after.0.saturating_sub(self.before.0), after.1.saturating_sub(self.before.1));
         let workers = self.workers.len() as u64;
         proof!(
             ran_ns > 0 && waited_ns >= ran_ns * workers / 2,
@@ -208,9 +204,7 @@ impl Evidence for StarvedServer {
 }
 
 fn times(process: ProcessId) -> (u64, u64) {
-    let all = threads(process.pid)
-        .into_iter()
-        .filter_map(ran_and_waited_ns);
+    let all = threads(process.pid).into_iter().filter_map(ran_and_waited_ns);
     all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 

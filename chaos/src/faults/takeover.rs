@@ -16,11 +16,7 @@ pub(super) const KIND: FaultKind = FaultKind {
         (TopologyKind::Cluster, 1..) => Ok(()),
         (kind, _) => Err(format!(
             "`takeover` is a cluster's command and needs a replica; this `{kind}` topology has {}",
-            if kind == TopologyKind::Cluster {
-                "none"
-            } else {
-                "no such thing"
-            }
+            if kind == TopologyKind::Cluster { "none" } else { "no such thing" }
         )),
     },
     ..FaultKind::of(&Takeover)
@@ -38,9 +34,6 @@ impl OnEach for Takeover {
         // It is done when the answer comes: there is nobody to wait for.
         let member = members::itself(at.deployment(), &successor).await?;
         let slots = member.slots().count();
-        Ok(proof!(
-            member.is_live_master() && slots > 0,
-            "{successor} calls itself master of {slots} slots"
-        ))
+        Ok(proof!(member.is_live_master() && slots > 0, "{successor} calls itself master of {slots} slots"))
     }
 }

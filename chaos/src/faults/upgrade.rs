@@ -1,6 +1,8 @@
-//! A server is shut down in order and started again as another binary, with its data: an upgrade, or a change to another make.
+//! A server is shut down in order and started again as another binary, with its data: an upgrade, or a change
+//! to another make.
 //!
-//! SHUTDOWN lets replicas catch up and writes what the configuration keeps. What it does not keep is gone, as with any restart.
+//! SHUTDOWN lets replicas catch up and writes what the configuration keeps. What it does not keep is gone, as
+//! with any restart.
 
 use std::time::Duration;
 
@@ -13,19 +15,17 @@ use crate::polling::is_so;
 pub(super) const KIND: FaultKind = FaultKind {
     name: "upgrade",
     about: "SHUTDOWN and start again as another server, with the same data, once",
-    settings: &[SettingSpec::required("server", SettingKind::Text).about(
-        "what it becomes: a name of `locklab list servers`, or the path of a server binary",
-    )],
+    settings: &[SettingSpec::required("server", SettingKind::Text)
+        .about("what it becomes: a name of `locklab list servers`, or the path of a server binary")],
     one_shot: true,
     shows: HookEvidence::Gone,
     recovers: true,
-    allowed: |topology, _, _| {
-        match topology.provisioner {
+    allowed: |topology, _, _| match topology.provisioner {
         ProvisionerKind::Process => Ok(()),
         ProvisionerKind::Container => Err(
-            "`upgrade` needs servers that are processes of this machine: a container runs what its image has".to_owned(),
+            "`upgrade` needs servers that are processes of this machine: a container runs what its image has"
+                .to_owned(),
         ),
-    }
     },
     ..FaultKind::of(&Upgrade)
 };

@@ -2,17 +2,21 @@
 //!
 //! As a specification:
 //!
-//! 1. A slice is a valid history: lines of the whole one, in their order; a call may lose its end, never the reverse.
-//! 2. It convicts: the checker of the class, without floors, finds the same anomaly in it: the same kind, lock, grants and
-//!    times. (An anomaly that lasts to the end of the history may last to the end of the slice.)
-//! 3. So nothing is accused that the whole history does not accuse: a release that is left out where it matters makes the
-//!    anomaly longer, and then it is not the same.
+//! 1. A slice is a valid history: lines of the whole one, in their order; a call may lose its end, never the
+//!    reverse.
+//! 2. It convicts: the checker of the class, without floors, finds the same anomaly in it: the same kind,
+//!    lock, grants and times. (An anomaly that lasts to the end of the history may last to the end of the
+//!    slice.)
+//! 3. So nothing is accused that the whole history does not accuse: a release that is left out where it
+//!    matters makes the anomaly longer, and then it is not the same.
 //! 4. Nor is it doubtful where the whole one is not: no line of it speaks of a grant that was never given.
-//! 5. What may excuse a lock that refuses (faults, crashes, probes, what a library said of its lease) stays where liveness is judged.
-//! 6. Nothing of the slice can be left out, unit by unit and end by end, or the slice says that the search was cut short.
+//! 5. What may excuse a lock that refuses (faults, crashes, probes, what a library said of its lease) stays
+//!    where liveness is judged.
+//! 6. Nothing of the slice can be left out, unit by unit and end by end, or the slice says that the search
+//!    was cut short.
 //!
-//! The search begins with what the anomaly names, then with what touches its lock and time, then with everything, and takes away halves,
-//! quarters and so on of what convicts (delta debugging).
+//! The search begins with what the anomaly names, then with what touches its lock and time, then with
+//! everything, and takes away halves, quarters and so on of what convicts (delta debugging).
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +41,8 @@ pub struct HistorySlice {
     pub shortest: bool,
 }
 
-/// The shortest slice of `history` in which `class` has the same `anomaly`; `None` if the whole history does not show it.
+/// The shortest slice of `history` in which `class` has the same `anomaly`; `None` if the whole history does
+/// not show it.
 pub fn shortest(
     history: &History,
     options: &CheckOptions<'_>,
@@ -48,18 +53,11 @@ pub fn shortest(
     let mut search = Search {
         history,
         units: &units,
-        options: CheckOptions {
-            floors: None,
-            proofs: None,
-            ..options.clone()
-        },
+        options: CheckOptions { floors: None, proofs: None, ..options.clone() },
         class,
         anomaly,
         doubts: Record::of(history).doubts,
-        to_the_end: history
-            .lines
-            .last()
-            .is_some_and(|line| anomaly.to_ns >= line.t_ns),
+        to_the_end: history.lines.last().is_some_and(|line| anomaly.to_ns >= line.t_ns),
         tries: 0,
         lines_judged: 0,
     };
@@ -97,11 +95,7 @@ impl Search<'_> {
         }
         let last_ns = slice.lines.last().map_or(0, |line| line.t_ns);
         let record = Record::of(&slice);
-        if record
-            .doubts
-            .iter()
-            .any(|doubt| !self.doubts.contains(doubt))
-        {
+        if record.doubts.iter().any(|doubt| !self.doubts.contains(doubt)) {
             return false;
         }
         let Some(checker) = CHECKERS.iter().find(|checker| checker.name == self.class) else {
@@ -111,8 +105,7 @@ impl Search<'_> {
         let wanted = self.anomaly;
         let mut found = findings.iter().flat_map(|finding| &finding.anomalies);
         found.any(|found| {
-            let ends_alike =
-                found.to_ns == wanted.to_ns || (self.to_the_end && found.to_ns == last_ns);
+            let ends_alike = found.to_ns == wanted.to_ns || (self.to_the_end && found.to_ns == last_ns);
             found.what == wanted.what
                 && found.lock == wanted.lock
                 && found.from_ns == wanted.from_ns
@@ -122,10 +115,8 @@ impl Search<'_> {
     }
 
     fn taken(&self, lines: &[usize]) -> History {
-        let lines: Vec<Line> = lines
-            .iter()
-            .filter_map(|index| self.history.lines.get(*index).cloned())
-            .collect();
+        let lines: Vec<Line> =
+            lines.iter().filter_map(|index| self.history.lines.get(*index).cloned()).collect();
         let mut taken = History::from_lines(lines);
         // What a recorder knew besides its lines holds for every slice.
         for (client, lease_ms) in &self.history.watchdog_ms {
@@ -138,11 +129,7 @@ impl Search<'_> {
     fn beginning(&mut self) -> Option<Vec<usize>> {
         let anomaly = self.anomaly;
         let must = |unit: &Unit| self.class == "liveness" && unit.excuses;
-        let named = |unit: &Unit| {
-            unit.grant
-                .as_ref()
-                .is_some_and(|grant| anomaly.grants.contains(grant))
-        };
+        let named = |unit: &Unit| unit.grant.as_ref().is_some_and(|grant| anomaly.grants.contains(grant));
         // Of permits an anomaly names two, and it takes one more than there are to convict.
         let around = self.held_around();
         let held = |unit: &Unit| {
@@ -152,8 +139,7 @@ impl Search<'_> {
         let near = |unit: &Unit| {
             let here = unit.locks.is_empty() || unit.locks.contains(&anomaly.lock);
             let margin_ns = (anomaly.to_ns - anomaly.from_ns).max(1_000_000_000);
-            here && unit.from_ns <= anomaly.to_ns
-                && unit.to_ns >= anomaly.from_ns.saturating_sub(margin_ns)
+            here && unit.from_ns <= anomaly.to_ns && unit.to_ns >= anomaly.from_ns.saturating_sub(margin_ns)
         };
         let of_lock = |unit: &Unit| unit.locks.is_empty() || unit.locks.contains(&anomaly.lock);
         let guesses: [&dyn Fn(&Unit) -> bool; 6] = [
@@ -194,18 +180,15 @@ impl Search<'_> {
     }
 
     fn lines(&self, units: &[usize]) -> Vec<usize> {
-        let mut lines: Vec<usize> = units
-            .iter()
-            .flat_map(|unit| self.units[*unit].lines.iter().copied())
-            .collect();
+        let mut lines: Vec<usize> =
+            units.iter().flat_map(|unit| self.units[*unit].lines.iter().copied()).collect();
         lines.sort_unstable();
         lines
     }
 
     fn narrowed(&mut self, chosen: Vec<usize>) -> HistorySlice {
-        let (must, chosen): (Vec<usize>, Vec<usize>) = chosen
-            .into_iter()
-            .partition(|unit| self.class == "liveness" && self.units[*unit].excuses);
+        let (must, chosen): (Vec<usize>, Vec<usize>) =
+            chosen.into_iter().partition(|unit| self.class == "liveness" && self.units[*unit].excuses);
         let (chosen, whole) = fewest(chosen, |kept| {
             let all: Vec<usize> = kept.iter().chain(&must).copied().collect();
             self.convicts(&self.lines(&all))
@@ -213,13 +196,12 @@ impl Search<'_> {
         let all: Vec<usize> = chosen.iter().chain(&must).copied().collect();
         let mut lines = self.lines(&all);
         let mut shortest = whole;
-        // Ends that prove nothing: of calls, and of faults that need not be healed. Where refusals are the matter, the answer says until when
-        // was asked, so there it stays.
+        // Ends that prove nothing: of calls, and of faults that need not be healed. Where refusals are the
+        // matter, the answer says until when was asked, so there it stays.
         let may_lose_ends = self.class != "liveness";
         for unit in chosen.iter().filter(|_| may_lose_ends) {
             for end in self.units[*unit].lines.iter().skip(1) {
-                let without: Vec<usize> =
-                    lines.iter().copied().filter(|line| line != end).collect();
+                let without: Vec<usize> = lines.iter().copied().filter(|line| line != end).collect();
                 match self.convicts(&without) {
                     Some(true) => lines = without,
                     Some(false) => {}
@@ -227,10 +209,7 @@ impl Search<'_> {
                 }
             }
         }
-        HistorySlice {
-            history: self.taken(&lines),
-            shortest,
-        }
+        HistorySlice { history: self.taken(&lines), shortest }
     }
 }
 
@@ -244,12 +223,9 @@ fn ids_are_apart(slice: &History) -> bool {
     })
 }
 
-/// The smallest part of `items` that the search finds to have a property that `items` have; true if no single item can be left
-/// out, false if `holds` gave up before that was certain.
-pub(crate) fn fewest<T: Clone>(
-    items: Vec<T>,
-    mut holds: impl FnMut(&[T]) -> Option<bool>,
-) -> (Vec<T>, bool) {
+/// The smallest part of `items` that the search finds to have a property that `items` have; true if no single
+/// item can be left out, false if `holds` gave up before that was certain.
+pub(crate) fn fewest<T: Clone>(items: Vec<T>, mut holds: impl FnMut(&[T]) -> Option<bool>) -> (Vec<T>, bool) {
     let mut kept = items;
     let mut parts = 2;
     while !kept.is_empty() {
@@ -257,12 +233,7 @@ pub(crate) fn fewest<T: Clone>(
         let mut shrunk = false;
         let mut at = 0;
         while at < kept.len() {
-            let rest: Vec<T> = kept
-                .iter()
-                .take(at)
-                .chain(kept.iter().skip(at + size))
-                .cloned()
-                .collect();
+            let rest: Vec<T> = kept.iter().take(at).chain(kept.iter().skip(at + size)).cloned().collect();
             match holds(&rest) {
                 Some(true) => {
                     kept = rest;
@@ -275,11 +246,7 @@ pub(crate) fn fewest<T: Clone>(
         if size == 1 && !shrunk {
             break;
         }
-        parts = if shrunk {
-            parts.min(kept.len().max(2))
-        } else {
-            (parts * 2).min(kept.len())
-        };
+        parts = if shrunk { parts.min(kept.len().max(2)) } else { (parts * 2).min(kept.len()) };
     }
     (kept, true)
 }
@@ -308,9 +275,6 @@ mod tests {
             left -= 1;
             (left >= 0).then(|| kept.contains(&5))
         });
-        assert!(
-            !shortest && kept.contains(&5) && kept.len() == 32,
-            "{kept:?}"
-        );
+        assert!(!shortest && kept.contains(&5) && kept.len() == 32, "{kept:?}");
     }
 }

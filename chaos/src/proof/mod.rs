@@ -26,7 +26,8 @@ pub(crate) use picture::hold_bar;
 /// The directory of a scenario's proofs, beside its history.
 pub const PROOF_DIR: &str = "proof";
 
-/// Gives every violated verdict of the whole history its [`results::verdict::Verdict::proof`]. `history` and `options` are those that were judged.
+/// Gives every violated verdict of the whole history its [`results::verdict::Verdict::proof`]. `history` and
+/// `options` are those that were judged.
 pub fn attach(report: &mut CheckReport, history: &History, options: &CheckOptions<'_>) {
     for class in CLASSES {
         let proof = prove(report, history, options, class);
@@ -36,12 +37,7 @@ pub fn attach(report: &mut CheckReport, history: &History, options: &CheckOption
     }
 }
 
-fn prove(
-    report: &CheckReport,
-    history: &History,
-    options: &CheckOptions<'_>,
-    class: &str,
-) -> Option<Proof> {
+fn prove(report: &CheckReport, history: &History, options: &CheckOptions<'_>, class: &str) -> Option<Proof> {
     let verdict = report.verdicts.get(class)?;
     if verdict.state != State::Violated {
         return None;
@@ -59,15 +55,12 @@ fn prove(
     })
 }
 
-/// The anomaly that a proof is about: the longest overlap where there is one, else the longest of any kind; the first of equals.
+/// The anomaly that a proof is about: the longest overlap where there is one, else the longest of any kind;
+/// the first of equals.
 fn gravest(anomalies: &[Anomaly]) -> Option<&Anomaly> {
     let rank = |anomaly: &&Anomaly| {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
-        (
-            anomaly.what == "overlap",
-            length_ns,
-            std::cmp::Reverse(anomaly.from_ns),
-        )
+        (anomaly.what == "overlap", length_ns, std::cmp::Reverse(anomaly.from_ns))
     };
     anomalies.iter().max_by_key(rank)
 }
@@ -75,16 +68,14 @@ fn gravest(anomalies: &[Anomaly]) -> Option<&Anomaly> {
 /// The picture of the gravest class that has one with two holds at once; else of any.
 pub(crate) fn gravest_picture(verdicts: &Verdicts) -> Option<TimelineData> {
     let of = |class: &str| Some(verdicts.get(class)?.proof.as_ref()?.timeline.clone());
-    ["contract", "confirmed", "belief", "effect", "liveness"]
-        .into_iter()
-        .find_map(of)
+    ["contract", "confirmed", "belief", "effect", "liveness"].into_iter().find_map(of)
 }
 
-/// Writes the proofs of a history into `dir`: per violated class the slice (`.jsonl`), the drawing (`.txt`) and the picture (`.svg`).
+/// Writes the proofs of a history into `dir`: per violated class the slice (`.jsonl`), the drawing (`.txt`)
+/// and the picture (`.svg`).
 pub fn write(verdicts: &Verdicts, dir: &Path) -> io::Result<()> {
-    let proofs = verdicts
-        .iter()
-        .filter_map(|(class, verdict)| Some((class, verdict, verdict.proof.as_ref()?)));
+    let proofs =
+        verdicts.iter().filter_map(|(class, verdict)| Some((class, verdict, verdict.proof.as_ref()?)));
     for (class, verdict, proof) in proofs {
         fs::create_dir_all(dir)?;
         if !proof.slice.is_empty() {

@@ -6,8 +6,8 @@ use results::verdict::Anomaly;
 use crate::checkers::holds::{Grant, Record, Step};
 use crate::checkers::{CheckReport, belief, confirmed, contract};
 
-/// The picture around an anomaly of a class; `None` if its lock is not on record. Classes without intervals of their own (effect,
-/// liveness) are drawn over what holders believed.
+/// The picture around an anomaly of a class; `None` if its lock is not on record. Classes without intervals
+/// of their own (effect, liveness) are drawn over what holders believed.
 pub(super) fn around(
     report: &CheckReport,
     class: &str,
@@ -26,14 +26,9 @@ pub(super) fn around(
         .filter(|(grant, _)| is_of(record, grant, lock))
         .filter_map(|(grant, interval)| Some(hold_bar(record, grant, interval?)))
         .collect();
-    let span = |anomaly: &Anomaly| Span {
-        from_ns: anomaly.from_ns,
-        to_ns: anomaly.to_ns,
-    };
+    let span = |anomaly: &Anomaly| Span { from_ns: anomaly.from_ns, to_ns: anomaly.to_ns };
     let of_lock = report.locks.get(&anomaly.lock);
-    let same_kind = of_lock
-        .and_then(|verdicts| verdicts.get(class))
-        .filter(|_| anomaly.what == "overlap");
+    let same_kind = of_lock.and_then(|verdicts| verdicts.get(class)).filter(|_| anomaly.what == "overlap");
     let same_kind = same_kind.map_or(&[][..], |verdict| &verdict.anomalies);
     let mut spans: Vec<Span> = same_kind.iter().map(span).collect();
     if !spans.contains(&span(anomaly)) {
@@ -45,8 +40,7 @@ pub(super) fn around(
         to_ns: fault.healed_ns,
     });
     let faults: Vec<FaultBar> = faults.collect();
-    let picture =
-        TimelineData::around(&anomaly.lock, class, span(anomaly), &holds, &spans, &faults);
+    let picture = TimelineData::around(&anomaly.lock, class, span(anomaly), &holds, &spans, &faults);
     Some(picture.with_operations(operations(record, lock)))
 }
 
@@ -98,10 +92,7 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
         }
         .to_owned(),
     });
-    let grants = record
-        .grants
-        .iter()
-        .filter(|grant| is_of(record, grant, lock));
+    let grants = record.grants.iter().filter(|grant| is_of(record, grant, lock));
     let steps = grants.flat_map(|grant| {
         let step = move |op: &str, step: &Step| OperationBar {
             client: record.clients.get(record.ask_of(grant).client).to_owned(),

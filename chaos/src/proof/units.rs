@@ -1,7 +1,8 @@
 //! The units of a history that can be left out one by one without breaking its form.
 //!
-//! A call goes with its end, and the inject of a fault with its heal; any other event is a unit of its own. What is known of a
-//! unit is what decides where a search begins: its grants, its locks, and the time that it spans.
+//! A call goes with its end, and the inject of a fault with its heal; any other event is a unit of its own.
+//! What is known of a unit is what decides where a search begins: its grants, its locks, and the time that it
+//! spans.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,12 +27,7 @@ pub(super) fn units(history: &History) -> Vec<Unit> {
     let mut spans: HashMap<u64, usize> = HashMap::new();
     let mut locks_of: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (index, line) in history.lines.iter().enumerate() {
-        let mut unit = Unit {
-            lines: vec![index],
-            from_ns: line.t_ns,
-            to_ns: line.t_ns,
-            ..Unit::default()
-        };
+        let mut unit = Unit { lines: vec![index], from_ns: line.t_ns, to_ns: line.t_ns, ..Unit::default() };
         match &line.entry {
             Entry::Call { id, call } => {
                 unit.to_ns = u64::MAX;
@@ -52,24 +48,14 @@ pub(super) fn units(history: &History) -> Vec<Unit> {
                 };
                 unit.lines.push(index);
                 unit.to_ns = line.t_ns;
-                if let End::Ok {
-                    grant: Some(grant), ..
-                }
-                | End::Unknown {
-                    grant: Some(grant), ..
-                } = end
-                {
+                if let End::Ok { grant: Some(grant), .. } | End::Unknown { grant: Some(grant), .. } = end {
                     locks_of.insert(grant.clone(), unit.locks.clone());
                     unit.grant = Some(grant.clone());
                 }
             }
             Entry::Event(event) => {
                 match event {
-                    Event::Fault {
-                        span,
-                        phase: Phase::Heal,
-                        ..
-                    } => {
+                    Event::Fault { span, phase: Phase::Heal, .. } => {
                         if let Some(unit) = spans.get(span).and_then(|at| units.get_mut(*at)) {
                             unit.lines.push(index);
                             unit.to_ns = line.t_ns;

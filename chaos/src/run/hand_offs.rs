@@ -1,4 +1,5 @@
-//! Where clients are of different libraries: how often, and how fast, a lock went from one library to the other.
+//! Where clients are of different libraries: how often, and how fast, a lock went from one library to the
+//! other.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use results::units;
 
 use crate::checkers::holds::Record;
 
-/// A note for each pair of libraries, in both directions; none where all clients are of one. A hand-off is from a release, as it was called, to
-/// the return of the next acquire, where that was waiting by then.
+/// A note for each pair of libraries, in both directions; none where all clients are of one. A hand-off is
+/// from a release, as it was called, to the return of the next acquire, where that was waiting by then.
 pub(super) fn notes(record: &Record, subject: &dyn Subject) -> Vec<String> {
     let parts = subject.parts();
     if parts.is_empty() {
@@ -37,19 +38,12 @@ pub(super) fn notes(record: &Record, subject: &dyn Subject) -> Vec<String> {
     let note = |((from, to), mut took_ns): ((usize, usize), Vec<u64>)| {
         took_ns.sort_unstable();
         let times = match (took_ns.get(took_ns.len() / 2), took_ns.last()) {
-            (Some(median), Some(longest)) => format!(
-                ", median {}, longest {}",
-                units::duration(*median),
-                units::duration(*longest)
-            ),
+            (Some(median), Some(longest)) => {
+                format!(", median {}, longest {}", units::duration(*median), units::duration(*longest))
+            }
             _ => String::new(),
         };
-        format!(
-            "hand-offs from {} to {}: {}{times}",
-            parts[from].name(),
-            parts[to].name(),
-            took_ns.len()
-        )
+        format!("hand-offs from {} to {}: {}{times}", parts[from].name(), parts[to].name(), took_ns.len())
     };
     between.map(note).collect()
 }

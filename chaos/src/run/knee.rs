@@ -1,4 +1,5 @@
-//! A rate that is given as a share of the knee: what the clients complete in a closed loop is measured before the load, on its servers.
+//! A rate that is given as a share of the knee: what the clients complete in a closed loop is measured before
+//! the load, on its servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,19 +22,15 @@ pub(super) struct RatedPlan {
     pub(super) failed: Option<String>,
 }
 
-/// Measures the knee where the plan's rate is a share of it: the same clients with the same load, but in a closed loop, on locks of
-/// their own and without a fault.
+/// Measures the knee where the plan's rate is a share of it: the same clients with the same load, but in a
+/// closed loop, on locks of their own and without a fault.
 pub(super) async fn settled(
     plan: &Plan,
     options: &RunOptions,
     deployment: &Arc<Deployment>,
     cancel: &mut watch::Receiver<bool>,
 ) -> Result<RatedPlan, RunError> {
-    let mut settled = RatedPlan {
-        plan: plan.clone(),
-        note: None,
-        failed: None,
-    };
+    let mut settled = RatedPlan { plan: plan.clone(), note: None, failed: None };
     let rate = plan.load.does.rate.as_deref().unwrap_or_default();
     let Some(share) = share_of_knee(rate) else {
         return Ok(settled);
@@ -49,8 +46,7 @@ pub(super) async fn settled(
     }
     let mut quiet = options.clone();
     quiet.dir = options.dir.join("knee");
-    std::fs::create_dir_all(&quiet.dir)
-        .map_err(|error| RunError::io("make", &quiet.dir, &error))?;
+    std::fs::create_dir_all(&quiet.dir).map_err(|error| RunError::io("make", &quiet.dir, &error))?;
     let tried = record(&trial, &quiet, deployment, None, cancel).await?;
     let knee_per_s = tried.grants as f64 / tried.load.as_secs_f64().max(1e-3);
     let rate_per_s = (share * knee_per_s).max(1.0);

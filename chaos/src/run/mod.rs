@@ -45,9 +45,11 @@ use shared_clients::PartBarrier;
 /// What a run needs besides its plan.
 #[derive(Clone)]
 pub struct RunOptions {
-    /// Directory for the plan, the history, logs and the servers' data; made if missing, and without an earlier history in it.
+    /// Directory for the plan, the history, logs and the servers' data; made if missing, and without an
+    /// earlier history in it.
     pub dir: PathBuf,
-    /// The lock under test; each of its clients must be a process of its own, or faults on clients have nothing to stop.
+    /// The lock under test; each of its clients must be a process of its own, or faults on clients have
+    /// nothing to stop.
     pub subject: Arc<dyn Subject>,
     /// How servers are started.
     pub provisioner: Arc<dyn Provisioner>,
@@ -55,7 +57,8 @@ pub struct RunOptions {
     pub engine: Option<Arc<dyn Engine>>,
     /// This run is one of several that make the plan together; `None`: it makes all of it.
     pub together: Option<PartBarrier>,
-    /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and judged.
+    /// True ends the run in good order: faults are healed, servers stopped, and what was recorded is kept and
+    /// judged.
     pub cancel: watch::Receiver<bool>,
     /// A history of more bytes is compressed once it was judged.
     pub plain_history_max_bytes: u64,
@@ -141,14 +144,15 @@ pub struct ScenarioRun {
     pub result: ScenarioResult,
     /// It was cancelled: the result is what was recorded until then, and unknown.
     pub partial: bool,
-    /// What is to be said at once and not only in a report: clients that ended by themselves or did not answer.
+    /// What is to be said at once and not only in a report: clients that ended by themselves or did not
+    /// answer.
     pub warnings: Vec<String>,
 }
 
 /// Runs a plan and judges what it recorded.
 ///
-/// `plan.json` is written before anything starts. Whatever happens later, servers and clients are ended, and nothing that was
-/// recorded is lost. A cancelled run is judged too, and is unknown.
+/// `plan.json` is written before anything starts. Whatever happens later, servers and clients are ended, and
+/// nothing that was recorded is lost. A cancelled run is judged too, and is unknown.
 ///
 /// # Errors
 /// Servers or clients that could not be started, and files that could not be written.
@@ -156,19 +160,13 @@ pub async fn run_scenario(plan: &Plan, options: &RunOptions) -> Result<ScenarioR
     match carried_out(plan, options).await? {
         None => Ok(nothing(plan)),
         Some((plan, recorded)) => blocking(|| {
-            judged(
-                &plan,
-                &options.dir,
-                options.subject.as_ref(),
-                options.plain_history_max_bytes,
-                recorded,
-            )
+            judged(&plan, &options.dir, options.subject.as_ref(), options.plain_history_max_bytes, recorded)
         }),
     }
 }
 
-/// Does what keeps a thread for seconds, as a proof does, or a disk that is busy. Other runs of this process go on meanwhile: without
-/// this their tasks and connections would stand still with that thread.
+/// Does what keeps a thread for seconds, as a proof does, or a disk that is busy. Other runs of this process
+/// go on meanwhile: without this their tasks and connections would stand still with that thread.
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
         RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
@@ -176,7 +174,8 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Carries a plan out: what was recorded, and the plan with its rate settled. `None`: cancelled before anything was recorded.
+/// Carries a plan out: what was recorded, and the plan with its rate settled. `None`: cancelled before
+/// anything was recorded.
 ///
 /// Boxed, so that it is compiled in this crate and not where it is awaited.
 fn carried_out<'a>(
@@ -186,15 +185,11 @@ fn carried_out<'a>(
     Box::pin(carry_out(plan, options))
 }
 
-async fn carry_out(
-    plan: &Plan,
-    options: &RunOptions,
-) -> Result<Option<(Plan, Recorded)>, RunError> {
+async fn carry_out(plan: &Plan, options: &RunOptions) -> Result<Option<(Plan, Recorded)>, RunError> {
     let dir = &options.dir;
     fs::create_dir_all(dir).map_err(|error| RunError::io("make", dir, &error))?;
     let plan_path = dir.join("plan.json");
-    fs::write(&plan_path, plan.to_json())
-        .map_err(|error| RunError::io("write", &plan_path, &error))?;
+    fs::write(&plan_path, plan.to_json()).map_err(|error| RunError::io("write", &plan_path, &error))?;
     let mut cancel = options.cancel.clone();
 
     let own = without_taken(plan, options);
@@ -209,9 +204,7 @@ async fn carry_out(
     }
     let shims = shims(&own, options)?;
     if let Some(shims) = &shims {
-        up.env = nodes(plan)
-            .map(|node| (node.clone(), shims.env(&node)))
-            .collect();
+        up.env = nodes(plan).map(|node| (node.clone(), shims.env(&node))).collect();
         // A program in Go asks the kernel and not the C library.
         if plan.topology.kind.system_name() == Some("etcd") {
             for env in up.env.values_mut() {
@@ -251,9 +244,7 @@ async fn carry_out(
     recorded.notes.extend(settled.note);
     recorded.incomplete.extend(settled.failed);
     if let Err(why) = stopped {
-        recorded
-            .notes
-            .push(format!("servers were not stopped in order: {why}"));
+        recorded.notes.push(format!("servers were not stopped in order: {why}"));
     }
     Ok(Some((settled.plan, recorded)))
 }
@@ -267,8 +258,8 @@ fn without_taken(plan: &Plan, options: &RunOptions) -> Plan {
     own
 }
 
-/// Which server of those that a scenario names is not on this machine, and how to get it: its own, and what its nodes are upgraded to.
-/// That there is any server of Redis at all is not asked.
+/// Which server of those that a scenario names is not on this machine, and how to get it: its own, and what
+/// its nodes are upgraded to. That there is any server of Redis at all is not asked.
 pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<String> {
     let process = topology.provisioner == ProvisionerKind::Process;
     if !topology.kind.is_redis() {
@@ -281,9 +272,7 @@ pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<Strin
 }
 
 fn server_missing<'a>(names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let mut errors = names
-        .into_iter()
-        .filter_map(|name| Server::find(name).err());
+    let mut errors = names.into_iter().filter_map(|name| Server::find(name).err());
     errors.next().map(|error| error.to_string())
 }
 
@@ -293,10 +282,7 @@ async fn server_lacks(plan: &Plan, deployment: &Deployment) -> Option<String> {
     let (words, servers) = kind.needs_words;
     let first = &deployment.nodes().first()?.name;
     let help = deployment.command(first, &["CLUSTER", "HELP"]).await.ok()?;
-    let has = |word: &str| {
-        help.lines()
-            .any(|line| line.split(' ').next() == Some(word))
-    };
+    let has = |word: &str| help.lines().any(|line| line.split(' ').next() == Some(word));
     if words.iter().any(|word| has(word)) {
         return None;
     }
@@ -310,9 +296,7 @@ async fn server_lacks(plan: &Plan, deployment: &Deployment) -> Option<String> {
 
 fn nodes(plan: &Plan) -> impl Iterator<Item = String> {
     let topology = &plan.topology;
-    scenario::data_nodes(topology)
-        .into_iter()
-        .chain(scenario::sentinels(topology))
+    scenario::data_nodes(topology).into_iter().chain(scenario::sentinels(topology))
 }
 
 /// Control pages for all servers and clients, if a fault of the plan needs them.

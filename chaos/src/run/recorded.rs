@@ -1,4 +1,5 @@
-//! The running part of a run: clients are connected, the load and the faults go on side by side, and everything is recorded.
+//! The running part of a run: clients are connected, the load and the faults go on side by side, and
+//! everything is recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,8 +69,7 @@ pub(super) async fn record(
     cancel: &mut watch::Receiver<bool>,
 ) -> Result<Recorded, RunError> {
     let path = options.dir.join(HISTORY_FILE);
-    let writer =
-        HistoryWriter::create(&path).map_err(|error| RunError::io("begin", &path, &error))?;
+    let writer = HistoryWriter::create(&path).map_err(|error| RunError::io("begin", &path, &error))?;
     let tracker = Arc::new(Tracker::new(HistorySink::new(writer)));
     let sink: Arc<dyn Sink> = tracker.clone();
     if let (true, Ok(links)) = (plan.needs_roles(), deployment.links()) {
@@ -86,11 +86,7 @@ pub(super) async fn record(
     let clock_end = watch::Sender::new(false);
     let clock = options.together.as_ref().map(|together| {
         let (reference, tracker) = (together.reference.clone(), tracker.clone());
-        tokio::spawn(shared_clients::watch_clock(
-            reference,
-            tracker,
-            clock_end.subscribe(),
-        ))
+        tokio::spawn(shared_clients::watch_clock(reference, tracker, clock_end.subscribe()))
     });
     let names = names(plan, options, deployment).await?;
     let clients = Arc::new(Clients::new(
@@ -191,9 +187,7 @@ pub(super) async fn record(
     // Who was killed for good may leave nobody to take a write: that is not waited for.
     let for_good = faults.iter().any(|fault| fault.healed_ns.is_none());
     if !partial && !for_good && !probe::settled(deployment, &lock, SETTLE_WITHIN).await {
-        notes.push(format!(
-            "the servers took no write within {SETTLE_WITHIN:?} after everything was healed"
-        ));
+        notes.push(format!("the servers took no write within {SETTLE_WITHIN:?} after everything was healed"));
     }
     let mut incomplete = Vec::new();
     if let Some(together) = &options.together
@@ -255,8 +249,7 @@ async fn names(
             "faults on names need servers that run as local processes, and these run as `{other}`"
         )),
     };
-    made.map(|names| Some(Arc::new(names)))
-        .map_err(RunError::NotApplicable)
+    made.map(|names| Some(Arc::new(names))).map_err(RunError::NotApplicable)
 }
 
 /// Completes when the load may end before its time: see [`scenario::Load::enough`].
@@ -278,11 +271,7 @@ async fn enough(plan: &Plan, mut over: watch::Receiver<usize>, mut grants: watch
 /// What the clients of a plan do.
 pub fn load(plan: &Plan) -> Load {
     let does = &plan.load.does;
-    let range = |range: scenario::Range| {
-        [range.min_ns, range.max_ns]
-            .map(Duration::from_nanos)
-            .into()
-    };
+    let range = |range: scenario::Range| [range.min_ns, range.max_ns].map(Duration::from_nanos).into();
     let length = |length: Option<Length>| length.map(|length| length.0);
     Load {
         locks: plan.load.locks.clone(),

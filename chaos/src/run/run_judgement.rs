@@ -46,20 +46,12 @@ fn empty(plan: &Plan) -> ScenarioResult {
     }
 }
 
-/// How the callers of a plan use the lock, in words: what two configurations must share before their throughput is compared.
+/// How the callers of a plan use the lock, in words: what two configurations must share before their
+/// throughput is compared.
 fn used(plan: &Plan) -> BTreeMap<String, String> {
     // What stands elsewhere in a result, or says nothing of how a caller asks.
-    const LEFT_OUT: [&str; 9] = [
-        "subject",
-        "kind",
-        "watchdog",
-        "durability",
-        "permits",
-        "mix",
-        "enough",
-        "protects",
-        "outlives",
-    ];
+    const LEFT_OUT: [&str; 9] =
+        ["subject", "kind", "watchdog", "durability", "permits", "mix", "enough", "protects", "outlives"];
     let (load, does) = (&plan.load, &plan.load.does);
     let mut fields = scenario::object(&plan.lock);
     fields.extend(scenario::object(does));
@@ -80,23 +72,14 @@ fn used(plan: &Plan) -> BTreeMap<String, String> {
         ("workload", does.workload().name.to_owned()),
     ];
     used.extend(known.map(|(name, words)| (name.to_owned(), words)));
-    used.extend(
-        does.enough
-            .map(|n| ("ends after".to_owned(), format!("{n} grants"))),
-    );
+    used.extend(does.enough.map(|n| ("ends after".to_owned(), format!("{n} grants"))));
     used
 }
 
 pub(super) fn nothing(plan: &Plan) -> ScenarioRun {
     let mut result = empty(plan);
-    result
-        .notes
-        .push("interrupted before anything was recorded".to_owned());
-    ScenarioRun {
-        result,
-        partial: true,
-        warnings: Vec::new(),
-    }
+    result.notes.push("interrupted before anything was recorded".to_owned());
+    ScenarioRun { result, partial: true, warnings: Vec::new() }
 }
 
 pub(super) fn judged(
@@ -126,11 +109,7 @@ pub(super) fn judged(
             let useless = format!("the history is of no use: {error}");
             result.notes.push(useless);
             result.notes.extend(recorded.incomplete);
-            return Ok(ScenarioRun {
-                result,
-                partial: recorded.partial,
-                warnings,
-            });
+            return Ok(ScenarioRun { result, partial: recorded.partial, warnings });
         }
     };
     result.incomplete = doubts(plan, &recorded, &mut result.notes);
@@ -174,11 +153,7 @@ pub(super) fn judged(
         None => renewed_ns.or(wished),
     };
     result.without_grant_ns = report.without_grant_ns;
-    let told = report
-        .record
-        .grants
-        .iter()
-        .any(|grant| grant.lost_ns.is_some());
+    let told = report.record.grants.iter().any(|grant| grant.lost_ns.is_some());
     result.tells_holder = report.record.tells_holder.map(|says| says || told);
     result.notes.extend(report.notes);
     (result.notes).extend(hand_offs::notes(&report.record, subject));
@@ -187,7 +162,8 @@ pub(super) fn judged(
         result.grants_per_s = report.grants as f64 / seconds;
     }
     result.exit_code = judge(&result);
-    // A history with a hole, or one that was cut short, convicts but does not acquit, also where nothing is expected.
+    // A history with a hole, or one that was cut short, convicts but does not acquit, also where nothing is
+    // expected.
     if !result.incomplete.is_empty() && result.exit_code == crate::outcome::AS_EXPECTED {
         result.exit_code = UNKNOWN;
     }
@@ -199,11 +175,7 @@ pub(super) fn judged(
     }
     result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
     result.risk = failover_risk(&result, &plan.topology);
-    Ok(ScenarioRun {
-        result,
-        partial: recorded.partial,
-        warnings,
-    })
+    Ok(ScenarioRun { result, partial: recorded.partial, warnings })
 }
 
 /// Why a run shows less than it was to show.
@@ -215,9 +187,7 @@ fn doubts(plan: &Plan, recorded: &Recorded, notes: &mut Vec<String>) -> Vec<Stri
             0 if plan.faults.is_empty() => {
                 doubts.push("no caller gave up an acquire, though some were to".to_owned());
             }
-            count => notes.push(format!(
-                "callers gave up {count} acquires before the answer"
-            )),
+            count => notes.push(format!("callers gave up {count} acquires before the answer")),
         }
     }
     if recorded.partial {
@@ -227,11 +197,7 @@ fn doubts(plan: &Plan, recorded: &Recorded, notes: &mut Vec<String>) -> Vec<Stri
 }
 
 /// The report with a proof of each violated verdict, which stands in the run's directory too.
-fn proven(
-    mut report: CheckReport,
-    how: &CheckOptions<'_>,
-    dir: &Path,
-) -> Result<CheckReport, RunError> {
+fn proven(mut report: CheckReport, how: &CheckOptions<'_>, dir: &Path) -> Result<CheckReport, RunError> {
     let is_violated = |(_, verdict): (&str, &Verdict)| verdict.state == State::Violated;
     if report.verdicts.iter().any(is_violated) {
         // Only a proof needs the lines again.
@@ -249,9 +215,8 @@ fn recoveries(report: &CheckReport, faults: &mut [FaultSpan]) {
     let record = &report.record;
     for fault in faults {
         let mut rows = record.faults.iter().zip(&report.faults);
-        let own = rows.find(|(other, _)| {
-            other.fault == fault.fault && other.injected_ns == fault.injected_ns
-        });
+        let own =
+            rows.find(|(other, _)| other.fault == fault.fault && other.injected_ns == fault.injected_ns);
         fault.recovery = own.map(|(_, row)| *row);
         let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
         fault.first_grant_after_ns = record.goes_on_after_ns(fault.injected_ns, in_place_ns);
@@ -269,7 +234,8 @@ fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut 
     if let Some(over) = &mut result.over_time
         && let Some(responses) = Intervals::of(record.end_ns, responses(waits))
     {
-        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being made.
+        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being
+        // made.
         over.acquire = Some(responses);
     }
     result.open_loop = plan
@@ -292,12 +258,10 @@ pub fn check_options(plan: &Plan) -> CheckOptions<'static> {
     let kinds = plan.load.does.mix.keys();
     let lock = &plan.lock;
     let watchdog_ns = lock.watchdog.map_or(WATCHDOG_NS, Length::ns);
-    let timed = plan.faults.iter().filter(|fault| {
-        !matches!(
-            fault.when,
-            FaultTrigger::AtNs(0) | FaultTrigger::OnMessage(_)
-        )
-    });
+    let timed = plan
+        .faults
+        .iter()
+        .filter(|fault| !matches!(fault.when, FaultTrigger::AtNs(0) | FaultTrigger::OnMessage(_)));
     CheckOptions {
         // Where more tasks than locks are at work, some must have met.
         floors: Some(EvidenceMinimum {

@@ -1,11 +1,14 @@
-//! One scenario whose clients several harnesses run: who does which fault, what each leaves behind, and the judgement of the whole.
+//! One scenario whose clients several harnesses run: who does which fault, what each leaves behind, and the
+//! judgement of the whole.
 //!
-//! 1. A part runs the clients whose number, from 0, is its own modulo the number of parts, and the faults on them and on their links. All
-//!    other faults are the first part's.
-//! 2. The parts meet at a reference that no fault touches, before the first call and after the last heal, and ask it for the time all along.
-//! 3. A part records and judges nothing: what others hold is not in its history. The whole is judged on the reference's clock.
-//! 4. The clients of a part that was killed died with its last line. Where nothing is left of one, what it held is unknown, and nobody can
-//!    say of the others that a free lock was refused to them.
+//! 1. A part runs the clients whose number, from 0, is its own modulo the number of parts, and the faults on
+//!    them and on their links. All other faults are the first part's.
+//! 2. The parts meet at a reference that no fault touches, before the first call and after the last heal, and
+//!    ask it for the time all along.
+//! 3. A part records and judges nothing: what others hold is not in its history. The whole is judged on the
+//!    reference's clock.
+//! 4. The clients of a part that was killed died with its last line. Where nothing is left of one, what it
+//!    held is unknown, and nobody can say of the others that a free lock was refused to them.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -57,31 +60,24 @@ pub fn not_shareable(plan: &Plan, of: u32) -> Option<String> {
     let does = &plan.load.does;
     let few = plan.load.clients.len() < of as usize;
     let waits = matches!(does.workload().rhythm, Rhythm::Chain | Rhythm::Herd);
-    let holder =
-        |on: &FaultSite| matches!(on, FaultSite::Parties(who) if who.contains(&FaultParty::Holder));
+    let holder = |on: &FaultSite| matches!(on, FaultSite::Parties(who) if who.contains(&FaultParty::Holder));
     let mut faults = plan.faults.iter();
-    let sees_all =
-        faults.any(|fault| matches!(fault.when, FaultTrigger::OnMessage(_)) || holder(&fault.on));
+    let sees_all = faults.any(|fault| matches!(fault.when, FaultTrigger::OnMessage(_)) || holder(&fault.on));
     let measured = client_sizes::are_expected(plan);
     let found = [
         (few, "there are fewer clients than parts"),
         (does.rate.is_some(), "an open loop (`rate`) is one part's"),
         (does.enough.is_some(), "`enough` counts all grants"),
         (waits, "tasks that wait for each other are in one process"),
-        (
-            sees_all,
-            "a fault on a message or on the holder needs one part that sees all clients",
-        ),
-        (
-            measured,
-            "what clients take is measured where all of them are",
-        ),
+        (sees_all, "a fault on a message or on the holder needs one part that sees all clients"),
+        (measured, "what clients take is measured where all of them are"),
     ];
     let (_, why) = found.into_iter().find(|(wrong, _)| *wrong)?;
     Some(format!("{}: {why}", plan.name))
 }
 
-/// Whether a fault of a plan may touch the servers themselves, so that parts cannot meet there. `engine`: links are harmed beyond our proxies.
+/// Whether a fault of a plan may touch the servers themselves, so that parts cannot meet there. `engine`:
+/// links are harmed beyond our proxies.
 pub fn harms_servers(plan: &Plan, engine: bool) -> bool {
     let on_link = |fault: &str| find(fault).is_some_and(|kind| kind.hits.link());
     let mut faults = plan.faults.iter();
@@ -110,7 +106,8 @@ pub(crate) fn has_target(share: GeneratorShare, target: &Target) -> bool {
     }
 }
 
-/// Asks the reference until `stop`. One that does not answer leaves a gap, in which the clock is known the less.
+/// Asks the reference until `stop`. One that does not answer leaves a gap, in which the clock is known the
+/// less.
 pub(super) async fn watch_clock(
     reference: Arc<Reference>,
     tracker: Arc<Tracker>,
@@ -127,11 +124,9 @@ pub(super) async fn watch_clock(
     }
 }
 
-/// Runs the share of a plan that the options name, and records it: whether it was cancelled, and why its history may be incomplete.
-pub async fn record_part(
-    plan: &Plan,
-    options: &RunOptions,
-) -> Result<(bool, Vec<String>), RunError> {
+/// Runs the share of a plan that the options name, and records it: whether it was cancelled, and why its
+/// history may be incomplete.
+pub async fn record_part(plan: &Plan, options: &RunOptions) -> Result<(bool, Vec<String>), RunError> {
     let Some((_, recorded)) = carried_out(plan, options).await? else {
         return Ok((true, Vec::new()));
     };
@@ -142,7 +137,8 @@ pub async fn record_part(
     Ok((recorded.partial, recorded.incomplete))
 }
 
-/// Judges what all parts recorded as one run, and writes its history into `dir`. `left` is where what each left lies, by its number.
+/// Judges what all parts recorded as one run, and writes its history into `dir`. `left` is where what each
+/// left lies, by its number.
 fn judge_whole(
     plan: &Plan,
     of: u32,
@@ -150,10 +146,7 @@ fn judge_whole(
     subject: &dyn Subject,
     dir: &Path,
 ) -> Result<ScenarioRun, RunError> {
-    let mut whole = Recorded {
-        shared: true,
-        ..Recorded::default()
-    };
+    let mut whole = Recorded { shared: true, ..Recorded::default() };
     let (mut files, mut ends) = (Vec::new(), Vec::new());
     for share in (0..of).map(|index| GeneratorShare { index, of }) {
         let words = format!("part {}", share.index);
@@ -175,9 +168,7 @@ fn judge_whole(
         match (history, end) {
             (Some(_), Some(end)) => ends.push((words, files.len() - 1, end)),
             _ => {
-                whole
-                    .incomplete
-                    .push(format!("{words} did not end: what it recorded until then"));
+                whole.incomplete.push(format!("{words} did not end: what it recorded until then"));
                 whole.partial = true;
             }
         }
@@ -219,15 +210,12 @@ fn judge_whole(
     judged(plan, dir, subject, history_file::PLAIN_MAX_BYTES, whole)
 }
 
-/// Judges runs that are parts of one scenario as the whole that they make, whose history and plan are put into `target`. `None`: they share no clients.
+/// Judges runs that are parts of one scenario as the whole that they make, whose history and plan are put
+/// into `target`. `None`: they share no clients.
 ///
 /// # Errors
 /// Parts of different plans, or plans that cannot be read.
-pub fn judge_parts(
-    runs: &[Run],
-    dirs: &[PathBuf],
-    target: &Path,
-) -> Result<Option<ScenarioRun>, RunError> {
+pub fn judge_parts(runs: &[Run], dirs: &[PathBuf], target: &Path) -> Result<Option<ScenarioRun>, RunError> {
     let (mut common, mut left, mut of) = (None, Vec::new(), 1);
     for (run, dir) in runs.iter().zip(dirs) {
         let path = dir.join(PLAN_FILE);
@@ -236,10 +224,7 @@ pub fn judge_parts(
         };
         let text = results::limits::read_text(path).map_err(RunError::Input)?;
         let plan = Plan::from_json(&text).map_err(|error| RunError::Input(error.to_string()))?;
-        if common
-            .replace(plan.clone())
-            .is_some_and(|common| common != plan)
-        {
+        if common.replace(plan.clone()).is_some_and(|common| common != plan) {
             let why = format!("{} was made from another plan", run.run);
             return Err(RunError::Input(why));
         }
@@ -259,7 +244,8 @@ fn create(path: &Path) -> Result<File, RunError> {
     File::create(path).map_err(|error| RunError::io("write", path, &error))
 }
 
-/// What a part recorded that was killed, and then the death of its clients. `None`: nothing that has a place in time.
+/// What a part recorded that was killed, and then the death of its clients. `None`: nothing that has a place
+/// in time.
 fn with_deaths(
     plan: &Plan,
     share: GeneratorShare,
@@ -284,10 +270,7 @@ fn with_deaths(
     let clients = (0..).zip(&plan.load.clients);
     for (_, client) in clients.filter(|(number, _)| share.has(*number)) {
         let client = client.name.clone();
-        write(&Line {
-            t_ns: last_ns,
-            entry: Entry::Event(Event::Crash { client }),
-        });
+        write(&Line { t_ns: last_ns, entry: Entry::Event(Event::Crash { client }) });
     }
     let wrote = wrote.and_then(|()| file.flush());
     wrote.map_err(|error| RunError::io("write", to, &error))?;

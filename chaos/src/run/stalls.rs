@@ -1,5 +1,6 @@
-//! Stalls of the harness: when its own process got no processor although it was due. What was timed around them is longer than the lock
-//! made it, and what clients said meanwhile was written down later than they said it.
+//! Stalls of the harness: when its own process got no processor although it was due. What was timed around
+//! them is longer than the lock made it, and what clients said meanwhile was written down later than they
+//! said it.
 
 use std::collections::BTreeMap;
 use std::sync::{
@@ -34,11 +35,7 @@ pub(super) struct Stalls {
 impl Stalls {
     /// Writes each stall into the history, also those of clients' processes that are stopped by a signal.
     pub(super) fn watch(sink: Arc<dyn Sink>, clients: Arc<dyn ClientControl>) -> Self {
-        let pids = move || {
-            (1..=clients.count())
-                .filter_map(|n| Some((n, clients.pid(n)?)))
-                .collect()
-        };
+        let pids = move || (1..=clients.count()).filter_map(|n| Some((n, clients.pid(n)?))).collect();
         Self::by(thread::sleep, pids, sink)
     }
 
@@ -136,10 +133,7 @@ mod tests {
         assert_eq!(note(&[]), None);
         let ms = Duration::from_millis;
         let said = note(&[(ms(200), ms(120)), (ms(900), ms(450)), (ms(1500), ms(110))]).unwrap();
-        assert!(
-            said.contains("3 times") && said.contains("450 ms (900 ms after"),
-            "{said}"
-        );
+        assert!(said.contains("3 times") && said.contains("450 ms (900 ms after"), "{said}");
     }
 
     #[test]

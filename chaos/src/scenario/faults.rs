@@ -83,19 +83,14 @@ impl ScenarioServers<'_> {
     fn role(self, who: &FaultParty) -> Option<Role> {
         let begins_as = |node| {
             let mut roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
-            let is = |role: &Role| {
-                self.topology
-                    .is_some_and(|it| it.names(*role).contains(node))
-            };
+            let is = |role: &Role| self.topology.is_some_and(|it| it.names(*role).contains(node));
             roles.find(is)
         };
         match who {
             FaultParty::Sentinels => Some(Role::Sentinel),
             FaultParty::Replicas => Some(Role::Replica),
             // A sentinel is never anything else.
-            FaultParty::Node(node) => {
-                begins_as(node).filter(|role| self.as_begun || *role == Role::Sentinel)
-            }
+            FaultParty::Node(node) => begins_as(node).filter(|role| self.as_begun || *role == Role::Sentinel),
             FaultParty::Share { role, .. } => match role.as_str() {
                 "sentinels" => Some(Role::Sentinel),
                 "masters" => Some(Role::Master).filter(|_| self.as_begun),
@@ -117,7 +112,8 @@ impl ScenarioServers<'_> {
     }
 }
 
-/// What a `[[faults]]` entry means on these servers and under a load. Of a key that was `refused` as it stands nothing more is said.
+/// What a `[[faults]]` entry means on these servers and under a load. Of a key that was `refused` as it
+/// stands nothing more is said.
 pub(super) fn check(
     section: Section<'_>,
     table: &FaultTable,
@@ -191,9 +187,7 @@ fn when(
     topology: Option<&Topology>,
     load: &Load,
 ) -> Option<FaultTrigger> {
-    let mut given = ["at", "after", "when"]
-        .into_iter()
-        .filter(|key| section.get(key).is_some());
+    let mut given = ["at", "after", "when"].into_iter().filter(|key| section.get(key).is_some());
     if let Some(second) = given.nth(1) {
         section.complain(second, "a fault has one of `at`, `after` and `when`");
         return None;
@@ -207,16 +201,14 @@ fn when(
             section.complain("when", problem);
             return None;
         }
-        return section.word("when", |_| {
-            message::parse(text, topology, load.clients).map(FaultTrigger::OnMessage)
-        });
+        return section
+            .word("when", |_| message::parse(text, topology, load.clients).map(FaultTrigger::OnMessage));
     }
     let at = table.at.map_or(Duration::ZERO, |at| at.0);
     let end = load.duration.0;
     if table.at.is_some() && at >= end {
-        let problem = format!(
-            "`at` is {at:?}, and the load ends after {end:?}; allowed is a time before its end"
-        );
+        let problem =
+            format!("`at` is {at:?}, and the load ends after {end:?}; allowed is a time before its end");
         section.complain("at", problem);
         return None;
     }
@@ -229,20 +221,14 @@ pub(crate) fn when_on_redis_alone(kind: TopologyKind) -> String {
 }
 
 /// Whether a fault can be on these parties, as far as it is known who they are.
-pub(super) fn fits(
-    kind: &FaultKind,
-    on: &FaultSite,
-    scene: ScenarioServers<'_>,
-) -> Result<(), String> {
+pub(super) fn fits(kind: &FaultKind, on: &FaultSite, scene: ScenarioServers<'_>) -> Result<(), String> {
     let (name, hits) = (kind.name, kind.hits);
     let fit = match on {
         FaultSite::Parties(parties) => parties.iter().all(|who| match who.is_client() {
             true => hits.client(),
             false => hits.node(),
         }),
-        FaultSite::Link { both, .. } => {
-            hits == TargetKind::Link || (hits == TargetKind::Groups && *both)
-        }
+        FaultSite::Link { both, .. } => hits == TargetKind::Link || (hits == TargetKind::Groups && *both),
         FaultSite::Groups(_) => hits == TargetKind::Groups,
     };
     if !fit {
@@ -252,16 +238,14 @@ pub(super) fn fits(
         if let Some(role) = scene.role(who).filter(|role| !kind.servers.has(*role)) {
             let fitting = scene.fitting(kind.servers);
             let fitting = one_of(fitting.iter().map(String::as_str));
-            return Err(format!(
-                "`{name}` cannot be on `{who}`, a {role}; allowed are {fitting}"
-            ));
+            return Err(format!("`{name}` cannot be on `{who}`, a {role}; allowed are {fitting}"));
         }
     }
     Ok(())
 }
 
-/// The settings of `kind` from the table `with`; `place` is where a setting is missing if there is no such table. An error: what is there of
-/// them, as it is written, and what is wrong has been said.
+/// The settings of `kind` from the table `with`; `place` is where a setting is missing if there is no such
+/// table. An error: what is there of them, as it is written, and what is wrong has been said.
 pub(super) fn settings_of(
     with: Section<'_>,
     kind: &'static FaultKind,
@@ -305,11 +289,7 @@ pub(super) fn settings_of(
     }
 }
 
-fn setting_of(
-    kind: SettingKind,
-    value: &DeValue<'_>,
-    scene: ScenarioServers<'_>,
-) -> Result<Setting, String> {
+fn setting_of(kind: SettingKind, value: &DeValue<'_>, scene: ScenarioServers<'_>) -> Result<Setting, String> {
     // A word that one of the readers of `values` understands is kept as it is.
     let text = || value.as_str().map(str::to_owned);
     fn read_by<T>(
@@ -329,9 +309,7 @@ fn setting_of(
         SettingKind::Node(which) => {
             let fitting = scene.fitting(which);
             match text() {
-                Some(node) if scene.topology.is_none() || fitting.contains(&node) => {
-                    Ok(Setting::Text(node))
-                }
+                Some(node) if scene.topology.is_none() || fitting.contains(&node) => Ok(Setting::Text(node)),
                 _ => Err(format!("a node of this topology: {}", fitting.join(", "))),
             }
         }
@@ -348,9 +326,7 @@ fn setting_of(
             Ok(Setting::Text(word))
         }
         SettingKind::Count(low, high) => match integer(value) {
-            Some(count) if (i64::from(low)..=i64::from(high)).contains(&count) => {
-                Ok(Setting::Number(count))
-            }
+            Some(count) if (i64::from(low)..=i64::from(high)).contains(&count) => Ok(Setting::Number(count)),
             _ => Err(format!("a whole number from {low} to {high}")),
         },
         SettingKind::Share => match float(value) {

@@ -1,7 +1,8 @@
-//! The form of a scenario file: one type per section, from which its parser, its JSON schema and its writer come.
+//! The form of a scenario file: one type per section, from which its parser, its JSON schema and its writer
+//! come.
 //!
-//! [`Lock`] and [`Load`] are in the plan as they are here. What needs the topology to be understood (`on`, `when`, settings) stays text
-//! in these types, and is understood in [`parse`](super::parse).
+//! [`Lock`] and [`Load`] are in the plan as they are here. What needs the topology to be understood (`on`,
+//! `when`, settings) stays text in these types, and is understood in [`parse`](super::parse).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,8 +38,9 @@ pub(super) struct File {
     pub(super) lock: Lock,
     pub(super) load: Load,
     pub(super) faults: Vec<FaultTable>,
-    /// Commands that carry faults out on somebody else's servers, by fault, and by fault with `-heal` for the undo. Split like a
-    /// shell line, run without a shell; `{node}`, `{address}`, `{host}`, `{port}` and `{role}` are filled in.
+    /// Commands that carry faults out on somebody else's servers, by fault, and by fault with `-heal` for the
+    /// undo. Split like a shell line, run without a shell; `{node}`, `{address}`, `{host}`, `{port}` and
+    /// `{role}` are filled in.
     #[schemars(with = "BTreeMap<String, String>")]
     #[serde(deserialize_with = "hooks_by_fault")]
     pub(super) hooks: Hooks,
@@ -50,10 +52,7 @@ pub(super) struct File {
 /// Reads the commands of a file by their names: a fault, or a fault with `-heal`.
 fn hooks_by_fault<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Hooks, D::Error> {
     let hooks = BTreeMap::<HookName, Hook>::deserialize(deserializer)?;
-    Ok(hooks
-        .into_iter()
-        .map(|(HookName(name), hook)| (name, hook))
-        .collect())
+    Ok(hooks.into_iter().map(|(HookName(name), hook)| (name, hook)).collect())
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +60,8 @@ struct HookName(String);
 
 impl<'de> Deserialize<'de> for HookName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        const ALLOWED: &str = "the name of a fault, as `locklab list faults` shows it, and the same with `-heal` for its undo";
+        const ALLOWED: &str =
+            "the name of a fault, as `locklab list faults` shows it, and the same with `-heal` for its undo";
         word(deserializer, ALLOWED, |word| {
             let names = crate::faults::names();
             match names.contains(&word.strip_suffix(hooks::HEAL).unwrap_or(word)) {
@@ -77,9 +77,11 @@ impl<'de> Deserialize<'de> for HookName {
 #[schemars(transform = without_defaults)]
 #[serde(default, deny_unknown_fields)]
 pub struct Audit {
-    /// Why no lock can keep here what `[expect]` says is violated: a sentence. Default: none, and another lock can.
+    /// Why no lock can keep here what `[expect]` says is violated: a sentence. Default: none, and another
+    /// lock can.
     pub inherent: String,
-    /// What stands behind it: `server-settings` (persistence, eviction, `appendfsync` …), `needs-fencing` or `no-lock`. Default no-lock.
+    /// What stands behind it: `server-settings` (persistence, eviction, `appendfsync` …), `needs-fencing` or
+    /// `no-lock`. Default no-lock.
     pub cause: InherentCause,
     /// What to change so that it does not happen: a sentence.
     pub remedy: String,
@@ -87,9 +89,11 @@ pub struct Audit {
     pub suite: Suite,
     /// A sound lock, tried in the same run where another one comes out violated. Default: the scenario's own.
     pub twin: String,
-    /// A broken lock that the scenario must convict: of what it expects to be clean, something is violated by this lock. Default: none is known.
+    /// A broken lock that the scenario must convict: of what it expects to be clean, something is violated by
+    /// this lock. Default: none is known.
     pub control: String,
-    /// Features that a lock must list, or there is nothing to try, since a request cannot be made without them: `durability`, `extend` …
+    /// Features that a lock must list, or there is nothing to try, since a request cannot be made without
+    /// them: `durability`, `extend` …
     pub needs: Vec<String>,
 }
 
@@ -131,9 +135,11 @@ impl Suite {
 #[schemars(transform = without_defaults)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lock {
-    /// `lock-core:reentrant` (the default, but `lock-core:redlock` on `masters`), `baseline:…`, `broken:…`, `exec:PROGRAM ARG…`.
+    /// `lock-core:reentrant` (the default, but `lock-core:redlock` on `masters`), `baseline:…`, `broken:…`,
+    /// `exec:PROGRAM ARG…`.
     pub subject: String,
-    /// Where the subject has several; default: its first. In a plan, empty for a driver that says its kinds only when it is connected.
+    /// Where the subject has several; default: its first. In a plan, empty for a driver that says its kinds
+    /// only when it is connected.
     pub kind: String,
     /// A duration, or `renewed` for the library's own renewal. Default 3s.
     #[schemars(with = "String")]
@@ -158,7 +164,8 @@ impl Default for Lock {
         Self {
             subject: String::new(),
             kind: String::new(),
-            // Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to be waited for.
+            // Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to
+            // be waited for.
             lease: Some(Length(Duration::from_secs(3))),
             watchdog: None,
             wait: Length(Duration::from_millis(500)),
@@ -182,27 +189,22 @@ pub struct Load {
     /// Tasks per client. Default 1.
     #[serde(skip_serializing, deserialize_with = "values::count::<_, 10_000>")]
     pub tasks: u32,
-    /// Lock names. Default 1; where `workload` is given, as many as it has in a benchmark: one for each task that takes locks of its own, 1000
-    /// to choose from, and so on. It has never fewer than it needs.
+    /// Lock names. Default 1; where `workload` is given, as many as it has in a benchmark: one for each task
+    /// that takes locks of its own, 1000 to choose from, and so on. It has never fewer than it needs.
     #[serde(skip_serializing, deserialize_with = "values::count::<_, 10_000>")]
     pub locks: u32,
     /// Every master of a cluster has locks. Default: only the first, so that a fault on it touches them all.
     #[serde(skip_serializing_if = "is_default")]
     pub spread: bool,
-    /// What a task does over and over, by the name of a workload that connects no clients of its own: `contended`, `chain`, `herd`, `zipf`
-    /// …; it says which locks are taken and in which order of steps, and `mix` where that is not given. Default: uniform.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::workload"
-    )]
+    /// What a task does over and over, by the name of a workload that connects no clients of its own:
+    /// `contended`, `chain`, `herd`, `zipf` …; it says which locks are taken and in which order of steps, and
+    /// `mix` where that is not given. Default: uniform.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::workload")]
     pub workload: Option<String>,
-    /// Cycles begin on a schedule, so many a second in all, such as `2000/s`, whether the lock keeps up or not; `80% of knee` is that
-    /// share of what the same clients complete in a closed loop of two seconds, before the load. Default: each task begins a cycle when
-    /// the one before is over.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "values::cycles"
-    )]
+    /// Cycles begin on a schedule, so many a second in all, such as `2000/s`, whether the lock keeps up or
+    /// not; `80% of knee` is that share of what the same clients complete in a closed loop of two seconds,
+    /// before the load. Default: each task begins a cycle when the one before is over.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "values::cycles")]
     pub rate: Option<String>,
     /// How long a holder keeps the lock: a duration or a range such as `20ms..60ms`. Default 20ms.
     pub hold: Range,
@@ -211,12 +213,13 @@ pub struct Load {
     /// Length of the load. Default 10s.
     #[serde(rename(serialize = "duration_ns"))]
     pub duration: Length,
-    /// The load ends early, half a second after so many grants came since the last fault was injected and, where it has an end,
-    /// healed. A slow machine gets the patience that a fast one does not need. Default: never.
+    /// The load ends early, half a second after so many grants came since the last fault was injected and,
+    /// where it has an end, healed. A slow machine gets the patience that a fast one does not need. Default:
+    /// never.
     #[serde(deserialize_with = "values::some_count::<_, 1_000_000>")]
     pub enough: Option<u32>,
-    /// A fault that some hold must outlive: granted before it, and held until it is healed and the servers take writes again. Without such a hold
-    /// nothing is known. Default: none.
+    /// A fault that some hold must outlive: granted before it, and held until it is healed and the servers
+    /// take writes again. Without such a hold nothing is known. Default: none.
     #[serde(skip_serializing_if = "is_default")]
     pub outlives: String,
     /// Kinds by weight, for locks with two sides. Default: the lock's kind.
@@ -227,23 +230,23 @@ pub struct Load {
     pub extend: Option<Length>,
     /// Share of holds that take the lock once more inside, 0.0 to 1.0. Default 0.
     pub reenter: f64,
-    /// Share of acquires that their callers give up at a moment drawn from their wait, as their language cancels a call, 0.0 to 1.0; what is
-    /// granted until then is given back at that moment. Only in the first half of the load: the second shows what is left of them. Default 0.
+    /// Share of acquires that their callers give up at a moment drawn from their wait, as their language
+    /// cancels a call, 0.0 to 1.0; what is granted until then is given back at that moment. Only in the first
+    /// half of the load: the second shows what is left of them. Default 0.
     #[serde(skip_serializing_if = "is_default")]
     pub cancel: f64,
-    /// Share of holds that another owner (thread, task) of the same client extends and releases than the one that acquired, 0.0 to 1.0. Default 0.
+    /// Share of holds that another owner (thread, task) of the same client extends and releases than the one
+    /// that acquired, 0.0 to 1.0. Default 0.
     #[serde(skip_serializing_if = "is_default")]
     pub owner_moves: f64,
-    /// As whom tasks ask: `tasks`, each as itself; `fresh`, each acquire as an owner that nobody has been before, as callers that name none; or
-    /// `reserved`, as `fresh`, but every second task as owners with numbers from 2^63 on, which lock-core must refuse. Default tasks.
+    /// As whom tasks ask: `tasks`, each as itself; `fresh`, each acquire as an owner that nobody has been
+    /// before, as callers that name none; or `reserved`, as `fresh`, but every second task as owners with
+    /// numbers from 2^63 on, which lock-core must refuse. Default tasks.
     #[schemars(with = "String")]
     #[serde(skip_serializing_if = "is_default")]
     pub owners: Owners,
     /// How long a writer writes before it becomes a reader, without anybody in between. Default: never.
-    #[serde(
-        rename(serialize = "downgrade_ns"),
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename(serialize = "downgrade_ns"), skip_serializing_if = "Option::is_none")]
     pub downgrade: Option<Length>,
     /// What the holder works on: `none`, `counter` or `register`. Default counter.
     #[schemars(with = "String")]
@@ -261,7 +264,8 @@ impl Load {
         bench::workload::find(name).expect("checked when it was read")
     }
 
-    /// How many lock names `tasks` tasks take, if so many are wished for: those of the workload, where one is named.
+    /// How many lock names `tasks` tasks take, if so many are wished for: those of the workload, where one is
+    /// named.
     pub(crate) fn locks_for(&self, tasks: u32, wished: Option<u32>) -> u32 {
         let workload = self.workload();
         match self.workload {
@@ -270,13 +274,9 @@ impl Load {
         }
     }
 
-    /// Kinds by weight that cycles ask for, of a lock whose own is `kind` (empty: its first) and that offers `offered` (empty: it says so only
-    /// when it is connected).
-    pub(crate) fn kinds(
-        &self,
-        kind: &str,
-        offered: &[String],
-    ) -> Result<BTreeMap<String, u32>, String> {
+    /// Kinds by weight that cycles ask for, of a lock whose own is `kind` (empty: its first) and that offers
+    /// `offered` (empty: it says so only when it is connected).
+    pub(crate) fn kinds(&self, kind: &str, offered: &[String]) -> Result<BTreeMap<String, u32>, String> {
         let asks = self.workload().asks;
         let lacks = |kind: &String| !offered.is_empty() && !offered.contains(kind);
         let mix: BTreeMap<String, u32> = match asks {
@@ -288,10 +288,7 @@ impl Load {
         };
         let lacking = mix.keys().find(|kind| !kind.is_empty() && lacks(kind));
         match lacking {
-            Some(kind) => Err(format!(
-                "it has no kind `{kind}`; it has {}",
-                offered.join(", ")
-            )),
+            Some(kind) => Err(format!("it has no kind `{kind}`; it has {}", offered.join(", "))),
             None => Ok(mix),
         }
     }
@@ -364,8 +361,8 @@ pub(super) struct RandomTable {
     #[schemars(with = "RandomFaults")]
     #[serde(deserialize_with = "weights")]
     pub(super) faults: Weights,
-    /// What is drawn of the load and the lock, for the whole run: `kind`, `lease`, `reenter`, `extend`, `cancel`,
-    /// `owner_moves`. Default: nothing.
+    /// What is drawn of the load and the lock, for the whole run: `kind`, `lease`, `reenter`, `extend`,
+    /// `cancel`, `owner_moves`. Default: nothing.
     pub(super) operations: Vec<DrawnOperation>,
     /// On what, each fault on one that it can act on; default: `any`.
     pub(super) on: OneOrMore,
@@ -435,9 +432,7 @@ impl<'de> Deserialize<'de> for FaultName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         word(deserializer, "the name of a fault", |word| {
             let names = crate::faults::names();
-            crate::faults::find(word)
-                .map(Self)
-                .ok_or_else(|| values::one_of_these(word, names))
+            crate::faults::find(word).map(Self).ok_or_else(|| values::one_of_these(word, names))
         })
     }
 }
@@ -478,10 +473,7 @@ fn weights<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Weights, D::Err
 
 /// One expression or a list of them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "a list such as [\"any\", \"any client\", \"clients -> master\"]"
-)]
+#[serde(untagged, expecting = "a list such as [\"any\", \"any client\", \"clients -> master\"]")]
 pub(super) enum OneOrMore {
     One(String),
     More(Vec<String>),
@@ -509,7 +501,8 @@ pub(super) struct ExpectTable {
     /// The longest time from a fault to the next grant, such as `< 3s`; it holds for each fault.
     #[serde(deserialize_with = "values::recovery")]
     recovery: Option<String>,
-    /// How evenly clients are granted since the last fault was over, such as `> 0.5`: Jain's index, 1 is even.
+    /// How evenly clients are granted since the last fault was over, such as `> 0.5`: Jain's index, 1 is
+    /// even.
     #[serde(deserialize_with = "values::bound")]
     fairness: Option<String>,
     /// The most connections of one client, such as `< 8`.
@@ -535,9 +528,7 @@ impl ExpectTable {
         let fields = serde_json::to_value(self).expect("plain words");
         let fields: BTreeMap<_, Option<_>> = serde_json::from_value(fields).expect("plain words");
         let given = fields.into_iter();
-        given
-            .filter_map(|(class, word)| Some((class, word?)))
-            .collect()
+        given.filter_map(|(class, word)| Some((class, word?))).collect()
     }
 }
 
@@ -548,17 +539,13 @@ struct Expectation(String);
 
 impl<'de> Deserialize<'de> for Expectation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        word(deserializer, values::EXPECTATION, |word| {
-            values::expectation(word).map(Self)
-        })
+        word(deserializer, values::EXPECTATION, |word| values::expectation(word).map(Self))
     }
 }
 
 /// The keys of a scenario file, sorted.
-pub const KEYS: [&str; 11] = [
-    "about", "audit", "claim", "expect", "faults", "hooks", "load", "lock", "name", "random",
-    "topology",
-];
+pub const KEYS: [&str; 11] =
+    ["about", "audit", "claim", "expect", "faults", "hooks", "load", "lock", "name", "random", "topology"];
 
 /// The JSON schema of a scenario file, pretty-printed, with a line feed at its end.
 pub fn json_schema() -> String {

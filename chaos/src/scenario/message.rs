@@ -13,8 +13,9 @@ use crate::faults::message::{pattern, role};
 pub struct OnMessage {
     /// Which of them, from 1, counted from the load's beginning.
     pub nth: u64,
-    /// Words of the command, or of the command that a reply answers; see [`cluster_config::Pattern`]. Or a role alone, in small letters, such as
-    /// `acquire`: what its client is doing for a lock that the message names.
+    /// Words of the command, or of the command that a reply answers; see [`cluster_config::Pattern`]. Or a
+    /// role alone, in small letters, such as `acquire`: what its client is doing for a lock that the message
+    /// names.
     pub words: String,
     /// Who sends it; `None`: anybody.
     pub from: Option<FaultParty>,
@@ -47,11 +48,7 @@ impl fmt::Display for OnMessage {
 const FORM: &str = "such as `3rd EVALSHA reply to client 1` or `SET *orders* from client 2`: which (first if it is not said), the words of a \
                     command, or `acquire`, `release`, `extend`, `wait` or `renewal`, `reply` if its reply is meant, and `from` or `to` a node, `master`, `any` of the nodes, `client 1` or `any client`";
 
-pub(super) fn parse(
-    text: &str,
-    topology: Option<&Topology>,
-    clients: u32,
-) -> Result<OnMessage, String> {
+pub(super) fn parse(text: &str, topology: Option<&Topology>, clients: u32) -> Result<OnMessage, String> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let nth = match words.first().and_then(|word| ordinal(word)) {
         Some(0) => return Err(format!("counted from 1, {FORM}")),
@@ -64,16 +61,9 @@ pub(super) fn parse(
     // From the back: a party has one word or two, and the words of a command may be anything.
     let mut from = None;
     let mut to = None;
-    while let Some(at) = words
-        .iter()
-        .rposition(|word| matches!(*word, "from" | "to"))
-    {
+    while let Some(at) = words.iter().rposition(|word| matches!(*word, "from" | "to")) {
         let name = words[at + 1..].join(" ");
-        let side = if words[at] == "from" {
-            &mut from
-        } else {
-            &mut to
-        };
+        let side = if words[at] == "from" { &mut from } else { &mut to };
         if side.is_some() || name.is_empty() {
             break;
         }
@@ -87,38 +77,25 @@ pub(super) fn parse(
         words.pop();
         // Replies flow from servers: those of a client are what servers send to it.
         if from.as_ref().is_some_and(FaultParty::is_client) {
-            return Err(format!(
-                "{FORM}; a reply comes from a server: `reply to`, or leave `reply` out"
-            ));
+            return Err(format!("{FORM}; a reply comes from a server: `reply to`, or leave `reply` out"));
         }
     } else if to.as_ref().is_some_and(FaultParty::is_client) {
-        return Err(format!(
-            "{FORM}; what a client receives is a reply: say `reply to`"
-        ));
+        return Err(format!("{FORM}; what a client receives is a reply: say `reply to`"));
     }
     if words.is_empty() {
         return Err(FORM.to_owned());
     }
-    Ok(OnMessage {
-        nth,
-        words: words.join(" "),
-        from,
-        to,
-    })
+    Ok(OnMessage { nth, words: words.join(" "), from, to })
 }
 
 /// `first`, `3rd`, `12th`.
 fn ordinal(word: &str) -> Option<u64> {
-    const NAMED: [&str; 10] = [
-        "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth",
-        "tenth",
-    ];
+    const NAMED: [&str; 10] =
+        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
     if let Some(at) = NAMED.iter().position(|named| *named == word) {
         return Some(at as u64 + 1);
     }
-    ["st", "nd", "rd", "th"]
-        .into_iter()
-        .find_map(|end| word.strip_suffix(end)?.parse().ok())
+    ["st", "nd", "rd", "th"].into_iter().find_map(|end| word.strip_suffix(end)?.parse().ok())
 }
 
 fn party(name: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultParty, String> {
@@ -148,27 +125,14 @@ mod tests {
         let message = read("3rd EVALSHA reply to client 1").expect("good");
         assert_eq!(
             message,
-            OnMessage {
-                nth: 3,
-                words: "EVALSHA".to_owned(),
-                from: None,
-                to: Some(FaultParty::Client(1)),
-            }
+            OnMessage { nth: 3, words: "EVALSHA".to_owned(), from: None, to: Some(FaultParty::Client(1)) }
         );
         let message = read("SET orders PX from any client to master").expect("good");
-        assert_eq!(
-            message.to_string(),
-            "message 1 of `SET orders PX` from any client to master"
-        );
+        assert_eq!(message.to_string(), "message 1 of `SET orders PX` from any client to master");
         assert_eq!(message.pattern().label(), None);
         let message = read("2nd extend reply to client 1").expect("good");
         assert_eq!(message.pattern().label(), Some("extend"));
-        assert_eq!(
-            read("second WAIT reply from n1 to client 2")
-                .expect("good")
-                .nth,
-            2
-        );
+        assert_eq!(read("second WAIT reply from n1 to client 2").expect("good").nth, 2);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a scenario file asks for, or everything that is wrong with it, by line and column.
 //!
-//! Pure: nothing is started, and no file but the text given is read. The form of a file is in `file`: one type per section.
+//! Pure: nothing is started, and no file but the text given is read. The form of a file is in `file`: one
+//! type per section.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -89,8 +90,8 @@ impl Scenario {
         parse::parse(file, text)
     }
 
-    /// Whether it asks what a lock is by what servers do, so that it is to be tried on each of them: it judges more than liveness, offers no
-    /// rate of its own, and names no server.
+    /// Whether it asks what a lock is by what servers do, so that it is to be tried on each of them: it
+    /// judges more than liveness, offers no rate of its own, and names no server.
     pub fn is_for_any_server(&self) -> bool {
         let safety = |class: &String| class != "liveness" && class != results::run::RECOVERY;
         let mut upgrades = faults::upgrade_servers(&self.faults);

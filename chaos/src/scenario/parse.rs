@@ -1,4 +1,5 @@
-//! Checks what a scenario file says against its topology, its lock and itself; every section is checked even if one before it is bad.
+//! Checks what a scenario file says against its topology, its lock and itself; every section is checked even
+//! if one before it is bad.
 
 use std::time::Duration;
 
@@ -29,12 +30,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         let meets = |refused: &Vec<String>| refused.iter().zip(path).all(|(one, key)| one == key);
         !read.refused.iter().any(meets)
     };
-    let top = Section {
-        name: "a scenario",
-        table: Some(document),
-        start: 0,
-        problems,
-    };
+    let top = Section { name: "a scenario", table: Some(document), start: 0, problems };
     if top.get("name").is_none() {
         problems.add(0..0, "`name` is missing");
     }
@@ -59,9 +55,8 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         file.lock.permits = of;
     }
     check_kinds(lock_section, load_section, &file.lock, &file.load);
-    let is_cluster = topology
-        .as_ref()
-        .is_none_or(|known| known.kind == cluster_config::TopologyKind::Cluster);
+    let is_cluster =
+        topology.as_ref().is_none_or(|known| known.kind == cluster_config::TopologyKind::Cluster);
     require(
         load_section,
         "spread",
@@ -75,10 +70,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     if list.is_some_and(|list| list.len() == file.faults.len()) {
         let entries = top.entries("faults").into_iter().zip(&file.faults);
         for (index, (entry, table)) in entries.enumerate() {
-            let section = Section {
-                name: "[[faults]]",
-                ..entry
-            };
+            let section = Section { name: "[[faults]]", ..entry };
             let number = index.to_string();
             let refused = |key: &str| !sound(&["faults", &number, key]);
             let scene = ScenarioServers {
@@ -89,10 +81,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
         }
     }
     let outlives = &file.load.outlives;
-    let there = outlives.is_empty()
-        || specs
-            .iter()
-            .any(|fault: &FaultSpec| fault.fault == *outlives);
+    let there = outlives.is_empty() || specs.iter().any(|fault: &FaultSpec| fault.fault == *outlives);
     require(
         load_section,
         "outlives",
@@ -126,10 +115,7 @@ fn comes_first(faults: &[FaultTable], index: usize) -> bool {
         (table.after.is_none() && table.when.is_none()).then_some(at)
     };
     let own = at(&faults[index]);
-    let mut others = faults
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != index);
+    let mut others = faults.iter().enumerate().filter(|(other, _)| *other != index);
     others.all(|(_, other)| own.zip(at(other)).is_some_and(|(own, other)| own < other))
 }
 
@@ -222,11 +208,9 @@ fn load(section: Section<'_>, load: &mut Load) {
     at_least(section, "duration", Some(load.duration), NOT_ZERO);
     at_least(section, "extend", load.extend, NOT_ZERO);
     at_least(section, "downgrade", load.downgrade, NOT_ZERO);
-    for (key, share) in [
-        ("reenter", load.reenter),
-        ("cancel", load.cancel),
-        ("owner_moves", load.owner_moves),
-    ] {
+    for (key, share) in
+        [("reenter", load.reenter), ("cancel", load.cancel), ("owner_moves", load.owner_moves)]
+    {
         let is_share = (0.0..=1.0).contains(&share);
         require(section, key, is_share, "a share from 0.0 to 1.0");
     }
@@ -249,9 +233,7 @@ fn load(section: Section<'_>, load: &mut Load) {
 
 /// What the lock, its kinds and the protected resource ask of each other.
 fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock, load: &Load) {
-    let offered = bench::subjects::find(&lock.subject)
-        .map(|subject| subject.kinds())
-        .unwrap_or_default();
+    let offered = bench::subjects::find(&lock.subject).map(|subject| subject.kinds()).unwrap_or_default();
     let foreign = |kind: &str| {
         let (subject, names) = (&lock.subject, offered.iter().map(String::as_str));
         let known = offered.is_empty() || names.clone().any(|name| name == kind);

@@ -14,8 +14,8 @@ use crate::faults::{FaultKind, allowed, names};
 /// What may be drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomSpec {
-    /// Every fault with its weight, its settings, and on what it may be put; of each of these there is one at least. Empty where only
-    /// operations are drawn.
+    /// Every fault with its weight, its settings, and on what it may be put; of each of these there is one at
+    /// least. Empty where only operations are drawn.
     pub faults: Vec<Candidate>,
     /// What is drawn of the load and the lock.
     pub operations: Vec<DrawnOperation>,
@@ -67,9 +67,8 @@ pub(super) fn check(
     }
     if section.get("faults").is_none() {
         let allowed = one_of(names());
-        let problem = format!(
-            "[random] needs `faults`, such as faults = [\"pause\", \"kill\"]; allowed are {allowed}"
-        );
+        let problem =
+            format!("[random] needs `faults`, such as faults = [\"pause\", \"kill\"]; allowed are {allowed}");
         section.complain("faults", problem);
         return None;
     }
@@ -89,15 +88,14 @@ pub(super) fn check(
         let word: &str = key.get_ref();
         if !table.faults.contains_key(word) {
             let near = nearest(word, table.faults.keys().copied());
-            let problem =
-                format!("settings of `{word}`, which is not among the `faults` of [random]{near}");
+            let problem = format!("settings of `{word}`, which is not among the `faults` of [random]{near}");
             with.problems.add(key.span(), problem);
         }
     }
     let on = on?;
     let weighted = table.faults.values();
-    let candidates = weighted
-        .filter_map(|(kind, weight)| candidate(section, with, kind, *weight, &on, topology));
+    let candidates =
+        weighted.filter_map(|(kind, weight)| candidate(section, with, kind, *weight, &on, topology));
     Some(spec(candidates.collect()))
 }
 
@@ -119,9 +117,9 @@ fn on(
         let place = list.map_or(section.span("on"), |list| list[index].span());
         match target::parse(text, topology, clients) {
             Ok(on) => all.push(on),
-            Err(problems) => problems
-                .into_iter()
-                .for_each(|problem| section.problems.add(place.clone(), problem)),
+            Err(problems) => {
+                problems.into_iter().for_each(|problem| section.problems.add(place.clone(), problem))
+            }
         }
     }
     (all.len() == texts.len()).then_some(all)
@@ -137,28 +135,18 @@ fn candidate(
 ) -> Option<Candidate> {
     let own = with.table(kind.name, "of settings");
     // Each comes after others, which may have changed who is master.
-    let scene = ScenarioServers {
-        topology,
-        as_begun: false,
-    };
+    let scene = ScenarioServers { topology, as_begun: false };
     let settings = faults::settings_of(own, kind, section.span("faults"), scene).ok()?;
     let fits = on.iter().filter(|on| faults::fits(kind, on, scene).is_ok());
     let on: Vec<FaultSite> = fits.cloned().collect();
     let (name, hits) = (kind.name, kind.hits.words());
     let allowed = match on.as_slice() {
         [] => Err(format!("`{name}` acts on {hits}, and none is among `on`")),
-        on => on
-            .iter()
-            .try_for_each(|on| topology.map_or(Ok(()), |it| allowed(kind, it, on, &settings))),
+        on => on.iter().try_for_each(|on| topology.map_or(Ok(()), |it| allowed(kind, it, on, &settings))),
     };
     if let Err(problem) = allowed {
         section.complain("faults", problem);
         return None;
     }
-    Some(Candidate {
-        fault: name.to_owned(),
-        weight,
-        with: settings,
-        on,
-    })
+    Some(Candidate { fault: name.to_owned(), weight, with: settings, on })
 }

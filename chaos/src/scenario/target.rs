@@ -1,4 +1,5 @@
-//! Whom a fault is on: reads `on` (`master -> replicas`, `n1, n2 | n3, client 1`), and checks that they exist.
+//! Whom a fault is on: reads `on` (`master -> replicas`, `n1, n2 | n3, client 1`), and checks that they
+//! exist.
 
 use std::fmt;
 
@@ -48,10 +49,8 @@ pub enum FaultParty {
 impl FaultParty {
     /// Whether it is a client or clients.
     pub fn is_client(&self) -> bool {
-        matches!(
-            self,
-            Self::Client(_) | Self::Clients | Self::Holder | Self::AnyClient
-        ) || matches!(self, Self::Share { role, .. } if role == "clients")
+        matches!(self, Self::Client(_) | Self::Clients | Self::Holder | Self::AnyClient)
+            || matches!(self, Self::Share { role, .. } if role == "clients")
     }
 }
 
@@ -149,7 +148,8 @@ pub(crate) fn role_members(role: &str, topology: &Topology, clients: u32) -> Vec
     names.into_iter().map(FaultParty::Node).collect()
 }
 
-/// How many of `members` the shares of one expression are, which have nobody in common: rounded, and one at least while there are some.
+/// How many of `members` the shares of one expression are, which have nobody in common: rounded, and one at
+/// least while there are some.
 pub(crate) fn share_sizes(percents: &[u32], members: usize) -> Vec<usize> {
     let (mut percent, mut taken) = (0, 0);
     let sizes = percents.iter().map(|share| {
@@ -177,19 +177,14 @@ pub(crate) fn master_count(topology: &Topology) -> u32 {
     topology.count(Role::Master)
 }
 
-/// Parses an `on` expression for a topology and a number of clients; every problem in it is a message. Without a topology a name that is no
-/// slip of a role's may be a node's.
-pub(crate) fn parse(
-    text: &str,
-    topology: Option<&Topology>,
-    clients: u32,
-) -> Result<FaultSite, Vec<String>> {
+/// Parses an `on` expression for a topology and a number of clients; every problem in it is a message.
+/// Without a topology a name that is no slip of a role's may be a node's.
+pub(crate) fn parse(text: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultSite, Vec<String>> {
     let mut problems = Vec::new();
     let mut list = |text: &str| -> Vec<FaultParty> {
         let words = text.split(',').map(str::trim);
         let read = words.map(|word| who(word, topology, clients));
-        read.filter_map(|who| who.map_err(|problem| problems.push(problem)).ok())
-            .collect()
+        read.filter_map(|who| who.map_err(|problem| problems.push(problem)).ok()).collect()
     };
     let both = text.contains("<->");
     let on = if text.contains('|') {
@@ -228,18 +223,12 @@ fn too_large_shares(on: &FaultSite, topology: &Topology, clients: u32) -> Option
 }
 
 /// `10% of masters`.
-fn share(
-    word: &str,
-    topology: Option<&Topology>,
-    clients: u32,
-) -> Option<Result<FaultParty, String>> {
+fn share(word: &str, topology: Option<&Topology>, clients: u32) -> Option<Result<FaultParty, String>> {
     let (percent, role) = word.split_once('%')?;
     let role = role.trim().strip_prefix("of ").map_or("", str::trim);
     let percent = percent.trim().parse().ok();
     let Some(percent) = percent.filter(|percent| (1..=100).contains(percent)) else {
-        return Some(Err(format!(
-            "`{word}` is no share: say 1 to 100, as in `10% of masters`"
-        )));
+        return Some(Err(format!("`{word}` is no share: say 1 to 100, as in `10% of masters`")));
     };
     if !SHARED_ROLES.contains(&role) {
         return Some(Err(format!(
@@ -248,13 +237,8 @@ fn share(
             nearest(role, SHARED_ROLES)
         )));
     }
-    if let Some(topology) =
-        topology.filter(|topology| role_members(role, topology, clients).is_empty())
-    {
-        return Some(Err(format!(
-            "this `{}` topology has no {role}",
-            topology.kind.name()
-        )));
+    if let Some(topology) = topology.filter(|topology| role_members(role, topology, clients).is_empty()) {
+        return Some(Err(format!("this `{}` topology has no {role}", topology.kind.name())));
     }
     let role = role.to_owned();
     Some(Ok(FaultParty::Share { percent, role }))
@@ -267,13 +251,10 @@ fn idle(on: &FaultSite, clients: u32) -> Option<String> {
         FaultSite::Link { from, to, .. } => {
             let only_clients = from.iter().chain(to).all(FaultParty::is_client);
             if only_clients {
-                return Some(format!(
-                    "nothing passes on `{on}`: clients talk to servers only"
-                ));
+                return Some(format!("nothing passes on `{on}`: clients talk to servers only"));
             }
-            let itself = from.len() == 1
-                && from == to
-                && matches!(from[0], FaultParty::Node(_) | FaultParty::Master);
+            let itself =
+                from.len() == 1 && from == to && matches!(from[0], FaultParty::Node(_) | FaultParty::Master);
             itself.then(|| format!("nothing passes on `{on}`: nobody talks to itself by a link"))
         }
         FaultSite::Groups(groups) => {
@@ -300,11 +281,7 @@ fn idle(on: &FaultSite, clients: u32) -> Option<String> {
     }
 }
 
-pub(super) fn who(
-    word: &str,
-    topology: Option<&Topology>,
-    clients: u32,
-) -> Result<FaultParty, String> {
+pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultParty, String> {
     if let Some(number) = word
         .strip_prefix("client ")
         .map(str::trim)
@@ -314,9 +291,7 @@ pub(super) fn who(
         return if (1..=clients).contains(&number) {
             Ok(FaultParty::Client(number))
         } else {
-            Err(format!(
-                "there is no client {number}: this load has clients 1 to {clients}"
-            ))
+            Err(format!("there is no client {number}: this load has clients 1 to {clients}"))
         };
     }
     if let Some(share) = share(word, topology, clients) {
@@ -353,18 +328,16 @@ pub(super) fn who(
     let several = quorum(topology).len();
     match role {
         Some(_) if lacking => Err(format!("this `{kind}` topology has no {word}")),
-        Some((_, FaultParty::Minority | FaultParty::Majority)) if several < 3 => Err(format!(
-            "`{word}` needs at least 3 nodes to choose from, and this topology has {several}"
-        )),
+        Some((_, FaultParty::Minority | FaultParty::Majority)) if several < 3 => {
+            Err(format!("`{word}` needs at least 3 nodes to choose from, and this topology has {several}"))
+        }
         Some((_, who)) => Ok(who.clone()),
         None if word.is_empty() => Err("a name is missing".to_owned()),
         None => {
             let names = known().join(", ");
             let number = word.strip_prefix(['n', 's']);
             if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
-                return Err(format!(
-                    "there is no node `{word}`: this topology has {names}"
-                ));
+                return Err(format!("there is no node `{word}`: this topology has {names}"));
             }
             Err(format!(
                 "`{word}` is nobody here; allowed are a role ({}), a node ({names}), `client 1` to `client {clients}`, lists with \
@@ -376,7 +349,8 @@ pub(super) fn who(
     }
 }
 
-/// The nodes among which a minority or majority is drawn: masters where there are several, else every data node.
+/// The nodes among which a minority or majority is drawn: masters where there are several, else every data
+/// node.
 pub(crate) fn quorum(topology: &Topology) -> Vec<String> {
     let mut names = data_nodes(topology);
     let masters = master_count(topology) as usize;
@@ -427,11 +401,7 @@ mod tests {
             assert!(problems[0].contains(text), "{problems:?}");
         }
         // A bridge has two sides, and a role is nobody yet.
-        for text in [
-            "n1, n2 | n2, n3",
-            "master | master, client 1",
-            "clients -> n1",
-        ] {
+        for text in ["n1, n2 | n2, n3", "master | master, client 1", "clients -> n1"] {
             assert!(read(text).is_ok(), "{text}");
         }
     }
@@ -440,21 +410,9 @@ mod tests {
     fn every_unknown_party_is_reported() {
         let problems = read("mastr, n9, client 4").expect_err("three are wrong");
         assert_eq!(problems.len(), 3);
-        assert!(
-            problems[0].ends_with("did you mean `master`?"),
-            "{}",
-            problems[0]
-        );
-        assert!(
-            problems[1].starts_with("there is no node `n9`"),
-            "{}",
-            problems[1]
-        );
-        assert!(
-            problems[2].starts_with("there is no client 4"),
-            "{}",
-            problems[2]
-        );
+        assert!(problems[0].ends_with("did you mean `master`?"), "{}", problems[0]);
+        assert!(problems[1].starts_with("there is no node `n9`"), "{}", problems[1]);
+        assert!(problems[2].starts_with("there is no client 4"), "{}", problems[2]);
     }
 
     #[test]
@@ -469,10 +427,7 @@ mod tests {
             ("10% of mastrs", "did you mean `masters`?"),
             ("10%", "`10% of`"),
             ("60% of nodes | 60% of nodes", "120% of 3"),
-            (
-                "80% of nodes, 10% of nodes, 10% of nodes, 0% of nodes",
-                "1 to 100",
-            ),
+            ("80% of nodes, 10% of nodes, 10% of nodes, 0% of nodes", "1 to 100"),
             ("1% of masters | 1% of masters", "2% of 1"),
         ] {
             let problems = read(text).expect_err(text);

@@ -1,6 +1,7 @@
 //! The small words of a scenario file: durations, ranges, leases, durability, expectations.
 //!
-//! Every function answers with what is allowed when it does not understand; the reader of the file says where and what was found.
+//! Every function answers with what is allowed when it does not understand; the reader of the file says where
+//! and what was found.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,10 +60,7 @@ impl Range {
     }
 
     pub(super) fn new(min: Duration, max: Duration) -> Self {
-        Self {
-            min_ns: nanoseconds(min),
-            max_ns: nanoseconds(max),
-        }
+        Self { min_ns: nanoseconds(min), max_ns: nanoseconds(max) }
     }
 }
 
@@ -81,9 +79,7 @@ pub(super) const DURATION: &str = "a duration such as `250ms`, `10s` or `2m`";
 
 /// `250ms`, `1.5s`, `2m`; units are ns, us, ms, s, m and h.
 pub(crate) fn duration(word: &str) -> Result<Duration, &'static str> {
-    let split = word
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .ok_or(DURATION)?;
+    let split = word.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or(DURATION)?;
     let (number, unit) = word.split_at(split);
     let scale_ns: f64 = match unit {
         "ns" => 1.0,
@@ -132,11 +128,8 @@ fn range(word: &str) -> Result<Range, &'static str> {
 }
 
 /// `3s`, or `renewed`, which is `None`.
-pub(super) fn lease<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Length>, D::Error> {
-    const ALLOWED: &str =
-        "a duration such as `250ms`, `10s` or `2m` and at least 1ms, or `renewed`";
+pub(super) fn lease<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Length>, D::Error> {
+    const ALLOWED: &str = "a duration such as `250ms`, `10s` or `2m` and at least 1ms, or `renewed`";
     word(deserializer, ALLOWED, |word| match duration(word) {
         Ok(lease) if lease >= LEASE_MIN => Ok(Some(Length(lease))),
         Ok(_) => Err(ALLOWED),
@@ -264,24 +257,17 @@ pub(crate) fn shift(word: &str) -> Result<i64, &'static str> {
     }
 }
 
-pub(super) const PERCENT: &str =
-    "a share such as `2%` or `-0.5%`, more than -100% and at most 1000%, not 0";
+pub(super) const PERCENT: &str = "a share such as `2%` or `-0.5%`, more than -100% and at most 1000%, not 0";
 
 /// `2%`, `-0.5%`: billionths, not 0.
 pub(crate) fn percent(word: &str) -> Result<i64, &'static str> {
-    let number: f64 = word
-        .strip_suffix('%')
-        .and_then(|number| number.trim().parse().ok())
-        .ok_or(PERCENT)?;
+    let number: f64 = word.strip_suffix('%').and_then(|number| number.trim().parse().ok()).ok_or(PERCENT)?;
     let ppb = (number * 1e7).round();
-    if number > -100.0 && number <= 1000.0 && ppb != 0.0 {
-        Ok(ppb as i64)
-    } else {
-        Err(PERCENT)
-    }
+    if number > -100.0 && number <= 1000.0 && ppb != 0.0 { Ok(ppb as i64) } else { Err(PERCENT) }
 }
 
-/// A durability as the library understands it, kept as its words, since subjects in other languages take words.
+/// A durability as the library understands it, kept as its words, since subjects in other languages take
+/// words.
 pub(super) fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     const ALLOWED: &str = "`none`, `wait:K` (K replicas, from 1), `wait:majority`, `wait:all` or `waitaof:K` (the master's disk and those of K replicas)";
     word(deserializer, ALLOWED, |word| {
@@ -296,9 +282,7 @@ pub(super) fn recovery<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Stri
     let limit = |word: &str| {
         let limit = word.strip_prefix('<')?.trim();
         // As in a plan: `1s 500ms`.
-        let limit = duration(limit)
-            .ok()
-            .or_else(|| humantime::parse_duration(limit).ok());
+        let limit = duration(limit).ok().or_else(|| humantime::parse_duration(limit).ok());
         limit.filter(|limit| !limit.is_zero())
     };
     word(from, ALLOWED, |word| match limit(word) {
@@ -355,33 +339,17 @@ mod tests {
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!(duration("0s"), Ok(Duration::ZERO));
-        for bad in [
-            "", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h",
-        ] {
+        for bad in ["", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn memory_is_said_as_a_server_reads_it() {
-        for (word, bytes) in [
-            ("600kb", 614_400),
-            ("1M", 1_000_000),
-            ("7", 7),
-            ("2GB", 2 << 30),
-        ] {
+        for (word, bytes) in [("600kb", 614_400), ("1M", 1_000_000), ("7", 7), ("2GB", 2 << 30)] {
             assert_eq!(memory(word), Ok(bytes), "{word}");
         }
-        for bad in [
-            "",
-            "0",
-            "0mb",
-            "600 bananas",
-            "1.5mb",
-            "-1",
-            "10%",
-            "99999999999999999gb",
-        ] {
+        for bad in ["", "0", "0mb", "600 bananas", "1.5mb", "-1", "10%", "99999999999999999gb"] {
             assert!(memory(bad).is_err(), "{bad}");
         }
     }
@@ -390,14 +358,7 @@ mod tests {
     fn rates_have_a_unit_and_are_not_zero() {
         assert_eq!(rate("64kB/s"), Ok(64_000));
         assert_eq!(rate("3B/s"), Ok(3));
-        for bad in [
-            "64",
-            "64kB",
-            "0kB/s",
-            "-1B/s",
-            "1.5MB/s",
-            "99999999999999999MB/s",
-        ] {
+        for bad in ["64", "64kB", "0kB/s", "-1B/s", "1.5MB/s", "99999999999999999MB/s"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
     }
@@ -418,22 +379,15 @@ mod tests {
 
     #[test]
     fn a_range_goes_upwards() {
-        assert_eq!(
-            range("20ms..60ms"),
-            Ok(Range {
-                min_ns: 20_000_000,
-                max_ns: 60_000_000
-            })
-        );
+        assert_eq!(range("20ms..60ms"), Ok(Range { min_ns: 20_000_000, max_ns: 60_000_000 }));
         assert!(range("60ms..20ms").is_err());
         assert!(range("20ms..").is_err());
     }
 
     #[test]
     fn words_are_taken_or_refused_whole() {
-        let lock = |key: &str, word: &str| {
-            toml::from_str::<super::super::Lock>(&format!("{key} = \"{word}\""))
-        };
+        let lock =
+            |key: &str, word: &str| toml::from_str::<super::super::Lock>(&format!("{key} = \"{word}\""));
         assert_eq!(lock("lease", "renewed").expect("good").lease, None);
         assert!(lock("lease", "0s").is_err());
         for good in ["none", "wait:2", "wait:majority", "wait:all", "waitaof:0"] {

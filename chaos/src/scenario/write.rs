@@ -1,6 +1,7 @@
 //! A plan as the text of a scenario file: with the same seed, that file gives the same plan.
 //!
-//! What was drawn is written as it came out: a fault on `any` names its node. Comments and defaults are not written.
+//! What was drawn is written as it came out: a fault on `any` names its node. Comments and defaults are not
+//! written.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -60,8 +61,8 @@ fn section(text: &mut String, title: &str, values: Map<String, Value>) {
     }
 }
 
-/// A value on one line. JSON's strings, numbers and lists are TOML's too, but for control characters, of which none has a short form
-/// that TOML lacks.
+/// A value on one line. JSON's strings, numbers and lists are TOML's too, but for control characters, of
+/// which none has a short form that TOML lacks.
 fn inline(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
@@ -115,7 +116,8 @@ pub(crate) fn as_in_a_file(section: &Map<String, Value>) -> Map<String, Value> {
     in_words(section, duration, "..")
 }
 
-/// A section of a plan with its times in words, and `to` between those of a range. What is not given there is left out.
+/// A section of a plan with its times in words, and `to` between those of a range. What is not given there is
+/// left out.
 pub(crate) fn in_words(
     section: &Map<String, Value>,
     duration: fn(u64) -> String,
@@ -123,11 +125,7 @@ pub(crate) fn in_words(
 ) -> Map<String, Value> {
     let field = |(key, value): (&String, &Value)| {
         let name = key.strip_suffix("_ns");
-        let word = match (
-            value.as_u64(),
-            value["min_ns"].as_u64(),
-            value["max_ns"].as_u64(),
-        ) {
+        let word = match (value.as_u64(), value["min_ns"].as_u64(), value["max_ns"].as_u64()) {
             (Some(ns), ..) if name.is_some() => json!(duration(ns)),
             (_, Some(min), Some(max)) if min == max => json!(duration(min)),
             (_, Some(min), Some(max)) => json!(format!("{}{to}{}", duration(min), duration(max))),
@@ -151,11 +149,9 @@ fn lock(plan: &Plan) -> Map<String, Value> {
 fn load(plan: &Plan) -> Map<String, Value> {
     let load = &plan.load;
     let mut fields = as_in_a_file(&object(&load.does));
-    for (key, count) in [
-        ("clients", load.clients.len()),
-        ("tasks", load.tasks_per_client()),
-        ("locks", load.locks.len()),
-    ] {
+    for (key, count) in
+        [("clients", load.clients.len()), ("tasks", load.tasks_per_client()), ("locks", load.locks.len())]
+    {
         fields.insert(key.to_owned(), json!(count));
     }
     if load.does.mix == BTreeMap::from([(plan.lock.kind.clone(), 1)]) {
@@ -179,9 +175,8 @@ fn fault(planned: &FaultSpec) -> Map<String, Value> {
         let with = planned.with.iter().map(|(name, setting)| {
             // A share is kept as a word, and a file wants the number.
             let mut known = planned.kind().into_iter().flat_map(|kind| kind.settings);
-            let is_share = |known: &SettingSpec| {
-                known.name == *name && matches!(known.kind, SettingKind::Share)
-            };
+            let is_share =
+                |known: &SettingSpec| known.name == *name && matches!(known.kind, SettingKind::Share);
             let share = match setting {
                 Setting::Text(word) if known.any(is_share) => word.parse::<f64>().ok(),
                 _ => None,
@@ -210,18 +205,9 @@ fn phrase(message: &OnMessage) -> String {
 
 /// In the largest unit that keeps it whole.
 fn duration(ns: u64) -> String {
-    let units = [
-        (1_000_000_000, "s"),
-        (1_000_000, "ms"),
-        (1_000, "us"),
-        (1, "ns"),
-    ];
-    let unit = units
-        .into_iter()
-        .find(|(length, _)| ns.is_multiple_of(*length));
-    unit.map_or(format!("{ns}ns"), |(length, name)| {
-        format!("{}{name}", ns / length)
-    })
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+    let unit = units.into_iter().find(|(length, _)| ns.is_multiple_of(*length));
+    unit.map_or(format!("{ns}ns"), |(length, name)| format!("{}{name}", ns / length))
 }
 
 #[cfg(test)]
@@ -233,8 +219,7 @@ mod tests {
     #[test]
     fn a_plan_of_every_scenario_comes_back_from_its_file() {
         for builtin in BUILTINS {
-            let scenario =
-                Scenario::parse(builtin.path, builtin.text).expect("the suite is in order");
+            let scenario = Scenario::parse(builtin.path, builtin.text).expect("the suite is in order");
             let plan = Plan::new(&scenario, 7);
             let text = scenario_text(&plan);
             let again = match Scenario::parse("written.toml", &text) {

@@ -22,7 +22,8 @@ const STEP: usize = 500;
 /// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Every master, key by key; a server is left alone between two steps for as long as one took. Of those that do not answer `note` is told.
+/// Every master, key by key; a server is left alone between two steps for as long as one took. Of those that
+/// do not answer `note` is told.
 ///
 /// # Errors
 /// None answers, or one of them no longer.
@@ -32,10 +33,7 @@ pub async fn look_once(
     cancel: &watch::Receiver<bool>,
     note: &(dyn Fn(&str) + Sync),
 ) -> Result<WatchedTraffic, RunError> {
-    let mut report = WatchReport {
-        source: "once".to_owned(),
-        ..WatchReport::default()
-    };
+    let mut report = WatchReport { source: "once".to_owned(), ..WatchReport::default() };
     let all = servers.data_servers().into_iter();
     let mut silent = None;
     for (address, _) in all.filter(|one| one.1 == Role::Master) {
@@ -64,10 +62,7 @@ pub async fn look_once(
             }
             let kinds: Vec<(String, i64)> = match keys.is_empty() {
                 true => Vec::new(),
-                false => kinds
-                    .query_async(&mut connection)
-                    .await
-                    .map_err(unanswered)?,
+                false => kinds.query_async(&mut connection).await.map_err(unanswered)?,
             };
             let (mut values, mut asked) = (redis::pipe(), Vec::new());
             for (key, (kind, left_ms)) in keys.iter().zip(kinds) {
@@ -79,15 +74,12 @@ pub async fn look_once(
             let values = values.ignore_errors();
             let answers: Vec<Value> = match asked.is_empty() {
                 true => Vec::new(),
-                false => values
-                    .query_async(&mut connection)
-                    .await
-                    .map_err(unanswered)?,
+                false => values.query_async(&mut connection).await.map_err(unanswered)?,
             };
             for ((key, left_ms), answer) in asked.into_iter().zip(answers) {
                 let name = String::from_utf8_lossy(key);
-                let holder = value_of(answer)
-                    .and_then(|value| holder_of_key(&name, &value, left_ms, show_values));
+                let holder =
+                    value_of(answer).and_then(|value| holder_of_key(&name, &value, left_ms, show_values));
                 report.holders.extend(holder);
             }
             cursor = next;
@@ -103,39 +95,24 @@ pub async fn look_once(
     let holders = &mut report.holders;
     holders.sort_by(|a, b| (a.left_ms.is_some(), &a.lock).cmp(&(b.left_ms.is_some(), &b.lock)));
     find_endless(&mut report);
-    Ok(WatchedTraffic {
-        report,
-        ..WatchedTraffic::default()
-    })
+    Ok(WatchedTraffic { report, ..WatchedTraffic::default() })
 }
 
 /// Who holds a lock; `None`: the key is none, as far as it shows. `left_ms` is what PTTL says.
-fn holder_of_key(
-    name: &str,
-    value: &KeyValue,
-    left_ms: i64,
-    show_values: bool,
-) -> Option<WatchedHolder> {
+fn holder_of_key(name: &str, value: &KeyValue, left_ms: i64, show_values: bool) -> Option<WatchedHolder> {
     let is_owner = |field: &&Vec<u8>| *field != b"mode";
     let (owner, recipe) = match value {
         KeyValue::Text(value) => (value, SET_NX),
         KeyValue::Fields(fields) => (fields.iter().step_by(2).find(is_owner)?, HASH),
     };
-    let trace = LibraryTrace {
-        value: owner,
-        takes: true,
-        ..LibraryTrace::default()
-    };
+    let trace = LibraryTrace { value: owner, takes: true, ..LibraryTrace::default() };
     let library = library(name, &trace);
     let is_named = sounds_like_a_lock(name.as_bytes());
     let is_lock = match value {
         KeyValue::Text(_) => {
-            (is_named && owner.len() <= 80)
-                || (is_token(owner) && !library.is_empty() && left_ms >= 0)
+            (is_named && owner.len() <= 80) || (is_token(owner) && !library.is_empty() && left_ms >= 0)
         }
-        KeyValue::Fields(_) => {
-            ["Redisson", "lock-core"].contains(&library) || is_named && is_token(owner)
-        }
+        KeyValue::Fields(_) => ["Redisson", "lock-core"].contains(&library) || is_named && is_token(owner),
     };
     // Keys beside a lock are named after what they are beside.
     if !is_lock || name.starts_with("redisson_") || left_ms == -2 {
@@ -160,8 +137,7 @@ fn find_endless(report: &mut WatchReport) {
     let Some(first) = endless.first() else {
         return;
     };
-    let line =
-        |one: &&WatchedHolder| format!("{} is held by {} without an end", one.lock, one.owner);
+    let line = |one: &&WatchedHolder| format!("{} is held by {} without an end", one.lock, one.owner);
     let certainty = match first.library.as_str() {
         "" => Certainty::Likely,
         _ => Certainty::Sure,

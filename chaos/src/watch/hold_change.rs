@@ -42,19 +42,14 @@ impl WatchStep<'_> {
             }
             return;
         }
-        let Some(place) = lock
-            .lapsed
-            .iter()
-            .rposition(|hold| hold.attempt.owner.is(owner))
-        else {
+        let Some(place) = lock.lapsed.iter().rposition(|hold| hold.attempt.owner.is(owner)) else {
             return;
         };
         let hold = lock.lapsed[place];
         let end_us = hold.until_us.unwrap_or(self.time_us);
         let others = lock.holds.iter().chain(&lock.lapsed);
-        let granted_since = others
-            .filter(|other| other.attempt.time_us >= end_us && !other.attempt.owner.is(owner))
-            .count();
+        let granted_since =
+            others.filter(|other| other.attempt.time_us >= end_us && !other.attempt.owner.is(owner)).count();
         if granted_since > 0 {
             let words = "{subject} by {owner}, whose lease has ended";
             self.note(lock, client, what, words, owner);
@@ -64,24 +59,15 @@ impl WatchStep<'_> {
         }
     }
 
-    pub(super) fn renew(
-        &mut self,
-        lock: &mut LockState,
-        change: &HoldChange,
-        until_us: Option<u64>,
-    ) {
+    pub(super) fn renew(&mut self, lock: &mut LockState, change: &HoldChange, until_us: Option<u64>) {
         if let Some(owner) = &change.owner {
             if change.was_done == Some(false) {
                 return self.came_too_late(lock, owner, "renewal", change.client);
             }
             let place = self.prove(lock, owner);
             let place = place.or_else(|| {
-                let attempt = AcquireAttempt {
-                    recipe: SET_NX,
-                    owner: *owner,
-                    time_us: self.time_us,
-                    until_us,
-                };
+                let attempt =
+                    AcquireAttempt { recipe: SET_NX, owner: *owner, time_us: self.time_us, until_us };
                 (!lock.is_known || lock.holds.is_empty() && change.is_checked)
                     .then(|| self.adopt(lock, attempt, HoldOrigin::Inferred, 1))
             });
@@ -130,13 +116,7 @@ impl WatchStep<'_> {
     ) {
         lock.holds[0].until_us = until_us;
         let owner = lock.holds[0].attempt.owner;
-        self.note(
-            lock,
-            change.client,
-            "",
-            "renews the lock of {owner}",
-            &owner,
-        );
+        self.note(lock, change.client, "", "renews the lock of {owner}", &owner);
         self.found(lock, FindingKind::ExtendedByAnother, 0);
     }
 
@@ -144,8 +124,7 @@ impl WatchStep<'_> {
         let hold = &mut lock.holds[place];
         let change = HoldChange::by(hold.attempt.owner);
         self.votes.push(MemberVote::Renewed(change, until_us));
-        let sets_first_end =
-            hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
+        let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
         hold.until_us = until_us;
         let hold = *hold;
         lock.note(NotedEvent {
@@ -159,9 +138,7 @@ impl WatchStep<'_> {
         if sets_first_end && until_us.is_some() && hold.is_counted() {
             let gap_us = self.time_us.saturating_sub(hold.attempt.time_us);
             lock.holds[place].attempt.until_us = until_us;
-            self.patterns
-                .of(lock.pattern)
-                .lease(until_us.map(|end| end.saturating_sub(self.time_us)));
+            self.patterns.of(lock.pattern).lease(until_us.map(|end| end.saturating_sub(self.time_us)));
             if !self.options.effects_only {
                 self.found(lock, FindingKind::ExpirySetLater, gap_us);
             }
@@ -173,11 +150,7 @@ impl WatchStep<'_> {
             let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
             let lease_us = until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
             let lease_ms = lease_us / 1000;
-            let call = Call::Extend {
-                grant: grant_name(hold.number),
-                lease_ms,
-                by: None,
-            };
+            let call = Call::Extend { grant: grant_name(hold.number), lease_ms, by: None };
             self.record_done(id, call);
         }
     }
@@ -266,7 +239,8 @@ impl WatchStep<'_> {
             && (compares && (has_client || had_asked) || late.is_some() && pattern.is_stable());
         match late {
             _ if is_foreign => self.released_by_another(lock, change),
-            // The release of a hold that has ended, or the holder's by a connection of a pool: both may come with a release yet.
+            // The release of a hold that has ended, or the holder's by a connection of a pool: both may come
+            // with a release yet.
             Some(late) => {
                 lock.lapsed.remove(late);
                 self.released(lock, place, change);
@@ -288,9 +262,7 @@ impl WatchStep<'_> {
         self.note(lock, change.client, "", words, &hold.attempt.owner);
         lock.free_from_us = self.time_us;
         if hold.is_counted() {
-            self.patterns
-                .of(lock.pattern)
-                .held(self.time_us.saturating_sub(hold.attempt.time_us), None);
+            self.patterns.of(lock.pattern).held(self.time_us.saturating_sub(hold.attempt.time_us), None);
         }
         let late = lock.lapsed_of_client(change.client);
         if let Some(place) = late {
@@ -298,12 +270,7 @@ impl WatchStep<'_> {
         }
         // Its own release comes yet, and is none by a connection of a pool.
         lock.remember_lapsed(hold, self.remembered_max);
-        self.break_promise(
-            lock,
-            hold,
-            FindingKind::ReleasedByAnother,
-            "another deleted its key",
-        );
+        self.break_promise(lock, hold, FindingKind::ReleasedByAnother, "another deleted its key");
     }
 
     pub(super) fn released(&mut self, lock: &mut LockState, place: usize, change: &HoldChange) {

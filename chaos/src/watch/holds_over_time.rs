@@ -1,4 +1,5 @@
-//! Draws together the holds of a watch over its time: how many grants in each part, and the longest holds of the busiest locks.
+//! Draws together the holds of a watch over its time: how many grants in each part, and the longest holds of
+//! the busiest locks.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,9 +26,7 @@ pub(super) fn over_time(history: &[Line]) -> (Option<OverTime>, Option<TimelineD
     });
     let mut over = OverTime::of(record.end_ns, asked.clone());
     if let Some(over) = &mut over
-        && asked
-            .clone()
-            .all(|ask| ask.granted_ns == Some(ask.called_ns))
+        && asked.clone().all(|ask| ask.granted_ns == Some(ask.called_ns))
     {
         // Nobody waited.
         over.acquire = None;

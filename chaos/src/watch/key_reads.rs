@@ -1,5 +1,5 @@
-//! Reads what a key holds when it first appears, so that a holder from before the watch is known. The read is a part of the traffic itself,
-//! whose order says what came before it.
+//! Reads what a key holds when it first appears, so that a holder from before the watch is known. The read is
+//! a part of the traffic itself, whose order says what came before it.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
@@ -116,10 +116,7 @@ impl KeyReader {
         self.reads += 1;
         let marker = format!("locklab-watch:{:x}:{}", self.mark, self.reads);
         let (send, state) = oneshot::channel();
-        self.open.push_back(OpenRead {
-            marker: format!("\"{marker}\""),
-            state,
-        });
+        self.open.push_back(OpenRead { marker: format!("\"{marker}\""), state });
         let (servers, address) = (self.servers.clone(), self.address);
         let connection = Arc::clone(&self.connection);
         tokio::spawn(async move {
@@ -179,11 +176,7 @@ async fn read(
     let holder = value.as_ref().and_then(KeyValue::owner);
     let holder = holder.map(|(owner, depth)| (owner.to_vec(), depth));
     let is_clear = holder.is_some() || left_ms == ABSENT;
-    Ok(is_clear.then_some(KeyState {
-        wanted,
-        left_ms,
-        holder,
-    }))
+    Ok(is_clear.then_some(KeyState { wanted, left_ms, holder }))
 }
 
 /// Asks for what a key of a type holds; `None`: it is no lock.

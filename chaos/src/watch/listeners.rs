@@ -1,4 +1,5 @@
-//! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what may have happened in between.
+//! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what
+//! may have happened in between.
 
 use std::io;
 use std::net::SocketAddr;
@@ -54,8 +55,8 @@ impl ServerInfo {
         };
         let number = |name: &str| field(name)?.parse::<f64>().ok();
         let releases = [
-            "del", "unlink", "getdel", "delex", "delifeq", "hdel", "hincrby", "zrem", "decr",
-            "exec", "eval", "evalsha", "fcall", "expire", "pexpire", "set", "flushall", "flushdb",
+            "del", "unlink", "getdel", "delex", "delifeq", "hdel", "hincrby", "zrem", "decr", "exec", "eval",
+            "evalsha", "fcall", "expire", "pexpire", "set", "flushall", "flushdb",
         ];
         let has_run = |name: &str| field(&format!("cmdstat_{name}")).is_some();
         Some(ServerInfo {
@@ -99,8 +100,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The server was looked at. One that was started anew shows that when its connection is opened again, and one that is promoted ends its
-    /// connections in that moment: the look before that one tells what it was.
+    /// The server was looked at. One that was started anew shows that when its connection is opened again,
+    /// and one that is promoted ends its connections in that moment: the look before that one tells what it
+    /// was.
     pub(super) fn looked(&mut self, mut now: ServerInfo) {
         let before = self.info.as_ref();
         if before.is_none_or(|before| before.run_id == now.run_id) {
@@ -117,7 +119,8 @@ pub(super) struct Listeners {
     send: mpsc::Sender<(usize, Piece)>,
     pieces: mpsc::Receiver<(usize, Piece)>,
     stop: watch::Sender<()>,
-    /// The servers as lines of MONITOR call them. A replica's lines by its master are writes that the master's own stream has shown.
+    /// The servers as lines of MONITOR call them. A replica's lines by its master are writes that the
+    /// master's own stream has shown.
     pub(super) masters: Vec<String>,
     /// Servers of one group are single masters.
     is_alone: bool,
@@ -146,11 +149,7 @@ impl Listeners {
     ///
     /// # Errors
     /// It does not let this user listen.
-    pub(super) async fn listen(
-        &mut self,
-        servers: &External,
-        address: SocketAddr,
-    ) -> io::Result<bool> {
+    pub(super) async fn listen(&mut self, servers: &External, address: SocketAddr) -> io::Result<bool> {
         let known = self.sources.iter().position(|one| one.address == address);
         let place = known.unwrap_or(self.sources.len());
         let stream = match servers.monitor(address).await {
@@ -170,31 +169,19 @@ impl Listeners {
             // A new shard may have given back what had moved to it.
             self.watcher.gap(place);
         }
-        let source = Source {
-            address,
-            listens,
-            is_followed: true,
-            info,
-            last_us: 0,
-            wanted,
-        };
+        let source = Source { address, listens, is_followed: true, info, last_us: 0, wanted };
         match known {
             Some(known) => self.sources[known] = source,
             None => self.sources.push(source),
         }
         let (send, stop) = (self.send.clone(), self.stop.subscribe());
-        let listener = Listener {
-            place,
-            send,
-            stop,
-            keys,
-            reader: KeyReader::new(servers.clone(), address),
-        };
+        let listener = Listener { place, send, stop, keys, reader: KeyReader::new(servers.clone(), address) };
         tokio::spawn(listener.run(servers.clone(), address, stream));
         Ok(listens)
     }
 
-    /// Takes what has come until `end`; gives the place of a server whose connection has ended or was opened again.
+    /// Takes what has come until `end`; gives the place of a server whose connection has ended or was opened
+    /// again.
     pub(super) async fn next(&mut self, end: Instant) -> Option<usize> {
         let (place, piece) = timeout_at(end, self.pieces.recv()).await.ok()??;
         self.take(place, piece)
@@ -242,7 +229,8 @@ impl Listeners {
         };
         let went_on = before.run_id == now.run_id;
         match went_on {
-            // No lock is given back at a replica, and one that is promoted ends its connections in that moment.
+            // No lock is given back at a replica, and one that is promoted ends its connections in that
+            // moment.
             true if !before.was_master => {}
             false if !now.is_master => {}
             true => self.watcher.gap(place),
@@ -280,12 +268,7 @@ impl Listener {
     }
 
     /// Goes on until it is to stop, with a new connection for each that ends.
-    async fn run(
-        mut self,
-        servers: External,
-        address: SocketAddr,
-        mut stream: Option<MonitorStream>,
-    ) {
+    async fn run(mut self, servers: External, address: SocketAddr, mut stream: Option<MonitorStream>) {
         loop {
             if let Some(stream) = stream.take() {
                 if self.pass_lines(stream).await {
@@ -315,7 +298,8 @@ impl Listener {
         self.pass(Piece::Stopped).await;
     }
 
-    /// Passes lines on until the connection ends or it is to stop: then what the server has sent by that time too. Whether it is to stop.
+    /// Passes lines on until the connection ends or it is to stop: then what the server has sent by that time
+    /// too. Whether it is to stop.
     async fn pass_lines(&mut self, mut stream: MonitorStream) -> bool {
         let (mut line, mut lines, mut begin) = (Vec::new(), Vec::with_capacity(PIECE), 0);
         let mut stops_at: Option<Instant> = None;

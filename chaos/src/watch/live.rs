@@ -58,9 +58,7 @@ async fn clock_doubt_us(servers: &External, addresses: &[SocketAddr]) -> u64 {
         let asked = began.elapsed().as_micros() as i64;
         let time = servers.ask_server(*address, &["TIME"]).await;
         let answered = began.elapsed().as_micros() as i64;
-        let time: Option<(i64, i64)> = time
-            .ok()
-            .and_then(|time| redis::from_redis_value(time).ok());
+        let time: Option<(i64, i64)> = time.ok().and_then(|time| redis::from_redis_value(time).ok());
         if let Some((seconds, micros)) = time {
             let here = i64::midpoint(asked, answered);
             offsets.push((seconds * 1_000_000 + micros - here, (answered - asked) / 2));
@@ -128,7 +126,8 @@ impl RunningWatch<'_> {
         }
     }
 
-    /// Looks which servers there are now, and listens to new ones. A replica is listened to as well: once it is a master, nothing of it is missed.
+    /// Looks which servers there are now, and listens to new ones. A replica is listened to as well: once it
+    /// is a master, nothing of it is missed.
     async fn follow(&mut self) {
         if self.light || self.servers.find_again().await.is_err() {
             return;
@@ -168,9 +167,8 @@ impl RunningWatch<'_> {
         let max_cost = self.options.max_cost;
         self.dear = if cores > max_cost { self.dear + 1 } else { 0 };
         if self.dear >= DEAR_LOOKS {
-            self.cost.ended_by = format!(
-                "it took {cores:.2} of a core; more than {max_cost} is not allowed (--max-cost)"
-            );
+            self.cost.ended_by =
+                format!("it took {cores:.2} of a core; more than {max_cost} is not allowed (--max-cost)");
         }
         if waiting > BUFFER_MAX {
             self.cost.ended_by = format!("{} MB of lines were waiting at a server", waiting >> 20);
@@ -197,9 +195,7 @@ async fn waits_at(servers: &External, address: SocketAddr) -> u64 {
         return 0;
     };
     let list = String::from_utf8_lossy(&list);
-    let ours = list
-        .lines()
-        .filter(|line| line.contains(" name=locklab-watch "));
+    let ours = list.lines().filter(|line| line.contains(" name=locklab-watch "));
     let waiting = ours.filter_map(|line| {
         let (_, rest) = line.split_once(" omem=")?;
         rest.split(' ').next()?.parse().ok()
@@ -237,7 +233,8 @@ async fn cost_before(
     us
 }
 
-/// Watches until the time is over, it is cancelled, or it costs too much. With [`WatchOptions::effects_only`] a replica of each master is watched.
+/// Watches until the time is over, it is cancelled, or it costs too much. With [`WatchOptions::effects_only`]
+/// a replica of each master is watched.
 ///
 /// # Errors
 /// No replica, or a server that does not let this user listen; one that does not answer is waited for.
@@ -253,11 +250,7 @@ pub async fn watch_live(
         all.filter(|one| one.1 == role).map(|one| one.0).collect()
     };
     let (watched, standby, price) = match light {
-        true => (
-            replicas(&servers).await,
-            Vec::new(),
-            "a replica pays for it, no master",
-        ),
+        true => (replicas(&servers).await, Vec::new(), "a replica pays for it, no master"),
         false => (
             of_role(Role::Master),
             of_role(Role::Replica),
@@ -292,15 +285,7 @@ pub async fn watch_live(
         let servers = servers.data_servers().into_iter();
         listeners.masters = servers.map(|(address, _)| address.to_string()).collect();
     }
-    let mut running = RunningWatch {
-        options,
-        servers,
-        light,
-        listeners,
-        cost,
-        dear: 0,
-        note,
-    };
+    let mut running = RunningWatch { options, servers, light, listeners, cost, dear: 0, note };
     let end = Instant::now() + options.length;
     let mut is_first = true;
     while !running.is_over(end) {
@@ -311,9 +296,7 @@ pub async fn watch_live(
             }
             let why = match listening {
                 Ok(false) if is_first => {
-                    note(&format!(
-                        "{address} does not answer: it or its successor is waited for"
-                    ));
+                    note(&format!("{address} does not answer: it or its successor is waited for"));
                     continue;
                 }
                 Ok(_) => continue,
@@ -326,17 +309,13 @@ pub async fn watch_live(
             note("watched from now on");
         }
         let slice = options.sample.map(|(on, _)| Instant::now() + on);
-        running
-            .listen_until(slice.map_or(end, |slice| end.min(slice)))
-            .await;
+        running.listen_until(slice.map_or(end, |slice| end.min(slice))).await;
         if let (Some((on, of)), false) = (options.sample, running.is_over(end)) {
             running.pause((of - on).min(end - Instant::now())).await;
         }
     }
     running.listeners.stop().await;
-    let Listeners {
-        watcher, sources, ..
-    } = running.listeners;
+    let Listeners { watcher, sources, .. } = running.listeners;
     let mut seen = watcher.finish();
     let sources = sources.iter().map(|source| source.address.to_string());
     seen.report.servers = sources.collect();

@@ -8,8 +8,8 @@ use super::finding_kinds::FindingKind;
 use super::recipe_table::{PERMITS, Recipe};
 use super::units::hash;
 
-/// Waiters and attempts of one lock that are remembered, a quarter of it lapsed holds; and the same where many locks are followed, of which
-/// they are most of what is kept.
+/// Waiters and attempts of one lock that are remembered, a quarter of it lapsed holds; and the same where
+/// many locks are followed, of which they are most of what is kept.
 pub(super) const REMEMBERED_MAX: usize = 64;
 pub(super) const REMEMBERED_OF_MANY: usize = 16;
 /// Lines that a finding may show.
@@ -22,7 +22,8 @@ pub struct WatchOptions {
     pub show_values: bool,
     /// Only effects are seen, as a replica gets them: no refusals, no clients, no options of SET.
     pub effects_only: bool,
-    /// Lines have no times of their own, or only whole seconds: ends are not compared with leases more closely than this.
+    /// Lines have no times of their own, or only whole seconds: ends are not compared with leases more
+    /// closely than this.
     pub time_doubt_us: u64,
 }
 
@@ -37,14 +38,8 @@ pub(super) struct LockOwner {
 
 impl LockOwner {
     pub(super) fn of(value: &[u8], client: u32) -> Self {
-        let is_number = value
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || *byte == b'.');
-        LockOwner {
-            value: hash(value),
-            is_unique: value.len() >= 8 && !is_number,
-            client,
-        }
+        let is_number = value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+        LockOwner { value: hash(value), is_unique: value.len() >= 8 && !is_number, client }
     }
 
     pub(super) fn is(&self, other: &LockOwner) -> bool {

@@ -11,7 +11,8 @@ use super::lock_state::SeenFinding;
 use super::recipe_table::Recipe;
 use super::units::hash;
 
-/// As many releases and renewals by the connection that took the lock, and none by another, and connections tell holders apart.
+/// As many releases and renewals by the connection that took the lock, and none by another, and connections
+/// tell holders apart.
 const STABLE_CHANGES: u64 = 5;
 
 /// Distinct things, counted up to a bound.
@@ -62,25 +63,17 @@ pub(super) struct LibraryTrace<'a> {
 /// The library, as far as names, values and scripts tell; empty where they do not.
 pub(super) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
     let value = trace.value;
-    let text = trace
-        .script
-        .map(String::from_utf8_lossy)
-        .unwrap_or_default();
+    let text = trace.script.map(String::from_utf8_lossy).unwrap_or_default();
     let is_hex = |word: &[u8]| word.iter().all(u8::is_ascii_hexdigit);
-    let is_uuid =
-        |word: &[u8]| word.len() == 36 && [8, 13, 18, 23].iter().all(|at| word[*at] == b'-');
-    let thread = value
-        .get(37..)
-        .filter(|_| value.len() > 37 && is_uuid(&value[..36]) && value[36] == b':');
+    let is_uuid = |word: &[u8]| word.len() == 36 && [8, 13, 18, 23].iter().all(|at| word[*at] == b'-');
+    let thread = value.get(37..).filter(|_| value.len() > 37 && is_uuid(&value[..36]) && value[36] == b':');
     // A writer's is followed by `:write`.
     let thread = thread.and_then(|word| word.split(|byte| *byte == b':').next());
     let thread = thread.filter(|word| word.iter().all(u8::is_ascii_digit));
     let alphanumeric = value.iter().all(u8::is_ascii_alphanumeric);
     match () {
         // Its scripts ask for the end first. Java's UUIDs are of version 4, ours of version 8.
-        () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => {
-            "lock-core"
-        }
+        () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => "lock-core",
         () if thread.is_some() && value[14] == b'8' => "lock-core",
         () if thread.is_some() || text.contains("redisson") => "Redisson",
         () if name.starts_with("bull:") && name.ends_with(":lock") => "BullMQ",
@@ -92,22 +85,14 @@ pub(super) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
         }
         () if is_uuid(value) && trace.inner.contains("get set") => "Spring Integration",
         () if text.contains("local token = redis.call('get', KEYS[1])") => "redis-py",
-        () if value.len() == 32 && is_hex(value) && trace.inner.contains("exists set") => {
-            "node-redlock"
-        }
+        () if value.len() == 32 && is_hex(value) && trace.inner.contains("exists set") => "node-redlock",
         // A UUID of version 1 in hexadecimal.
-        () if value.len() == 32
-            && is_hex(value)
-            && value[12] == b'1'
-            && b"89ab".contains(&value[16]) =>
-        {
+        () if value.len() == 32 && is_hex(value) && value[12] == b'1' && b"89ab".contains(&value[16]) => {
             "redis-py"
         }
         () if value.len() == 24 && value.ends_with(b"==") => "redsync",
         () if value.len() == 22
-            && value
-                .iter()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) =>
+            && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) =>
         {
             "bsm/redislock"
         }
@@ -140,11 +125,7 @@ impl Times {
     }
 
     fn quantiles(&self) -> WatchedTimes {
-        WatchedTimes {
-            p50: self.ms(0.5),
-            p99: self.ms(0.99),
-            max: self.ms(1.0),
-        }
+        WatchedTimes { p50: self.ms(0.5), p99: self.ms(0.99), max: self.ms(1.0) }
     }
 }
 
@@ -199,11 +180,7 @@ impl LockPattern {
     }
 
     /// Counts a command, and names the library whose take it is, if one can be told.
-    pub(super) fn add_command(
-        &mut self,
-        name: &str,
-        trace: &LibraryTrace<'_>,
-    ) -> Option<&'static str> {
+    pub(super) fn add_command(&mut self, name: &str, trace: &LibraryTrace<'_>) -> Option<&'static str> {
         self.commands += 1;
         // After so many it is clear.
         let is_telling = trace.takes && self.commands < 10_000;
@@ -244,8 +221,8 @@ impl LockPattern {
         }
     }
 
-    /// Counts a release or a renewal by the connection that took the lock, or by another: one that had asked for the lock itself may have been
-    /// granted it unseen, at the end of a lease.
+    /// Counts a release or a renewal by the connection that took the lock, or by another: one that had asked
+    /// for the lock itself may have been granted it unseen, at the end of a lease.
     pub(super) fn count_client(&mut self, is_same: bool, had_asked: bool) {
         match (is_same, had_asked) {
             (true, _) => self.by_same_client += 1,
@@ -262,9 +239,7 @@ impl LockPattern {
     }
 
     fn most(of: &BTreeMap<&'static str, u64>) -> &'static str {
-        of.iter()
-            .max_by_key(|(_, count)| **count)
-            .map_or("", |(name, _)| name)
+        of.iter().max_by_key(|(_, count)| **count).map_or("", |(name, _)| name)
     }
 
     /// Whether something but the taking shows that it is a lock: it is given back or renewed by who took it.
@@ -284,9 +259,7 @@ impl LockPattern {
 
     fn lease_ms(&self) -> Option<u64> {
         let usual = self.leases.iter().max_by_key(|(_, count)| **count);
-        usual
-            .filter(|(_, count)| **count >= self.never_ends)
-            .map(|(lease, _)| *lease)
+        usual.filter(|(_, count)| **count >= self.never_ends).map(|(lease, _)| *lease)
     }
 
     fn lock(&self, seconds: f64) -> WatchedLock {
@@ -306,13 +279,8 @@ impl LockPattern {
             lease_ms: self.lease_ms().map(|ms| ms as f64),
             lease_used_p99: self.used.ms(0.99).map(|thousandths| thousandths / 10.0),
             wait_ms: self.waits.quantiles(),
-            commands_per_grant: (self.grants > 0)
-                .then(|| self.commands as f64 / self.grants as f64),
-            polls_per_s: if seconds > 0.0 {
-                self.refusals as f64 / seconds
-            } else {
-                0.0
-            },
+            commands_per_grant: (self.grants > 0).then(|| self.commands as f64 / self.grants as f64),
+            polls_per_s: if seconds > 0.0 { self.refusals as f64 / seconds } else { 0.0 },
             clients: self.clients.len() as u64,
         }
     }
@@ -331,8 +299,7 @@ impl LockPattern {
     /// Findings that only all of it together shows: kind, how often, the worst in milliseconds.
     fn findings(&self, seconds: f64) -> Vec<(FindingKind, u64, Option<f64>, String)> {
         let mut found = Vec::new();
-        let mut find =
-            |kind, count, worst_ms, words: String| found.push((kind, count, worst_ms, words));
+        let mut find = |kind, count, worst_ms, words: String| found.push((kind, count, worst_ms, words));
         // In thousandths.
         let nearly = self.used.0.count_between(800, u64::MAX / 2);
         if nearly > 0 && nearly * 100 >= self.released {
@@ -386,19 +353,12 @@ impl Patterns {
         if let Some(number) = self.numbers.get(pattern) {
             return *number;
         }
-        let name = if self.all.len() < PATTERNS_MAX {
-            pattern
-        } else {
-            "(others)"
-        };
+        let name = if self.all.len() < PATTERNS_MAX { pattern } else { "(others)" };
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
         self.numbers.insert(name.to_owned(), self.all.len());
-        self.all.push(LockPattern {
-            name: name.to_owned(),
-            ..LockPattern::default()
-        });
+        self.all.push(LockPattern { name: name.to_owned(), ..LockPattern::default() });
         self.all.len() - 1
     }
 
@@ -440,12 +400,7 @@ impl Patterns {
         }
         for pattern in locks() {
             for (kind, count, worst_ms, line) in pattern.findings(seconds) {
-                let whole = WatchFinding {
-                    count,
-                    worst_ms,
-                    first: vec![line],
-                    ..finding(kind, pattern)
-                };
+                let whole = WatchFinding { count, worst_ms, first: vec![line], ..finding(kind, pattern) };
                 findings.push((kind, whole));
             }
         }
@@ -455,9 +410,7 @@ impl Patterns {
             findings: findings.into_iter().map(|(_, finding)| finding).collect(),
             ..WatchReport::default()
         };
-        report
-            .locks
-            .sort_by(|a, b| (b.grants, &a.pattern).cmp(&(a.grants, &b.pattern)));
+        report.locks.sort_by(|a, b| (b.grants, &a.pattern).cmp(&(a.grants, &b.pattern)));
         let others = self.all.iter().filter(|pattern| {
             !pattern.is_lock() && pattern.attempts >= 2 && !pattern.recipes.contains_key("SET")
         });
@@ -469,9 +422,7 @@ impl Patterns {
             why: pattern.doubt(),
         });
         report.perhaps = perhaps.collect();
-        report
-            .perhaps
-            .sort_by(|a, b| (b.attempts, &a.pattern).cmp(&(a.attempts, &b.pattern)));
+        report.perhaps.sort_by(|a, b| (b.attempts, &a.pattern).cmp(&(a.attempts, &b.pattern)));
         report
     }
 }

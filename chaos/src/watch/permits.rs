@@ -7,22 +7,21 @@ use super::recipes::{attempt, change, end_us, has_tag, sounds_like_a_lock};
 use super::units::{CommandWords, Unit};
 use super::watcher::{LockPlace, Watcher};
 
-/// What a script does to a number of permits; `None`: the key is something else. A set beside it may say who has one and until when.
+/// What a script does to a number of permits; `None`: the key is something else. A set beside it may say who
+/// has one and until when.
 pub(super) fn on_permits(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) -> Option<()> {
     let of_key = |name: &str| {
         let mut commands = unit.commands.iter();
         commands.find(|command| command.is(name) && command.arg(1) == Some(place.key))
     };
-    let is_beside =
-        |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
+    let is_beside = |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
     let beside = |name: &str| {
         let mut commands = unit.commands.iter().filter(is_beside);
         commands.find(|command| command.is(name))
     };
     let (taken, added) = (of_key("DECRBY"), of_key("INCRBY"));
     // Other numbers are counters: of these a name or what lies beside them tells.
-    let is_named =
-        || sounds_like_a_lock(place.key) || unit.commands.iter().any(|one| is_beside(&one));
+    let is_named = || sounds_like_a_lock(place.key) || unit.commands.iter().any(|one| is_beside(&one));
     let is_permits = watcher.held_by_recipe(place) == Some(PERMITS)
         || taken.is_some() && of_key("GET").is_some() && is_named();
     if !is_permits {
@@ -35,11 +34,7 @@ pub(super) fn on_permits(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Un
     let moment = || format!("{}:{}", place.client, place.time_us).into_bytes();
     let value = asked.map(member).or_else(record).unwrap_or_else(moment);
     let until_us = beside("ZADD").and_then(|added| end_us(0, added.number(2), 1_000));
-    let trace = LibraryTrace {
-        value: &value,
-        takes: taken.is_some(),
-        ..LibraryTrace::default()
-    };
+    let trace = LibraryTrace { value: &value, takes: taken.is_some(), ..LibraryTrace::default() };
     watcher.count_command(place, &trace);
     let attempt = attempt(place, PERMITS, &value, until_us, true);
     watcher.share(place);

@@ -9,7 +9,8 @@ use super::recipe_table::{
 use super::units::{CommandWords, Unit, UnitKind, hash};
 use super::watcher::{LockPlace, Watcher};
 
-/// What a script has been seen to do, by the places of its arguments: so that one that wrote nothing is known for what it tried.
+/// What a script has been seen to do, by the places of its arguments: so that one that wrote nothing is known
+/// for what it tried.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ScriptRole {
     takes: Option<&'static Recipe>,
@@ -21,13 +22,8 @@ pub(super) struct ScriptRole {
 
 /// Applies a unit to the locks that it concerns.
 pub(super) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
-    let place = LockPlace {
-        group,
-        database: unit.database,
-        key: b"",
-        time_us: unit.time_us,
-        client: unit.client,
-    };
+    let place =
+        LockPlace { group, database: unit.database, key: b"", time_us: unit.time_us, client: unit.client };
     match unit.kind {
         UnitKind::Plain => plain(watcher, &place, &unit.commands[0]),
         UnitKind::Transaction { watches: false } if !watcher.sees_effects_only() => {
@@ -109,9 +105,7 @@ fn expire_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
 pub(super) fn sounds_like_a_lock(key: &[u8]) -> bool {
     let lower = key.to_ascii_lowercase();
     let words: [&[u8]; 4] = [b"lock", b"mutex", b"lease", b"semaphore"];
-    words
-        .iter()
-        .any(|word| memchr::memmem::find(&lower, word).is_some())
+    words.iter().any(|word| memchr::memmem::find(&lower, word).is_some())
 }
 
 /// An attempt at a place. `is_named`: a script names its owner, however short the value.
@@ -125,10 +119,7 @@ pub(super) fn attempt(
     let owner = LockOwner::of(value, place.client);
     AcquireAttempt {
         recipe,
-        owner: LockOwner {
-            is_unique: owner.is_unique || is_named,
-            ..owner
-        },
+        owner: LockOwner { is_unique: owner.is_unique || is_named, ..owner },
         time_us: place.time_us,
         until_us,
     }
@@ -141,10 +132,7 @@ pub(super) fn change(
     was_done: Option<bool>,
 ) -> HoldChange {
     HoldChange {
-        owner: owner.map(|value| LockOwner {
-            is_unique: true,
-            ..LockOwner::of(value, place.client)
-        }),
+        owner: owner.map(|value| LockOwner { is_unique: true, ..LockOwner::of(value, place.client) }),
         client: place.client,
         is_checked,
         was_done,
@@ -166,11 +154,8 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|(value, _)| *value);
     let value = value.or_else(|| command.arg(2)).unwrap_or_default();
-    let trace = LibraryTrace {
-        value,
-        takes: set.is_some() || command.is("SETNX"),
-        ..LibraryTrace::default()
-    };
+    let trace =
+        LibraryTrace { value, takes: set.is_some() || command.is("SETNX"), ..LibraryTrace::default() };
     if let Some((value, options)) = set {
         if let Some(compared) = options.compares {
             let done = watcher.holder_is(&place, compared);
@@ -265,8 +250,8 @@ fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
     let script = unit.call.as_ref().and_then(|call| call.arg(1)).map(hash);
     let mut is_known = false;
     for key in &keys {
-        let is_companion = key.starts_with(b"redisson_")
-            || keys.iter().any(|other| other != key && has_tag(key, other));
+        let is_companion =
+            key.starts_with(b"redisson_") || keys.iter().any(|other| other != key && has_tag(key, other));
         if !is_companion {
             let place = LockPlace { key, ..*place };
             is_known |= on_key(watcher, &place, unit, script);
@@ -280,11 +265,11 @@ fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
 /// Whether a key carries `{name}`, as keys beside a lock do.
 pub(super) fn has_tag(key: &[u8], name: &[u8]) -> bool {
     let at = memchr::memmem::find_iter(key, name);
-    at.into_iter()
-        .any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
+    at.into_iter().any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
 }
 
-/// The field of an owner that a command writes into a lock's hash, beside which a lock for readers and writers has its mode.
+/// The field of an owner that a command writes into a lock's hash, beside which a lock for readers and
+/// writers has its mode.
 fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
     let fields = match () {
         () if command.is("HSET") => command.args().get(1..)?,
@@ -303,45 +288,31 @@ fn written_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
     }
 }
 
-const READS: [&str; 9] = [
-    "GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN",
-];
+const READS: [&str; 9] = ["GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN"];
 
 /// What a unit does to one key; whether that is something that locks do.
 fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Option<u64>) -> bool {
     if on_permits(watcher, place, unit).is_some() {
         return true;
     }
-    let is_of_key =
-        |command: &&CommandWords| command.arg(1) == Some(place.key) && !command.is("PUBLISH");
+    let is_of_key = |command: &&CommandWords| command.arg(1) == Some(place.key) && !command.is("PUBLISH");
     let of_key = || unit.commands.iter().filter(is_of_key);
     let effects_only = watcher.sees_effects_only();
     let watches = unit.kind == (UnitKind::Transaction { watches: true });
-    let is_checked = watches
-        || of_key()
-            .next()
-            .is_some_and(|command| command.is_one_of(&READS));
+    let is_checked = watches || of_key().next().is_some_and(|command| command.is_one_of(&READS));
     let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
     let until_us = of_key().find_map(|command| expire_until_us(command, place.time_us));
     let arguments = unit.call.as_ref().map_or(&[][..], CommandWords::args);
     // The argument that is the value of somebody who has the lock or asked for it.
     let known_owner = |watcher: &Watcher| {
-        arguments
-            .iter()
-            .skip(1)
-            .find(|word| watcher.knows_owner(place, word))
-            .map(Vec::as_slice)
+        arguments.iter().skip(1).find(|word| watcher.knows_owner(place, word)).map(Vec::as_slice)
     };
     let inner: Vec<String> = of_key()
         .take(6)
         .map(|command| String::from_utf8_lossy(command.name()).to_ascii_lowercase())
         .collect();
     let inner = inner.join(" ");
-    let text = unit
-        .call
-        .as_ref()
-        .filter(|call| call.is("EVAL"))
-        .and_then(|call| call.arg(1));
+    let text = unit.call.as_ref().filter(|call| call.is("EVAL")).and_then(|call| call.arg(1));
     let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
     let writes = ["set", "hset", "hincrby", "setnx", "zadd"];
     let trace = |value| LibraryTrace {
@@ -354,22 +325,16 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let owner: Option<Vec<u8>>;
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
     if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
-        let hash_field = find(&["HDEL", "ZREM"]).map(field).or_else(|| {
-            find(&["HINCRBY"])
-                .filter(|command| command.number(3) == Some(-1))
-                .map(field)
-        });
+        let hash_field = find(&["HDEL", "ZREM"])
+            .map(field)
+            .or_else(|| find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1)).map(field));
         // A key that is cleared and written again is no release.
-        let taken_again = find(&["SET", "HSET"])
-            .is_some_and(|command| command.number(3) != Some(-1) && removed.is("DEL"));
-        if !watcher.is_followed(place) && hash_field.is_none()
-            || taken_again && hash_field.is_none()
-        {
+        let taken_again =
+            find(&["SET", "HSET"]).is_some_and(|command| command.number(3) != Some(-1) && removed.is("DEL"));
+        if !watcher.is_followed(place) && hash_field.is_none() || taken_again && hash_field.is_none() {
             return false;
         }
-        owner = hash_field
-            .clone()
-            .or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
+        owner = hash_field.clone().or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
         watcher.count_command(place, &trace(owner.as_deref().unwrap_or_default()));
         // A field names its owner; that it was there, nobody says.
         let is_checked = is_checked || effects_only || hash_field.is_some();
@@ -411,12 +376,12 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         owner = Some(value);
     } else if let Some((written, value)) = of_key().find_map(owner_written) {
         let is_less = written.number(3).is_some_and(|number| number < 0);
-        // A reader whose lease ends first leaves the key's end as it is; a key beside the lock has the reader's own.
-        let is_beside =
-            |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
+        // A reader whose lease ends first leaves the key's end as it is; a key beside the lock has the
+        // reader's own.
+        let is_beside = |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
         let mut beside = unit.commands.iter().filter(is_beside);
-        let until_us = until_us
-            .or_else(|| beside.find_map(|command| written_until_us(command, place.time_us)));
+        let until_us =
+            until_us.or_else(|| beside.find_map(|command| written_until_us(command, place.time_us)));
         if until_us.is_none() && !watcher.is_followed(place) {
             return false;
         }
@@ -426,10 +391,8 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             watcher.share(place);
         }
         if is_less {
-            let change = HoldChange {
-                one_level: true,
-                ..change(place, Some(&value), is_checked, Some(true))
-            };
+            let change =
+                HoldChange { one_level: true, ..change(place, Some(&value), is_checked, Some(true)) };
             watcher.release(place, change);
             role.releases = true;
         } else {
@@ -502,17 +465,13 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWo
         return;
     };
     let arguments = call.args();
-    let (Some(key), Some(owner)) = (
-        arguments.get(role.key_arg),
-        role.owner_arg.and_then(|at| arguments.get(at)),
-    ) else {
+    let (Some(key), Some(owner)) =
+        (arguments.get(role.key_arg), role.owner_arg.and_then(|at| arguments.get(at)))
+    else {
         return;
     };
     let place = LockPlace { key, ..*place };
-    let trace = LibraryTrace {
-        value: owner,
-        ..LibraryTrace::default()
-    };
+    let trace = LibraryTrace { value: owner, ..LibraryTrace::default() };
     watcher.count_command(&place, &trace);
     if let Some(recipe) = role.takes {
         let attempt = attempt(&place, recipe, owner, None, true);

@@ -1,4 +1,5 @@
-//! Reads what was kept of traffic: MONITOR text, what `redis-cli --replica` prints, and append-only files with timestamps.
+//! Reads what was kept of traffic: MONITOR text, what `redis-cli --replica` prints, and append-only files
+//! with timestamps.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -55,18 +56,11 @@ struct SourceFile<'a> {
 
 impl SourceFile<'_> {
     fn io(&self, source: io::Error) -> SourceError {
-        SourceError::Io {
-            path: self.path.clone(),
-            source,
-        }
+        SourceError::Io { path: self.path.clone(), source }
     }
 
     fn noise(&self, why: impl Into<String>) -> SourceError {
-        SourceError::Noise {
-            path: self.path.clone(),
-            line: self.line.max(1),
-            why: why.into(),
-        }
+        SourceError::Noise { path: self.path.clone(), line: self.line.max(1), why: why.into() }
     }
 
     /// The next line with its end; `false` at the end of the file.
@@ -84,7 +78,8 @@ impl SourceFile<'_> {
     }
 }
 
-/// Reads a file, or standard input for `-`, and watches what it holds. `light`: MONITOR was run on a replica, which gets effects alone.
+/// Reads a file, or standard input for `-`, and watches what it holds. `light`: MONITOR was run on a replica,
+/// which gets effects alone.
 ///
 /// # Errors
 /// It cannot be read, or holds something else.
@@ -93,10 +88,7 @@ pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<Watch
         "-" => Ok(Box::new(io::stdin().lock())),
         path => limits::open(Path::new(path)).map(|file| Box::new(file) as Box<dyn io::Read>),
     };
-    let io = |source| SourceError::Io {
-        path: path.to_owned(),
-        source,
-    };
+    let io = |source| SourceError::Io { path: path.to_owned(), source };
     watch(path, opened.map_err(io)?, light, options)
 }
 
@@ -107,20 +99,12 @@ fn watch<'a>(
     options: WatchOptions,
 ) -> Result<Watcher, SourceError> {
     let reader = BufReader::with_capacity(1 << 20, input);
-    let mut file = SourceFile {
-        path: path.to_owned(),
-        reader,
-        line: 0,
-    };
+    let mut file = SourceFile { path: path.to_owned(), reader, line: 0 };
     let form = form_of(&mut file)?;
     let mut watcher = Watcher::new(WatchOptions {
         effects_only: light || form != SourceForm::Monitor,
         // Timestamps of an append-only file are whole seconds.
-        time_doubt_us: if form == SourceForm::AppendOnlyFile {
-            1_000_000
-        } else {
-            0
-        },
+        time_doubt_us: if form == SourceForm::AppendOnlyFile { 1_000_000 } else { 0 },
         ..options
     });
     match form {
@@ -132,10 +116,8 @@ fn watch<'a>(
 
 /// By its beginning.
 fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
-    let begin = file.reader.fill_buf().map_err(|source| SourceError::Io {
-        path: file.path.clone(),
-        source,
-    })?;
+    let begin =
+        file.reader.fill_buf().map_err(|source| SourceError::Io { path: file.path.clone(), source })?;
     let begin = begin[..begin.len().min(4096)].to_vec();
     if begin.is_empty() {
         return Err(file.noise("the file is empty: give it the output of `redis-cli monitor`"));
@@ -145,17 +127,11 @@ fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
             "this is a snapshot (RDB), which has no commands; give the part `*.incr.aof` of an append-only file, or the output of `redis-cli monitor`",
         ));
     }
-    let first = begin
-        .split(|byte| *byte == b'\n')
-        .find(|line| !line.trim_ascii().is_empty());
+    let first = begin.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
     Ok(match first.unwrap_or_default() {
-        first if first.starts_with(b"#TS:") || first.starts_with(b"*") => {
-            SourceForm::AppendOnlyFile
-        }
+        first if first.starts_with(b"#TS:") || first.starts_with(b"*") => SourceForm::AppendOnlyFile,
         first
-            if first.starts_with(b"\"")
-                || first.starts_with(b"sending ")
-                || first.starts_with(b"SYNC ") =>
+            if first.starts_with(b"\"") || first.starts_with(b"sending ") || first.starts_with(b"SYNC ") =>
         {
             SourceForm::ReplicaStream
         }
@@ -163,12 +139,9 @@ fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
     })
 }
 
-/// One command a line. Single lines may be torn, as the last one of a copy is, and those of programs that print beside it.
-fn lines(
-    file: &mut SourceFile<'_>,
-    watcher: &mut Watcher,
-    form: SourceForm,
-) -> Result<(), SourceError> {
+/// One command a line. Single lines may be torn, as the last one of a copy is, and those of programs that
+/// print beside it.
+fn lines(file: &mut SourceFile<'_>, watcher: &mut Watcher, form: SourceForm) -> Result<(), SourceError> {
     let (mut line, mut read, mut torn, mut first_torn) = (Vec::new(), 0_u64, 0_u64, None);
     let mut database = 0;
     while file.next(&mut line)? {
@@ -190,10 +163,8 @@ fn lines(
             Some(command) => {
                 read += 1;
                 if form != SourceForm::Monitor && command.words[0].eq_ignore_ascii_case(b"SELECT") {
-                    let number = command
-                        .words
-                        .get(1)
-                        .and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+                    let number =
+                        command.words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
                     database = number.unwrap_or(database);
                 }
                 watcher.line(0, &command);
@@ -252,15 +223,7 @@ fn append_only_file(file: &mut SourceFile<'_>, watcher: &mut Watcher) -> Result<
                 .and_then(|number| u32::try_from(number).ok())
                 .unwrap_or(0);
         }
-        watcher.line(
-            0,
-            &MonitorLine {
-                time_us,
-                database,
-                client: b"",
-                words,
-            },
-        );
+        watcher.line(0, &MonitorLine { time_us, database, client: b"", words });
     }
     Ok(())
 }
@@ -276,13 +239,11 @@ fn word(file: &mut SourceFile<'_>) -> Result<Option<Vec<u8>>, SourceError> {
     let length = length.filter(|length| *length <= 512 << 20);
     let length = length.ok_or_else(|| file.noise("the length of a word was expected, as $3"))?;
     let mut word = Vec::new();
-    let kept = (&mut file.reader)
-        .take(length.min(KEPT))
-        .read_to_end(&mut word);
+    let kept = (&mut file.reader).take(length.min(KEPT)).read_to_end(&mut word);
     kept.map_err(|error| file.io(error))?;
     let rest = length - length.min(KEPT) + 2;
-    let passed = io::copy(&mut (&mut file.reader).take(rest), &mut io::sink())
-        .map_err(|error| file.io(error))?;
+    let passed =
+        io::copy(&mut (&mut file.reader).take(rest), &mut io::sink()).map_err(|error| file.io(error))?;
     file.line += word.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
     Ok((passed == rest).then_some(word))
 }

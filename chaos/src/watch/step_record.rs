@@ -1,4 +1,5 @@
-//! Writes down what happens to a lock: the lines that findings show, the findings, their pictures, and the history for the checkers.
+//! Writes down what happens to a lock: the lines that findings show, the findings, their pictures, and the
+//! history for the checkers.
 
 use results::history::{Call, End, Entry, Line};
 use results::timeline::{HoldBar, Span, TimelineData};
@@ -40,10 +41,7 @@ impl WatchStep<'_> {
     }
 
     fn line(&self, event: &NotedEvent) -> String {
-        let (day_s, micros) = (
-            event.time_us / 1_000_000 % 86_400,
-            event.time_us % 1_000_000,
-        );
+        let (day_s, micros) = (event.time_us / 1_000_000 % 86_400, event.time_us % 1_000_000);
         let (hours, minutes, seconds) = (day_s / 3600, day_s / 60 % 60, day_s % 60);
         let client = match event.client {
             0 => "server",
@@ -63,17 +61,9 @@ impl WatchStep<'_> {
     }
 
     /// A finding with a last line of its own, by the server, or without: "".
-    pub(super) fn found_now(
-        &mut self,
-        lock: &LockState,
-        kind: FindingKind,
-        worst_us: u64,
-        last: &str,
-    ) {
+    pub(super) fn found_now(&mut self, lock: &LockState, kind: FindingKind, worst_us: u64, last: &str) {
         let is_pending = kind == FindingKind::Overlap
-            && lock
-                .broken_promise
-                .is_some_and(|(_, how)| how == AS_CONNECTIONS_TELL);
+            && lock.broken_promise.is_some_and(|(_, how)| how == AS_CONNECTIONS_TELL);
         let same = |one: &&mut SeenFinding| {
             one.is_pending == is_pending && one.kind == kind && one.pattern == lock.pattern
         };
@@ -86,10 +76,7 @@ impl WatchStep<'_> {
                 let lines = lock.events.iter().map(|event| self.line(event));
                 let mut lines: Vec<String> = lines.collect();
                 if !last.is_empty() {
-                    let now = NotedEvent {
-                        time_us: self.time_us,
-                        ..NotedEvent::default()
-                    };
+                    let now = NotedEvent { time_us: self.time_us, ..NotedEvent::default() };
                     lines.push(self.line(&now) + last);
                 }
                 self.findings.push(SeenFinding {
@@ -108,9 +95,7 @@ impl WatchStep<'_> {
 
     /// The two holds of an overlap.
     pub(super) fn picture(&self, lock: &LockState, kind: FindingKind) -> Option<TimelineData> {
-        let (before, _) = lock
-            .broken_promise
-            .filter(|_| kind == FindingKind::Overlap)?;
+        let (before, _) = lock.broken_promise.filter(|_| kind == FindingKind::Overlap)?;
         let after = lock.holds.last()?;
         let ns = |us| self.history_ns(us);
         let bar = |hold: &ServerHold, until_us: Option<u64>| HoldBar {
@@ -123,15 +108,8 @@ impl WatchStep<'_> {
         };
         let from_ns = ns(after.attempt.time_us);
         let ends = [before.until_us, after.until_us];
-        let last_ns = ends
-            .iter()
-            .flatten()
-            .max()
-            .map_or(from_ns + 1_000_000_000, |us| ns(*us));
-        let overlap = Span {
-            from_ns,
-            to_ns: ends.iter().flatten().min().map_or(last_ns, |us| ns(*us)),
-        };
+        let last_ns = ends.iter().flatten().max().map_or(from_ns + 1_000_000_000, |us| ns(*us));
+        let overlap = Span { from_ns, to_ns: ends.iter().flatten().min().map_or(last_ns, |us| ns(*us)) };
         Some(TimelineData {
             lock: lock.name.to_string(),
             class: "contract".to_owned(),

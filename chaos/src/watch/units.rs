@@ -1,4 +1,5 @@
-//! Puts together what a server ran in one step: a plain command, a script with the commands that it called, a transaction.
+//! Puts together what a server ran in one step: a plain command, a script with the commands that it called, a
+//! transaction.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -7,7 +8,8 @@ use std::sync::LazyLock;
 use cluster_config::MonitorLine;
 use hashbrown::{HashMap, HashSet};
 
-/// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long, and memory stays bounded.
+/// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long, and memory stays
+/// bounded.
 const WORD_MAX: usize = 2 * 1024;
 /// Commands of one unit beyond these are left out.
 const COMMANDS_MAX: usize = 256;
@@ -23,9 +25,7 @@ pub(super) struct CommandWords {
 impl CommandWords {
     pub(super) fn of(words: &[Cow<'_, [u8]>]) -> Self {
         let cut = |word: &Cow<'_, [u8]>| word[..word.len().min(WORD_MAX)].to_vec();
-        CommandWords {
-            words: words.iter().take(COMMANDS_MAX).map(cut).collect(),
-        }
+        CommandWords { words: words.iter().take(COMMANDS_MAX).map(cut).collect() }
     }
 
     pub(super) fn is(&self, name: &str) -> bool {
@@ -87,10 +87,7 @@ pub(super) struct ClientNames {
 
 impl Default for ClientNames {
     fn default() -> Self {
-        ClientNames {
-            numbers: HashMap::new(),
-            names: vec!["(one of many)".into()],
-        }
+        ClientNames { numbers: HashMap::new(), names: vec!["(one of many)".into()] }
     }
 }
 
@@ -192,10 +189,7 @@ impl Assembler {
             transaction.commands = is("MULTI").then(Vec::new);
         } else if is("EXEC") || is("DISCARD") || is("UNWATCH") {
             let ended = self.transactions.remove(&key);
-            if let Some(OpenTransaction {
-                watches,
-                commands: Some(commands),
-            }) = ended
+            if let Some(OpenTransaction { watches, commands: Some(commands) }) = ended
                 && is("EXEC")
                 && !commands.is_empty()
             {
@@ -221,8 +215,7 @@ impl Assembler {
     /// The scripts that began before this time, which are complete as far as anybody knows.
     pub(super) fn begun_before(&mut self, us: u64) -> Vec<Unit> {
         let all = self.scripts.iter_mut();
-        all.filter_map(|script| script.take_if(|unit| unit.time_us < us))
-            .collect()
+        all.filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
     }
 
     /// Forgets what was under way at a server.

@@ -1,4 +1,5 @@
-//! Makes holds of a set of independent masters of what happens on each: a lock is granted once a majority of members has granted it.
+//! Makes holds of a set of independent masters of what happens on each: a lock is granted once a majority of
+//! members has granted it.
 
 use hashbrown::HashMap;
 
@@ -21,7 +22,8 @@ pub(super) enum MemberVote {
     Lapsed(LockOwner),
 }
 
-/// What a majority has done just now. Of a grant that was made out late: when it began, and when it was over, if it is.
+/// What a majority has done just now. Of a grant that was made out late: when it began, and when it was over,
+/// if it is.
 #[derive(Debug, Default)]
 pub(super) struct Majority {
     pub(super) from_us: u64,
@@ -36,7 +38,8 @@ struct MemberGrant {
     to_us: u64,
 }
 
-/// The votes of one owner for one lock. What a member did may become known only when the owner gives back, so grants count by their own times.
+/// The votes of one owner for one lock. What a member did may become known only when the owner gives back, so
+/// grants count by their own times.
 #[derive(Debug, Default)]
 struct OwnerVotes {
     /// The last grant of each member that is of no hold of the set that is over.
@@ -50,11 +53,7 @@ impl OwnerVotes {
     /// The majority that this grant makes, unless there was one.
     fn grant(&mut self, member: usize, from_us: u64, quorum: u32) -> Option<Majority> {
         self.grants.retain(|one| one.member != member);
-        self.grants.push(MemberGrant {
-            member,
-            from_us,
-            to_us: u64::MAX,
-        });
+        self.grants.push(MemberGrant { member, from_us, to_us: u64::MAX });
         if self.is_held {
             return None;
         }
@@ -63,9 +62,7 @@ impl OwnerVotes {
             grants.filter(move |one| one.from_us <= us && us < one.to_us)
         };
         let begins = self.grants.iter().map(|one| one.from_us);
-        let from_us = begins
-            .filter(|us| at(*us).count() >= quorum as usize)
-            .min()?;
+        let from_us = begins.filter(|us| at(*us).count() >= quorum as usize).min()?;
         let over_us = at(from_us).map(|one| one.to_us).min();
         let over_us = over_us.filter(|us| *us < u64::MAX);
         match over_us {
@@ -136,9 +133,9 @@ impl Votes {
         now_us: u64,
     ) -> Option<Majority> {
         let owner = match vote {
-            MemberVote::Granted(attempt)
-            | MemberVote::Adopted(attempt)
-            | MemberVote::Refused(attempt) => attempt.owner,
+            MemberVote::Granted(attempt) | MemberVote::Adopted(attempt) | MemberVote::Refused(attempt) => {
+                attempt.owner
+            }
             MemberVote::Renewed(change, _) | MemberVote::Released(change) => change.owner?,
             MemberVote::Lapsed(owner) => *owner,
         };

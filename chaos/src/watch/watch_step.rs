@@ -5,8 +5,8 @@ use results::history::{Acquire, Call, End, Entry, Line};
 
 use super::finding_kinds::FindingKind;
 use super::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockOwner, LockState, NotedEvent,
-    RefusedWaiter, SeenFinding, ServerHold, WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockOwner, LockState, NotedEvent, RefusedWaiter,
+    SeenFinding, ServerHold, WatchOptions, count,
 };
 use super::patterns::Patterns;
 use super::recipe_table::Recipe;
@@ -52,10 +52,8 @@ impl WatchStep<'_> {
     /// Ends the holds and drops the candidates whose leases are over by now.
     pub(super) fn advance(&mut self, lock: &mut LockState) {
         let doubt_us = self.doubt_us();
-        let over = |hold: &ServerHold| {
-            hold.until_us
-                .is_some_and(|until_us| until_us + doubt_us < self.time_us)
-        };
+        let over =
+            |hold: &ServerHold| hold.until_us.is_some_and(|until_us| until_us + doubt_us < self.time_us);
         if lock.holds.iter().any(over) {
             let (ended, rest) = lock.holds.iter().partition(|hold| over(hold));
             lock.holds = rest;
@@ -70,10 +68,7 @@ impl WatchStep<'_> {
         }
         // All candidates' leases are over: none of them holds the lock any more.
         if !lock.candidates.is_empty()
-            && lock.candidates.iter().all(|one| {
-                one.until_us
-                    .is_some_and(|end| end + doubt_us < self.time_us)
-            })
+            && lock.candidates.iter().all(|one| one.until_us.is_some_and(|end| end + doubt_us < self.time_us))
         {
             let ends = lock.candidates.iter().filter_map(|one| one.until_us);
             lock.free_from_us = ends.max().unwrap_or(0) + doubt_us;
@@ -102,12 +97,7 @@ impl WatchStep<'_> {
         lock.remember_lapsed(hold, self.remembered_max);
     }
 
-    pub(super) fn attempt(
-        &mut self,
-        lock: &mut LockState,
-        attempt: AcquireAttempt,
-        outcome: AttemptOutcome,
-    ) {
+    pub(super) fn attempt(&mut self, lock: &mut LockState, attempt: AcquireAttempt, outcome: AttemptOutcome) {
         if lock.forms.is_empty() && self.may_read {
             lock.read_due_us = self.time_us + READ_PATIENCE_US;
         }
@@ -143,8 +133,8 @@ impl WatchStep<'_> {
         if !lock.is_known && lock.read_due_us < self.time_us {
             let lease_us = attempt.lease_us().unwrap_or(u64::MAX);
             // A hold from before the watch has ended by now, if its lease was as long as this one.
-            lock.is_known = self.time_us.saturating_sub(self.watched_from_us)
-                > lease_us.saturating_add(doubt_us);
+            lock.is_known =
+                self.time_us.saturating_sub(self.watched_from_us) > lease_us.saturating_add(doubt_us);
         }
         match lock.is_known && lock.candidates.is_empty() && self.time_us >= lock.free_from_us {
             true => self.grant(lock, attempt),
@@ -216,10 +206,7 @@ impl WatchStep<'_> {
                 if lock.waiters.len() >= self.remembered_max {
                     lock.waiters.remove(0);
                 }
-                lock.waiters.push(RefusedWaiter {
-                    first_us: attempt.time_us,
-                    last: attempt,
-                });
+                lock.waiters.push(RefusedWaiter { first_us: attempt.time_us, last: attempt });
                 // What a script that wrote nothing asked for, nobody says.
                 lock.note_attempt(&attempt, "{subject} by {owner}: refused");
             }
@@ -243,12 +230,7 @@ impl WatchStep<'_> {
     }
 
     /// Ends the other holds of a lock that the server has granted, whether their ends were seen or not.
-    pub(super) fn make_room(
-        &mut self,
-        lock: &mut LockState,
-        attempt: &AcquireAttempt,
-        how: &'static str,
-    ) {
+    pub(super) fn make_room(&mut self, lock: &mut LockState, attempt: &AcquireAttempt, how: &'static str) {
         if lock.is_shared {
             return;
         }
@@ -307,11 +289,7 @@ impl WatchStep<'_> {
         let lease_us = attempt.lease_us();
         lock.note_attempt(&attempt, "{subject} by {owner} {lease}: granted");
         let mut called_us = attempt.time_us;
-        if let Some(place) = lock
-            .waiters
-            .iter()
-            .position(|one| one.last.owner.is(&attempt.owner))
-        {
+        if let Some(place) = lock.waiters.iter().position(|one| one.last.owner.is(&attempt.owner)) {
             let waiter = lock.waiters.swap_remove(place);
             called_us = waiter.first_us.min(attempt.time_us);
             // A release may hand the lock to a waiter: another owner then sends it.
@@ -320,11 +298,7 @@ impl WatchStep<'_> {
             }
         }
         let pattern = self.patterns.of(lock.pattern);
-        pattern.grant(
-            attempt.owner.client,
-            lease_us,
-            attempt.time_us.saturating_sub(called_us),
-        );
+        pattern.grant(attempt.owner.client, lease_us, attempt.time_us.saturating_sub(called_us));
         let hold = ServerHold {
             attempt,
             until_us: attempt.until_us,
@@ -343,13 +317,7 @@ impl WatchStep<'_> {
             ..Acquire::default()
         });
         if !lock.is_shared {
-            self.record(
-                called_us,
-                Entry::Call {
-                    id: number * 4,
-                    call: asked,
-                },
-            );
+            self.record(called_us, Entry::Call { id: number * 4, call: asked });
             let granted = End::Ok {
                 grant: Some(grant_name(number)),
                 token: None,
@@ -358,13 +326,7 @@ impl WatchStep<'_> {
                 lease_ms: None,
                 at: None,
             };
-            self.record(
-                attempt.time_us,
-                Entry::End {
-                    id: number * 4,
-                    end: granted,
-                },
-            );
+            self.record(attempt.time_us, Entry::End { id: number * 4, end: granted });
         }
         lock.holds.push(hold);
         if lock.broken_promise.is_none() {
@@ -388,7 +350,8 @@ impl WatchStep<'_> {
         }
     }
 
-    /// A hold that is known only now, when it has been given back: whoever has the lock by now is not concerned.
+    /// A hold that is known only now, when it has been given back: whoever has the lock by now is not
+    /// concerned.
     pub(super) fn add_past_hold(&mut self, lock: &mut LockState, attempt: AcquireAttempt) {
         let now = (std::mem::take(&mut lock.holds), lock.broken_promise.take());
         self.grant(lock, attempt);
@@ -403,8 +366,7 @@ impl WatchStep<'_> {
         granted: &AcquireAttempt,
     ) -> Option<(ServerHold, &'static str)> {
         let ends_later = |hold: &&ServerHold| {
-            let is_before =
-                hold.is_lapsed && hold.is_promised() && !hold.attempt.owner.is(&granted.owner);
+            let is_before = hold.is_lapsed && hold.is_promised() && !hold.attempt.owner.is(&granted.owner);
             is_before
                 && hold.attempt.time_us < granted.time_us
                 && !hold.may_be_over(granted.time_us + self.doubt_us())
@@ -423,9 +385,7 @@ impl WatchStep<'_> {
     ) {
         let pattern = self.patterns.of(lock.pattern);
         pattern.deleted_by_another += u64::from(kind == FindingKind::ReleasedByAnother);
-        let left_us = hold
-            .until_us
-            .map_or(0, |until_us| until_us.saturating_sub(self.time_us));
+        let left_us = hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
         self.found(lock, kind, left_us);
         lock.broken_promise = Some((hold, how));
     }
@@ -468,10 +428,7 @@ impl WatchStep<'_> {
             self.refused(lock, one);
         }
         if origin == HoldOrigin::Read {
-            lock.note_attempt(
-                &attempt,
-                "{owner} has had it since before the watch, {lease}",
-            );
+            lock.note_attempt(&attempt, "{owner} has had it since before the watch, {lease}");
             self.votes.push(MemberVote::Adopted(attempt));
         }
         lock.holds.push(ServerHold {
@@ -486,7 +443,8 @@ impl WatchStep<'_> {
         lock.holds.len() - 1
     }
 
-    /// What the server says of the key at this place of the traffic: who has the lock, and how often, or that nobody has it.
+    /// What the server says of the key at this place of the traffic: who has the lock, and how often, or that
+    /// nobody has it.
     pub(super) fn see_key(
         &mut self,
         lock: &mut LockState,

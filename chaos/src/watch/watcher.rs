@@ -11,8 +11,8 @@ use super::finding_kinds::FindingKind;
 use super::holds_over_time::over_time;
 use super::key_reads::{KeyState, WantedKey, value_command};
 use super::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockState, REMEMBERED_MAX,
-    REMEMBERED_OF_MANY, SeenFinding, WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockState, REMEMBERED_MAX, REMEMBERED_OF_MANY,
+    SeenFinding, WatchOptions, count,
 };
 use super::patterns::{LibraryTrace, LockPattern, Patterns, pattern_of};
 use super::recipe_table::{HASH, Recipe, SET_NX};
@@ -97,7 +97,8 @@ pub struct Watcher {
     values: HashMap<u64, String>,
     /// The source of the unit that is applied.
     source: usize,
-    /// Of a set of masters: what was not applied yet, in the order of its times, and until when that of each member is known.
+    /// Of a set of masters: what was not applied yet, in the order of its times, and until when that of each
+    /// member is known.
     unordered: BTreeMap<(u64, u64), ServerNews>,
     members_us: HashMap<usize, u64>,
     ordered: u64,
@@ -120,10 +121,7 @@ pub(super) struct LockPlace<'a> {
 impl Watcher {
     /// Nothing seen yet.
     pub fn new(options: WatchOptions) -> Self {
-        Watcher {
-            options,
-            ..Watcher::default()
-        }
+        Watcher { options, ..Watcher::default() }
     }
 
     /// Says that keys can be read when they first appear: [`Watcher::wanted_keys`] gives them.
@@ -186,7 +184,8 @@ impl Watcher {
         self.options.effects_only
     }
 
-    /// Says that a source is a server of this group, whose servers follow each other. Without a word all are of one.
+    /// Says that a source is a server of this group, whose servers follow each other. Without a word all are
+    /// of one.
     pub fn set_group(&mut self, source: usize, group: usize) {
         self.groups.insert(source, group);
     }
@@ -223,8 +222,8 @@ impl Watcher {
         }
     }
 
-    /// Applies what a server did: at once, or of a set of masters in the order of time. A script is whole when its server's next command comes, and
-    /// which connection's lines come first says nothing.
+    /// Applies what a server did: at once, or of a set of masters in the order of time. A script is whole
+    /// when its server's next command comes, and which connection's lines come first says nothing.
     fn take(&mut self, source: usize, time_us: u64, news: ServerNews) {
         if self.votes.members == 0 {
             return self.apply(news, time_us);
@@ -270,7 +269,8 @@ impl Watcher {
         }
     }
 
-    /// Nothing is known of a source since its last line, as after a lost connection. What was held may be over.
+    /// Nothing is known of a source since its last line, as after a lost connection. What was held may be
+    /// over.
     pub fn gap(&mut self, source: usize) {
         self.finish_units();
         self.assembler.forget(source);
@@ -307,9 +307,7 @@ impl Watcher {
     }
 
     fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
-        self.locks
-            .get(&(place.group, place.database))?
-            .get(place.key)
+        self.locks.get(&(place.group, place.database))?.get(place.key)
     }
 
     pub(super) fn is_followed(&self, place: &LockPlace<'_>) -> bool {
@@ -325,10 +323,7 @@ impl Watcher {
     pub(super) fn holder_is(&self, place: &LockPlace<'_>, value: &[u8]) -> Option<bool> {
         let lock = self.lock_at(place)?;
         let value = hash(value);
-        let held = lock
-            .holds
-            .iter()
-            .any(|hold| hold.attempt.owner.value == value);
+        let held = lock.holds.iter().any(|hold| hold.attempt.owner.value == value);
         let may_be = lock.candidates.iter().any(|one| one.owner.value == value);
         (held || lock.is_known && !may_be).then_some(held)
     }
@@ -337,9 +332,7 @@ impl Watcher {
     pub(super) fn held_by_recipe(&self, place: &LockPlace<'_>) -> Option<&'static Recipe> {
         let lock = self.lock_at(place)?;
         let holds = lock.holds.iter().map(|hold| hold.attempt.recipe);
-        holds
-            .chain(lock.candidates.iter().map(|one| one.recipe))
-            .next()
+        holds.chain(lock.candidates.iter().map(|one| one.recipe)).next()
     }
 
     /// Counts a command that was sent for the lock, and what it tells of the library.
@@ -357,10 +350,7 @@ impl Watcher {
     /// Where commands for a lock are counted.
     fn counted<'a>(&self, place: &LockPlace<'a>) -> LockPlace<'a> {
         match self.votes.is_member(place.group) {
-            true => LockPlace {
-                group: WHOLE_SET,
-                ..*place
-            },
+            true => LockPlace { group: WHOLE_SET, ..*place },
             false => *place,
         }
     }
@@ -402,11 +392,7 @@ impl Watcher {
             let name: Box<str> = String::from_utf8_lossy(place.key).into();
             let pattern = patterns.number(&pattern_of(&name));
             patterns.of(pattern).add_name(&name);
-            let state = LockState {
-                name,
-                pattern,
-                ..LockState::default()
-            };
+            let state = LockState { name, pattern, ..LockState::default() };
             locks.insert(place.key.into(), state);
         }
         let lock = locks.get_mut(place.key)?;
@@ -454,10 +440,7 @@ impl Watcher {
         let Majority { from_us, over_us } = majority;
         match vote {
             MemberVote::Granted(attempt) => {
-                let attempt = AcquireAttempt {
-                    time_us: from_us,
-                    ..attempt
-                };
+                let attempt = AcquireAttempt { time_us: from_us, ..attempt };
                 let Some(over_us) = over_us else {
                     return self.attempt(&place, attempt, AttemptOutcome::Granted);
                 };
@@ -483,13 +466,9 @@ impl Watcher {
     fn forget_idle(&mut self, now_us: u64) {
         for locks in self.locks.values_mut() {
             locks.retain(|_, lock| {
-                let lives =
-                    |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > now_us);
+                let lives = |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > now_us);
                 lock.holds.iter().any(|hold| lives(hold.until_us))
-                    || lock
-                        .candidates
-                        .iter()
-                        .any(|attempt| lives(attempt.until_us))
+                    || lock.candidates.iter().any(|attempt| lives(attempt.until_us))
             });
         }
     }
@@ -523,14 +502,9 @@ impl Watcher {
         self.with(place, |_, lock| lock.is_shared = true);
     }
 
-    /// The lease now ends at `until_us`. `owner`: who a script or a comparison names; `None`: the holder, whichever it is. `was_done`: `None` where that depends on
-    /// whether it is held.
-    pub(super) fn renew(
-        &mut self,
-        place: &LockPlace<'_>,
-        change: HoldChange,
-        until_us: Option<u64>,
-    ) {
+    /// The lease now ends at `until_us`. `owner`: who a script or a comparison names; `None`: the holder,
+    /// whichever it is. `was_done`: `None` where that depends on whether it is held.
+    pub(super) fn renew(&mut self, place: &LockPlace<'_>, change: HoldChange, until_us: Option<u64>) {
         self.with(place, |step, lock| step.renew(lock, &change, until_us));
     }
 
@@ -541,12 +515,9 @@ impl Watcher {
     /// A connection waits for a token of a list; whether it is one of a lock, only its push shows.
     pub(super) fn blocks_for_token(&mut self, place: &LockPlace<'_>, attempt: AcquireAttempt) {
         self.with(place, |step, lock| {
-            step.patterns
-                .of(lock.pattern)
-                .add_recipe(attempt.recipe, attempt.owner.client);
+            step.patterns.of(lock.pattern).add_recipe(attempt.recipe, attempt.owner.client);
             lock.is_shared = true;
-            lock.candidates
-                .retain(|one| one.owner.client != attempt.owner.client);
+            lock.candidates.retain(|one| one.owner.client != attempt.owner.client);
             if lock.candidates.len() < REMEMBERED_MAX {
                 lock.candidates.push(attempt);
             }
@@ -560,15 +531,8 @@ impl Watcher {
     }
 
     /// All keys of a database, or of all, are gone.
-    pub(super) fn lose(
-        &mut self,
-        group: usize,
-        database: Option<u32>,
-        time_us: u64,
-        how: &'static str,
-    ) {
-        let is_lost =
-            |of: usize, number: u32| of == group && database.is_none_or(|wanted| wanted == number);
+    pub(super) fn lose(&mut self, group: usize, database: Option<u32>, time_us: u64, how: &'static str) {
+        let is_lost = |of: usize, number: u32| of == group && database.is_none_or(|wanted| wanted == number);
         self.with_each(is_lost, time_us, |step, lock| {
             lock.candidates.clear();
             for hold in std::mem::take(&mut lock.holds) {
@@ -588,19 +552,10 @@ impl Watcher {
         time_us: u64,
         work: impl Fn(&mut WatchStep<'_>, &mut LockState),
     ) {
-        let of = self
-            .locks
-            .iter()
-            .filter(|((group, database), _)| is_wanted(*group, *database));
+        let of = self.locks.iter().filter(|((group, database), _)| is_wanted(*group, *database));
         let keys = of.flat_map(|(of, locks)| locks.keys().map(|key| (*of, key.clone())));
         for ((group, database), key) in keys.collect::<Vec<_>>() {
-            let place = LockPlace {
-                group,
-                database,
-                key: &key,
-                time_us,
-                client: 0,
-            };
+            let place = LockPlace { group, database, key: &key, time_us, client: 0 };
             self.with(&place, &work);
         }
     }
@@ -616,10 +571,6 @@ impl Watcher {
         report.commands = self.commands;
         (report.over_time, report.held) = over_time(&self.history);
         report.seconds = seconds;
-        WatchedTraffic {
-            report,
-            history: self.history,
-            cut: self.history_cut,
-        }
+        WatchedTraffic { report, history: self.history, cut: self.history_cut }
     }
 }

@@ -14,10 +14,7 @@ use cluster_config::Process;
 /// The example program whose processes are the clients.
 pub(crate) fn driver() -> PathBuf {
     let test = std::env::current_exe().expect("a test is a file");
-    let target = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("tests are in target/<profile>/deps");
+    let target = test.parent().and_then(|deps| deps.parent()).expect("tests are in target/<profile>/deps");
     let driver = target.join("examples").join("driver");
     assert!(
         driver.exists(),
@@ -58,11 +55,7 @@ pub(crate) async fn run(text: &str, seed: u64) -> (ScenarioRun, tempfile::TempDi
 }
 
 /// As [`run`], with clients that are a shell's command: `DRIVER` in it is the driver program.
-pub(crate) async fn run_by(
-    command: &str,
-    text: &str,
-    seed: u64,
-) -> (ScenarioRun, tempfile::TempDir) {
+pub(crate) async fn run_by(command: &str, text: &str, seed: u64) -> (ScenarioRun, tempfile::TempDir) {
     let inner = bench::subjects::find(&plan(text, seed).lock.subject).expect("a known subject");
     let command = command.replace("DRIVER", &driver().display().to_string());
     let command = vec!["sh".to_owned(), "-c".to_owned(), command];
@@ -70,11 +63,7 @@ pub(crate) async fn run_by(
     run_on(Arc::new(subject), text, seed).await
 }
 
-async fn run_on(
-    subject: Arc<ExecSubject>,
-    text: &str,
-    seed: u64,
-) -> (ScenarioRun, tempfile::TempDir) {
+async fn run_on(subject: Arc<ExecSubject>, text: &str, seed: u64) -> (ScenarioRun, tempfile::TempDir) {
     let ran = run_plan(subject, &plan(text, seed)).await;
     ran.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,4 +1,5 @@
-//! One command per file, in folders by the groups of `locklab help all`. This file calls the one that was asked for.
+//! One command per file, in folders by the groups of `locklab help all`. This file calls the one that was
+//! asked for.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -46,15 +47,11 @@ pub(crate) fn run(command: Command, terminal: &Terminal) -> anyhow::Result<u8> {
         command => command,
     };
     if let Err(error) = try_threads() {
-        return Err(exit::missing(format!(
-            "cannot start the threads that a command needs: {error}"
-        )));
+        return Err(exit::missing(format!("cannot start the threads that a command needs: {error}")));
     }
     guard::install();
     STARTING.store(true, Ordering::Relaxed);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     STARTING.store(false, Ordering::Relaxed);
     let code = runtime.block_on(async {
         match command {

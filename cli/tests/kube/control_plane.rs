@@ -14,7 +14,8 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::support::{free_port, skipped};
 
-/// Where `up.sh` is that starts one; else it is looked for beside the project, and where `make control-plane` builds it.
+/// Where `up.sh` is that starts one; else it is looked for beside the project, and where `make control-plane`
+/// builds it.
 const PLACE: &str = "LOCKLAB_CONTROL_PLANE";
 /// A busy machine may be too slow once.
 const TRIES: u32 = 3;
@@ -35,25 +36,19 @@ impl State {
     fn up(script: &Path) -> Option<(Self, Vec<u8>)> {
         let state = Self(tempfile::tempdir().expect("a temporary directory"));
         let mut command = Command::new("bash");
-        command
-            .arg(script)
-            .arg(state.0.path())
-            .arg(free_port().to_string());
+        command.arg(script).arg(state.0.path()).arg(free_port().to_string());
         let output = command.output().expect("bash runs");
         output.status.success().then_some((state, output.stdout))
     }
 }
 
 impl ControlPlane {
-    /// Starts one with a namespace `lab`. `None`: this machine has none, and the test says that it is skipped.
+    /// Starts one with a namespace `lab`. `None`: this machine has none, and the test says that it is
+    /// skipped.
     pub(crate) async fn start() -> Option<Self> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/control-plane");
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/control-plane");
-        let here = if own.join("control-plane").is_file() {
-            own
-        } else {
-            beside
-        };
+        let here = if own.join("control-plane").is_file() { own } else { beside };
         let place = std::env::var_os(PLACE).map_or(here, PathBuf::from);
         let up = place.join("up.sh");
         if !up.is_file() {
@@ -66,18 +61,11 @@ impl ControlPlane {
         // One after another: three at once need more of a small machine than they get.
         static TURN: Mutex<()> = Mutex::const_new(());
         let turn = TURN.lock().await;
-        let (state, stdout) = (0..TRIES)
-            .find_map(|_| State::up(&up))
-            .expect("a control plane that starts");
+        let (state, stdout) = (0..TRIES).find_map(|_| State::up(&up)).expect("a control plane that starts");
         let file = Kubeconfig::read_from(state_file(&stdout)).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
         let client = Client::try_from(config.expect("a configuration")).expect("a client");
-        let plane = Self {
-            client,
-            kubeconfig: state.0.path().join("kubeconfig"),
-            state,
-            _turn: turn,
-        };
+        let plane = Self { client, kubeconfig: state.0.path().join("kubeconfig"), state, _turn: turn };
         let lab = Namespace {
             metadata: kubernetes::kube::api::ObjectMeta {
                 name: Some("lab".to_owned()),
@@ -86,10 +74,7 @@ impl ControlPlane {
             ..Namespace::default()
         };
         let namespaces: Api<Namespace> = Api::all(plane.client.clone());
-        namespaces
-            .create(&PostParams::default(), &lab)
-            .await
-            .expect("a namespace");
+        namespaces.create(&PostParams::default(), &lab).await.expect("a namespace");
         Some(plane)
     }
 
@@ -108,8 +93,7 @@ fn state_file(stdout: &[u8]) -> PathBuf {
 impl Drop for State {
     fn drop(&mut self) {
         for name in ["controllers", "apiserver", "etcd"] {
-            let pid =
-                fs::read_to_string(self.0.path().join(format!("{name}.pid"))).unwrap_or_default();
+            let pid = fs::read_to_string(self.0.path().join(format!("{name}.pid"))).unwrap_or_default();
             if let Ok(pid) = pid.trim().parse() {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }

@@ -1,8 +1,10 @@
-//! A kubelet for tests that runs pods as local processes: their first container's command with its environment, its volumes as directories.
+//! A kubelet for tests that runs pods as local processes: their first container's command with its
+//! environment, its volumes as directories.
 //!
-//! What it lacks of a real one: no image is pulled and nothing is confined; a path that a volume is mounted at is replaced, in arguments and in what a
-//! config map holds, with that of a directory; there is no cluster DNS, so the two variables that the names of servers are made of are given
-//! addresses. It answers the API server for logs alone.
+//! What it lacks of a real one: no image is pulled and nothing is confined; a path that a volume is mounted
+//! at is replaced, in arguments and in what a config map holds, with that of a directory; there is no cluster
+//! DNS, so the two variables that the names of servers are made of are given addresses. It answers the API
+//! server for logs alone.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -76,12 +78,8 @@ impl Kubelet {
         register(&client, port).await;
         static KUBELETS: AtomicU32 = AtomicU32::new(0);
         let number = std::process::id() + 37 * KUBELETS.fetch_add(1, Ordering::Relaxed);
-        let at = At {
-            client,
-            net: 60 + number % 150,
-            dir: dir.to_owned(),
-            kubeconfig: kubeconfig.to_owned(),
-        };
+        let at =
+            At { client, net: 60 + number % 150, dir: dir.to_owned(), kubeconfig: kubeconfig.to_owned() };
         let own = pods.clone();
         let looking = tokio::spawn(async move {
             loop {
@@ -89,18 +87,14 @@ impl Kubelet {
                 tokio::time::sleep(TICK).await;
             }
         });
-        Self {
-            pods,
-            tasks: vec![serving, looking],
-        }
+        Self { pods, tasks: vec![serving, looking] }
     }
 
-    /// SIGKILL to a pod's processes, as when its node runs out of memory. Gives whether one of that beginning ran.
+    /// SIGKILL to a pod's processes, as when its node runs out of memory. Gives whether one of that beginning
+    /// ran.
     pub(crate) fn kill(&self, beginning: &str) -> bool {
         let pods = self.pods.lock().expect("no test panics with it");
-        let found = pods
-            .values()
-            .find(|pod| pod.name.starts_with(beginning) && pod.ended.is_none());
+        let found = pods.values().find(|pod| pod.name.starts_with(beginning) && pod.ended.is_none());
         found.map(|pod| pod.signal(Signal::SIGKILL)).is_some()
     }
 }
@@ -115,9 +109,7 @@ impl Drop for Kubelet {
 }
 
 fn now() -> String {
-    jiff::Timestamp::now()
-        .strftime("%Y-%m-%dT%H:%M:%SZ")
-        .to_string()
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 async fn register(client: &Client, port: u16) {
@@ -125,10 +117,7 @@ async fn register(client: &Client, port: u16) {
     let labels = json!({"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"});
     let node = json!({"metadata": {"name": NODE, "labels": labels}});
     let node = serde_json::from_value(node).expect("a node");
-    nodes
-        .create(&PostParams::default(), &node)
-        .await
-        .expect("a node is made");
+    nodes.create(&PostParams::default(), &node).await.expect("a node is made");
     let room = json!({"cpu": "64", "memory": "64Gi", "pods": "110"});
     let status = json!({"status": {
         "capacity": room, "allocatable": room,
@@ -137,15 +126,9 @@ async fn register(client: &Client, port: u16) {
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }});
     let how = PatchParams::default();
-    nodes
-        .patch_status(NODE, &how, &Patch::Strategic(status))
-        .await
-        .expect("its status");
+    nodes.patch_status(NODE, &how, &Patch::Strategic(status)).await.expect("its status");
     let untainted = json!({"spec": {"taints": null}});
-    nodes
-        .patch(NODE, &how, &Patch::Merge(untainted))
-        .await
-        .expect("no taint");
+    nodes.patch(NODE, &how, &Patch::Merge(untainted)).await.expect("no taint");
 }
 
 struct At {
@@ -165,32 +148,19 @@ impl At {
         let Ok(found) = all.list(&here).await else {
             return;
         };
-        let there: Vec<Option<&String>> =
-            found.iter().map(|pod| pod.metadata.uid.as_ref()).collect();
+        let there: Vec<Option<&String>> = found.iter().map(|pod| pod.metadata.uid.as_ref()).collect();
         // Those that somebody has deleted by force: the API has forgotten them.
-        running
-            .lock()
-            .expect("no test panics with it")
-            .retain(|uid, _| there.contains(&Some(uid)));
+        running.lock().expect("no test panics with it").retain(|uid, _| there.contains(&Some(uid)));
         for pod in found {
             let uid = pod.metadata.uid.clone().expect("a pod of the API has one");
-            let known = running
-                .lock()
-                .expect("no test panics with it")
-                .contains_key(&uid);
-            let phase = pod
-                .status
-                .as_ref()
-                .and_then(|status| status.phase.as_deref());
+            let known = running.lock().expect("no test panics with it").contains_key(&uid);
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             if pod.metadata.deletion_timestamp.is_some() {
                 self.end(&pod, &uid, running).await;
             } else if !known && phase == Some("Pending") {
                 let one = self.begin(&pod).await;
                 let status = status(&pod, &one);
-                running
-                    .lock()
-                    .expect("no test panics with it")
-                    .insert(uid, one);
+                running.lock().expect("no test panics with it").insert(uid, one);
                 self.say(&pod, status).await;
             } else if known {
                 let status = {
@@ -211,27 +181,20 @@ impl At {
         }
     }
 
-    /// What the controller does that protects claims in use, and that this control plane has not: a claim that is to go may go.
+    /// What the controller does that protects claims in use, and that this control plane has not: a claim
+    /// that is to go may go.
     async fn release_claims(&self) {
         let claims: Api<PersistentVolumeClaim> = Api::all(self.client.clone());
         let found = claims.list(&ListParams::default()).await;
-        let going = found
-            .into_iter()
-            .flatten()
-            .filter(|claim| claim.metadata.deletion_timestamp.is_some());
+        let going = found.into_iter().flatten().filter(|claim| claim.metadata.deletion_timestamp.is_some());
         for claim in going {
-            let (name, namespace) = (
-                claim.metadata.name.unwrap_or_default(),
-                claim.metadata.namespace.unwrap_or_default(),
-            );
-            let claims: Api<PersistentVolumeClaim> =
-                Api::namespaced(self.client.clone(), &namespace);
+            let (name, namespace) =
+                (claim.metadata.name.unwrap_or_default(), claim.metadata.namespace.unwrap_or_default());
+            let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace);
             // It is gone for good, with what is in it.
             let _ = fs::remove_dir_all(self.dir.join("claims").join(&name));
             let free = json!({"metadata": {"finalizers": null}});
-            let _ = claims
-                .patch(&name, &PatchParams::default(), &Patch::Merge(free))
-                .await;
+            let _ = claims.patch(&name, &PatchParams::default(), &Patch::Merge(free)).await;
         }
     }
 
@@ -248,9 +211,7 @@ impl At {
                             one.signal(Signal::SIGTERM);
                             one.told = Some(Instant::now());
                         }
-                        Some(told)
-                            if told.elapsed() > Duration::from_secs(grace.unsigned_abs()) =>
-                        {
+                        Some(told) if told.elapsed() > Duration::from_secs(grace.unsigned_abs()) => {
                             one.signal(Signal::SIGKILL)
                         }
                         Some(_) => {}
@@ -271,9 +232,7 @@ impl At {
         let (name, namespace) = names(pod);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
         // A job's pod stays until the job has counted it.
-        let _ = pods
-            .delete(&name, &DeleteParams::default().grace_period(0))
-            .await;
+        let _ = pods.delete(&name, &DeleteParams::default().grace_period(0)).await;
         running.lock().expect("no test panics with it").remove(uid);
     }
 
@@ -281,9 +240,7 @@ impl At {
         let (name, namespace) = names(pod);
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
         // A pod that is gone needs no status.
-        let _ = pods
-            .patch_status(&name, &PatchParams::default(), &Patch::Strategic(status))
-            .await;
+        let _ = pods.patch_status(&name, &PatchParams::default(), &Patch::Strategic(status)).await;
     }
 
     async fn begin(&self, pod: &Pod) -> Running {
@@ -292,25 +249,12 @@ impl At {
         let container = &spec.containers[0];
         let ip = address(self.net, &name);
         let mounts = self.mounts(pod, container).await;
-        let here = |text: &str| {
-            mounts
-                .iter()
-                .fold(text.to_owned(), |text, (at, dir)| text.replace(at, dir))
-        };
-        let words = [&container.command, &container.args]
-            .into_iter()
-            .flatten()
-            .flatten();
+        let here = |text: &str| mounts.iter().fold(text.to_owned(), |text, (at, dir)| text.replace(at, dir));
+        let words = [&container.command, &container.args].into_iter().flatten().flatten();
         let words: Vec<String> = words.map(|word| here(word)).collect();
         let log = File::create(self.dir.join("logs").join(&name)).expect("a log");
-        let path = Path::new(env!("CARGO_BIN_EXE_locklab"))
-            .parent()
-            .expect("it is in a directory");
-        let path = format!(
-            "{}:{}",
-            path.display(),
-            std::env::var("PATH").unwrap_or_default()
-        );
+        let path = Path::new(env!("CARGO_BIN_EXE_locklab")).parent().expect("it is in a directory");
+        let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap_or_default());
         let work = self.dir.join("work").join(&name);
         fs::create_dir_all(&work).expect("a working directory");
         let mut command = Command::new(&words[0]);
@@ -326,9 +270,7 @@ impl At {
             .stderr(log)
             .process_group(0);
         Running {
-            child: command
-                .spawn()
-                .unwrap_or_else(|error| panic!("{words:?}: {error}")),
+            child: command.spawn().unwrap_or_else(|error| panic!("{words:?}: {error}")),
             name,
             ip,
             since: now(),
@@ -337,12 +279,7 @@ impl At {
         }
     }
 
-    async fn environment(
-        &self,
-        pod: &Pod,
-        container: &Container,
-        ip: &str,
-    ) -> Vec<(String, String)> {
+    async fn environment(&self, pod: &Pod, container: &Container, ip: &str) -> Vec<(String, String)> {
         let (name, namespace) = names(pod);
         let none = BTreeMap::new();
         let annotations = pod.metadata.annotations.as_ref().unwrap_or(&none);
@@ -350,10 +287,7 @@ impl At {
         let mut all = Vec::new();
         for variable in container.env.iter().flatten() {
             let source = variable.value_from.as_ref();
-            let value = match (
-                &variable.value,
-                source.and_then(|source| source.field_ref.as_ref()),
-            ) {
+            let value = match (&variable.value, source.and_then(|source| source.field_ref.as_ref())) {
                 // What DNS would do.
                 (Some(_), _) if variable.name == "HOST_BEFORE" => format!("127.{}.0.", self.net),
                 (Some(_), _) if variable.name == "HOST_AFTER" => String::new(),
@@ -380,14 +314,8 @@ impl At {
                         .and_then(|source| source.secret_key_ref.as_ref())
                         .expect("a field or a secret");
                     let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);
-                    let data = secrets
-                        .get(&key.name)
-                        .await
-                        .expect("the secret is there")
-                        .data;
-                    let value = data
-                        .and_then(|mut data| data.remove(&key.key))
-                        .expect("its key is there");
+                    let data = secrets.get(&key.name).await.expect("the secret is there").data;
+                    let value = data.and_then(|mut data| data.remove(&key.key)).expect("its key is there");
                     String::from_utf8(value.0).expect("text")
                 }
             };
@@ -403,35 +331,23 @@ impl At {
         let mut found = Vec::new();
         let mut configs = Vec::new();
         for mount in container.volume_mounts.iter().flatten() {
-            let volumes = pod
-                .spec
-                .iter()
-                .flat_map(|spec| spec.volumes.iter().flatten());
-            let volume = volumes
-                .into_iter()
-                .find(|volume| volume.name == mount.name)
-                .expect("a volume of that name");
+            let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+            let volume =
+                volumes.into_iter().find(|volume| volume.name == mount.name).expect("a volume of that name");
             let dir = match &volume.persistent_volume_claim {
                 Some(claim) => self.dir.join("claims").join(&claim.claim_name),
                 None => self.dir.join("volumes").join(&uid).join(&volume.name),
             };
             let dir = dir.join(mount.sub_path.as_deref().unwrap_or_default());
             fs::create_dir_all(&dir).expect("a volume's directory");
-            configs.extend(
-                volume
-                    .config_map
-                    .as_ref()
-                    .map(|config| (config.name.clone(), dir.clone())),
-            );
+            configs.extend(volume.config_map.as_ref().map(|config| (config.name.clone(), dir.clone())));
             found.push((mount.mount_path.clone(), dir.to_string_lossy().into_owned()));
         }
         for (name, dir) in configs {
             let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &namespace);
             let data = maps.get(&name).await.expect("the config map is there").data;
             for (key, text) in data.into_iter().flatten() {
-                let text = found
-                    .iter()
-                    .fold(text, |text, (at, dir)| text.replace(at, dir));
+                let text = found.iter().fold(text, |text, (at, dir)| text.replace(at, dir));
                 fs::write(dir.join(key), text).expect("a file of a config map");
             }
         }
@@ -449,18 +365,15 @@ fn address(net: u32, name: &str) -> String {
     match name.rsplit_once("-servers-") {
         Some((_, number)) => format!("127.{net}.0.{number}"),
         None => {
-            let sum = name.bytes().fold(7_u32, |sum, byte| {
-                sum.wrapping_mul(31).wrapping_add(u32::from(byte))
-            });
+            let sum =
+                name.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
             format!("127.{net}.{}.{}", 1 + sum % 250, 1 + sum / 250 % 250)
         }
     }
 }
 
 fn code(ended: ExitStatus) -> i32 {
-    ended
-        .code()
-        .unwrap_or_else(|| 128 + ended.signal().unwrap_or(0))
+    ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0))
 }
 
 fn status(pod: &Pod, one: &Running) -> Value {
@@ -477,12 +390,7 @@ fn status(pod: &Pod, one: &Running) -> Value {
         Some(_) => "Failed",
     };
     let condition = |kind: &str, holds: bool| json!({"type": kind, "status": if holds { "True" } else { "False" }, "lastTransitionTime": now()});
-    let container = pod
-        .spec
-        .iter()
-        .flat_map(|spec| &spec.containers)
-        .next()
-        .expect("a container");
+    let container = pod.spec.iter().flat_map(|spec| &spec.containers).next().expect("a container");
     json!({"status": {
         "phase": phase, "podIP": one.ip, "podIPs": [{"ip": one.ip}], "hostIP": "127.0.0.1", "startTime": one.since,
         "conditions": [condition("Initialized", true), condition("Ready", ready), condition("ContainersReady", ready)],
@@ -493,7 +401,8 @@ fn status(pod: &Pod, one: &Running) -> Value {
     }})
 }
 
-/// Answers `GET /containerLogs/NAMESPACE/POD/CONTAINER`, by TLS with a certificate of its own, as a kubelet does.
+/// Answers `GET /containerLogs/NAMESPACE/POD/CONTAINER`, by TLS with a certificate of its own, as a kubelet
+/// does.
 async fn serve_logs(logs: PathBuf) -> (u16, JoinHandle<()>) {
     let own = rcgen::generate_simple_self_signed([NODE.to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).expect("a key");
@@ -516,8 +425,7 @@ async fn serve_logs(logs: PathBuf) -> (u16, JoinHandle<()>) {
                 let mut asked = Vec::new();
                 while !asked.ends_with(b"\r\n\r\n")
                     && stream.read_buf(&mut asked).await.is_ok_and(|read| read > 0)
-                {
-                }
+                {}
                 let asked = String::from_utf8_lossy(&asked).into_owned();
                 let pod = asked.split(['/', ' ', '?']).nth(4).unwrap_or_default();
                 let log = fs::read(logs.join(pod)).unwrap_or_default();

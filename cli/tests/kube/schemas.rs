@@ -1,4 +1,5 @@
-//! What is rendered is taken by the schemas of a real API server and of Chaos Mesh, and what is wrong is refused by them.
+//! What is rendered is taken by the schemas of a real API server and of Chaos Mesh, and what is wrong is
+//! refused by them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -44,63 +45,31 @@ async fn objects_are_taken_by_the_real_schemas_and_wrong_ones_are_refused() {
     };
     let cluster = Cluster::of(plane.client.clone(), "lab");
     let volume = || Storage::Volume(None);
-    let bucket = Storage::Bucket {
-        path: "b/p".to_owned(),
-        secret: "s3".to_owned(),
-    };
-    let target = Servers::Target {
-        url: "redis://:secret@r:6379".to_owned(),
-    };
+    let bucket = Storage::Bucket { path: "b/p".to_owned(), secret: "s3".to_owned() };
+    let target = Servers::Target { url: "redis://:secret@r:6379".to_owned() };
     let kill = "[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"kill\"\non = \"master\"\n";
     for spec in [
         spec("single", "", Servers::StatefulSet, volume()),
-        spec(
-            "sentinel",
-            kill,
-            Servers::StatefulSet,
-            Storage::Claim("kept".to_owned()),
-        ),
+        spec("sentinel", kill, Servers::StatefulSet, Storage::Claim("kept".to_owned())),
         spec("cluster", "", Servers::StatefulSet, bucket),
         spec("masters", "", Servers::Pod, volume()),
         spec("single", "", target, volume()),
     ] {
         assert_eq!(spec.refused(), []);
-        cluster
-            .apply(&objects(&spec), true)
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
+        cluster.apply(&objects(&spec), true).await.unwrap_or_else(|error| panic!("{error}"));
     }
     let good = objects(&spec("single", "", Servers::StatefulSet, volume()));
     for (kind, at, wrong) in [
         ("Job", "/spec/template/spec/restartPolicy", json!("Always")),
-        (
-            "Job",
-            "/spec/podFailurePolicy/rules/0/action",
-            json!("Retry"),
-        ),
-        (
-            "Job",
-            "/spec/template/spec/containers/0/resources/limits/cpu",
-            json!("lots"),
-        ),
-        (
-            "StatefulSet",
-            "/spec/selector/matchLabels",
-            json!({"other": "label"}),
-        ),
+        ("Job", "/spec/podFailurePolicy/rules/0/action", json!("Retry")),
+        ("Job", "/spec/template/spec/containers/0/resources/limits/cpu", json!("lots")),
+        ("StatefulSet", "/spec/selector/matchLabels", json!({"other": "label"})),
         ("ConfigMap", "/metadata/name", json!("No_Name")),
     ] {
-        let mut one: Object = good
-            .iter()
-            .find(|object| object.resource.kind == kind)
-            .expect(kind)
-            .clone();
+        let mut one: Object = good.iter().find(|object| object.resource.kind == kind).expect(kind).clone();
         *one.value.pointer_mut(at).expect(at) = wrong;
         let refused = cluster.apply(&[one], true).await;
-        assert!(
-            matches!(refused, Err(ClusterError::Refused(_))),
-            "{at}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(ClusterError::Refused(_))), "{at}: {refused:?}");
     }
     let elsewhere = Cluster::of(plane.client.clone(), "nowhere");
     let mut lost = good.clone();
@@ -108,16 +77,10 @@ async fn objects_are_taken_by_the_real_schemas_and_wrong_ones_are_refused() {
         object.value["metadata"]["namespace"] = json!("nowhere");
     }
     let refused = elsewhere.apply(&lost, true).await;
-    assert!(
-        matches!(refused, Err(ClusterError::Missing(_))),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(ClusterError::Missing(_))), "{refused:?}");
 
     let without = cluster.has_chaos_mesh().await;
-    assert!(
-        matches!(without, Err(ClusterError::Missing(_))),
-        "{without:?}"
-    );
+    assert!(matches!(without, Err(ClusterError::Missing(_))), "{without:?}");
     install(&plane).await;
     cluster.has_chaos_mesh().await.expect("it is there now");
     faults_are_taken(&plane).await;
@@ -125,18 +88,12 @@ async fn objects_are_taken_by_the_real_schemas_and_wrong_ones_are_refused() {
 
 /// Each fault as an object.
 fn all_faults() -> Vec<(ApiResource, DynamicObject)> {
-    let text = |name: &str, word: &str| {
-        Settings::from([(name.to_owned(), Setting::Text(word.to_owned()))])
-    };
+    let text = |name: &str, word: &str| Settings::from([(name.to_owned(), Setting::Text(word.to_owned()))]);
     let pods = FaultTarget::Pods(vec!["x-servers-0".to_owned()]);
     let links = FaultTarget::Links(vec![("a".to_owned(), "b".to_owned())]);
     let (none, lose) = (Settings::new(), text("data", "lose"));
-    let (late, jump, sync, lost) = (
-        text("latency", "1s"),
-        text("jump", "-5s"),
-        text("fsync", "200ms"),
-        text("rate", "0.25"),
-    );
+    let (late, jump, sync, lost) =
+        (text("latency", "1s"), text("jump", "-5s"), text("fsync", "200ms"), text("rate", "0.25"));
     let mut made = Vec::new();
     for (fault, with, on) in [
         ("kill", &none, &pods),
@@ -149,12 +106,7 @@ fn all_faults() -> Vec<(ApiResource, DynamicObject)> {
         ("delay", &late, &links),
         ("loss", &lost, &links),
     ] {
-        let harm = FaultInjection {
-            fault,
-            with,
-            on: on.clone(),
-            lasts: Some(Duration::from_secs(2)),
-        };
+        let harm = FaultInjection { fault, with, on: on.clone(), lasts: Some(Duration::from_secs(2)) };
         let name = format!("h{}", made.len());
         made.extend(harms(&harm, "lab", "x", &name).expect("one of Chaos Mesh's"));
     }
@@ -190,15 +142,11 @@ fn faults_are_taken_by_chaos_meshs_own_types_and_what_only_they_refuse_is_refuse
         }
         asked.push((one, "refused"));
     }
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
+    let mut child =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
     let lines: Vec<String> = asked.iter().map(|(one, _)| one.to_string()).collect();
     let mut to = child.stdin.take().expect("a pipe");
-    to.write_all((lines.join("\n") + "\n").as_bytes())
-        .expect("it reads");
+    to.write_all((lines.join("\n") + "\n").as_bytes()).expect("it reads");
     drop(to);
     let answer = child.wait_with_output().expect("it ends");
     let answer = String::from_utf8(answer.stdout).expect("text");
@@ -211,12 +159,10 @@ fn faults_are_taken_by_chaos_meshs_own_types_and_what_only_they_refuse_is_refuse
 /// What Chaos Mesh's own schema says to each, and to a wrong one.
 async fn faults_are_taken(plane: &ControlPlane) {
     let made = all_faults();
-    let kinds: BTreeMap<&str, usize> =
-        made.iter()
-            .fold(BTreeMap::new(), |mut kinds, (resource, _)| {
-                *kinds.entry(resource.kind.as_str()).or_default() += 1;
-                kinds
-            });
+    let kinds: BTreeMap<&str, usize> = made.iter().fold(BTreeMap::new(), |mut kinds, (resource, _)| {
+        *kinds.entry(resource.kind.as_str()).or_default() += 1;
+        kinds
+    });
     assert_eq!(
         kinds,
         BTreeMap::from([
@@ -227,20 +173,12 @@ async fn faults_are_taken(plane: &ControlPlane) {
             ("TimeChaos", 1)
         ])
     );
-    let dry = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
     for (resource, object) in &made {
         let api: Api<_> = Api::namespaced_with(plane.client.clone(), "lab", resource);
-        api.create(&dry, object)
-            .await
-            .unwrap_or_else(|error| panic!("{}: {error}", resource.kind));
-        let mut changes: Vec<(&str, Value)> = vec![
-            ("mode", Value::Null),
-            ("mode", json!("some")),
-            ("selector", json!("x")),
-        ];
+        api.create(&dry, object).await.unwrap_or_else(|error| panic!("{}: {error}", resource.kind));
+        let mut changes: Vec<(&str, Value)> =
+            vec![("mode", Value::Null), ("mode", json!("some")), ("selector", json!("x"))];
         match resource.kind.as_str() {
             "TimeChaos" => {}
             "StressChaos" => {
@@ -253,11 +191,7 @@ async fn faults_are_taken(plane: &ControlPlane) {
             let mut object = object.clone();
             object.data["spec"][key] = wrong;
             let refused = api.create(&dry, &object).await;
-            assert!(
-                refused.is_err(),
-                "{} with a wrong {key} was taken",
-                resource.kind
-            );
+            assert!(refused.is_err(), "{} with a wrong {key} was taken", resource.kind);
         }
     }
 }

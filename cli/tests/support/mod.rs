@@ -23,12 +23,11 @@ pub fn run(dir: &Path, args: &[&str]) -> Output {
 
 /// A directory in memory, where the machine has one: servers that sync their files are quick there.
 pub fn scratch() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm")
-        .or_else(|_| tempfile::tempdir())
-        .unwrap()
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Says what a test leaves out, and why: straight to the stream, since what is printed the usual way is not shown for a test that passes.
+/// Says what a test leaves out, and why: straight to the stream, since what is printed the usual way is not
+/// shown for a test that passes.
 pub fn skipped(why: &str) {
     use std::io::Write as _;
     let test = std::thread::current();
@@ -48,7 +47,8 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A bare server on a free loopback port, without any of our own code, so that the tests of `lock` depend on nothing else.
+/// A bare server on a free loopback port, without any of our own code, so that the tests of `lock` depend on
+/// nothing else.
 pub struct Server {
     child: Child,
     pub port: u16,
@@ -82,11 +82,7 @@ impl Server {
             .stdout(Stdio::null());
         die_with_us(&mut command);
         let child = command.spawn().expect("redis-server is installed");
-        let mut server = Server {
-            child,
-            port,
-            _dir: dir,
-        };
+        let mut server = Server { child, port, _dir: dir };
         let itself = format!("process_id:{}", server.pid());
         let (mut ended, mut answers) = (false, false);
         until("redis-server answers", || {
@@ -109,9 +105,7 @@ impl Server {
             .args(args)
             .output()
             .expect("redis-cli runs");
-        String::from_utf8_lossy(&output.stdout)
-            .trim_end()
-            .to_owned()
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
     pub fn pid(&self) -> i32 {
@@ -163,17 +157,12 @@ impl Pty {
         in_a_session(command);
         // SAFETY: ioctl is async-signal-safe and touches only the child.
         unsafe {
-            command.pre_exec(
-                move || match nix::libc::ioctl(slave, nix::libc::TIOCSCTTY, 0) {
-                    0 => Ok(()),
-                    _ => Err(std::io::Error::last_os_error()),
-                },
-            );
+            command.pre_exec(move || match nix::libc::ioctl(slave, nix::libc::TIOCSCTTY, 0) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
         }
-        Pty {
-            master: pty.master,
-            slave: pty.slave,
-        }
+        Pty { master: pty.master, slave: pty.slave }
     }
 
     /// Starts the command with its standard error on this terminal.
@@ -208,9 +197,7 @@ pub fn in_a_session(command: &mut Command) {
 
 /// Waits until a process that the test started catches a signal.
 pub fn until_it_catches(child: &Child, signal: nix::sys::signal::Signal) {
-    until("it listens for the signal", || {
-        is_among("SigCgt:", child, signal)
-    });
+    until("it listens for the signal", || is_among("SigCgt:", child, signal));
 }
 
 /// Waits until a process that the test started has no such signal to take any more.
@@ -240,10 +227,7 @@ pub fn processes_of(dir: &Path, locklab: u32) -> Vec<String> {
             // A zombie has no command line; it is its parent's to reap and holds nothing.
             if !command.is_empty() {
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
-                found.push(format!(
-                    "{}: {command}",
-                    entry.file_name().to_string_lossy()
-                ));
+                found.push(format!("{}: {command}", entry.file_name().to_string_lossy()));
             }
         }
     }

@@ -27,27 +27,20 @@ impl System for Etcd {
     fn plan(&self, topology: &Topology, nodes: &mut [PlannedNode]) {
         let peer = |node: &PlannedNode, ip| format!("http://{ip}:{}", node.address.port() + 1);
         let members = nodes.iter();
-        let members: Vec<String> = members
-            .map(|node| format!("{}={}", node.name, peer(node, node.announced.ip())))
-            .collect();
+        let members: Vec<String> =
+            members.map(|node| format!("{}={}", node.name, peer(node, node.announced.ip()))).collect();
         // The members of one cluster alone have it, so that no two take each other's in.
         let token = nodes[0].dir.to_string_lossy().into_owned();
         for node in nodes {
             node.bus_ports = vec![node.address.port() + 1];
             let data = node.dir.join("data");
-            let (listens, says) = (
-                peer(node, node.address.ip()),
-                peer(node, node.announced.ip()),
-            );
+            let (listens, says) = (peer(node, node.address.ip()), peer(node, node.announced.ip()));
             node.args = settings(topology, flag);
             for (name, value) in [
                 ("name", node.name.clone()),
                 ("data-dir", data.to_string_lossy().into_owned()),
                 ("listen-client-urls", format!("http://{}", node.address)),
-                (
-                    "advertise-client-urls",
-                    format!("http://{}", node.announced),
-                ),
+                ("advertise-client-urls", format!("http://{}", node.announced)),
                 ("listen-peer-urls", listens),
                 ("initial-advertise-peer-urls", says),
                 ("initial-cluster", members.join(",")),
@@ -81,10 +74,8 @@ impl System for Etcd {
 
 async fn ask(address: SocketAddr, path: &str, body: &str) -> Result<Value, String> {
     // HTTP/1.0: the answer comes whole and ends with the connection.
-    let request = format!(
-        "POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
+    let request =
+        format!("POST {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     let answer = exchange(address, request.as_bytes(), |_| false).await?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));

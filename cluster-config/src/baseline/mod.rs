@@ -1,5 +1,6 @@
-//! The servers of other systems that locks on Redis are compared with: a file per system says what starts it, when it is ready, and who
-//! leads. What they share with Redis servers (processes, proxies, the registry) is not here.
+//! The servers of other systems that locks on Redis are compared with: a file per system says what starts it,
+//! when it is ready, and who leads. What they share with Redis servers (processes, proxies, the registry) is
+//! not here.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -33,13 +34,15 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(1);
 
 #[async_trait]
 pub(crate) trait System: Debug + Send + Sync {
-    /// Its server on this machine: the one that is usual, or the one of a topology's `server` if that is a path.
+    /// Its server on this machine: the one that is usual, or the one of a topology's `server` if that is a
+    /// path.
     fn find(&self, server: &str) -> Result<Server, ClusterError>;
 
     /// What clients connect to, given the announced addresses with commas between them.
     fn url(&self, addresses: &str) -> String;
 
-    /// Decides the arguments and files of every node. Ports are the first three that follow one another at a node's address.
+    /// Decides the arguments and files of every node. Ports are the first three that follow one another at a
+    /// node's address.
     fn plan(&self, topology: &Topology, nodes: &mut [PlannedNode]);
 
     /// What the server's arguments come after.
@@ -74,10 +77,9 @@ impl TopologyKind {
     /// The system whose servers it has; `None`: Redis.
     pub(crate) fn system(self) -> Option<&'static dyn System> {
         match self {
-            TopologyKind::Single
-            | TopologyKind::Sentinel
-            | TopologyKind::Cluster
-            | TopologyKind::Masters => None,
+            TopologyKind::Single | TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Masters => {
+                None
+            }
             TopologyKind::Etcd | TopologyKind::Etcd3 => Some(&etcd::Etcd),
             TopologyKind::ZooKeeper | TopologyKind::ZooKeeper3 => Some(&zookeeper::ZooKeeper),
             TopologyKind::Mongodb => Some(&mongodb::MongoDb),
@@ -132,7 +134,8 @@ fn chosen(server: &str, usual: &str, variable: &str) -> Option<PathBuf> {
     }
 }
 
-/// A program: the path that is given, else the one that a variable names, else where its package or `make setup-baselines` puts it.
+/// A program: the path that is given, else the one that a variable names, else where its package or
+/// `make setup-baselines` puts it.
 fn program(
     server: &str,
     usual: &str,
@@ -141,46 +144,34 @@ fn program(
     folders: impl IntoIterator<Item = PathBuf>,
 ) -> Result<Server, ClusterError> {
     let own = servers_dir().map(|dir| dir.join("bin"));
-    let path = chosen(server, usual, variable)
-        .or_else(|| in_path(name))
-        .or_else(|| {
-            let mut places = folders.into_iter().chain(own).map(|dir| dir.join(name));
-            places.find(|path| path.is_file())
-        });
+    let path = chosen(server, usual, variable).or_else(|| in_path(name)).or_else(|| {
+        let mut places = folders.into_iter().chain(own).map(|dir| dir.join(name));
+        places.find(|path| path.is_file())
+    });
     let remedy = match name {
-        "mongod" => {
-            "no package source has it; its makers ship it as an image (`--provisioner container`)"
-        }
+        "mongod" => "no package source has it; its makers ship it as an image (`--provisioner container`)",
         _ => "`make setup-baselines` installs it",
     };
     let remedy = format!("{remedy}; or name a program in {variable}");
     let path = path.ok_or_else(|| missing!("{name} was not found; {remedy}"))?;
     let (_, version) = ask_version(&path, "", &remedy)?;
-    Ok(Server {
-        path,
-        flavour: usual.to_owned(),
-        version,
-    })
+    Ok(Server { path, flavour: usual.to_owned(), version })
 }
 
-/// The topology's own settings, each in the form in which its server takes them. They come before the harness's, which win.
+/// The topology's own settings, each in the form in which its server takes them. They come before the
+/// harness's, which win.
 fn settings(topology: &Topology, form: fn(&str, &str) -> Vec<String>) -> Vec<String> {
     let lines = topology.config.iter();
     lines.flat_map(|(name, value)| form(name, value)).collect()
 }
 
-/// What a container is started with: what prepares the node's directory if that is empty, and then the server in its place.
+/// What a container is started with: what prepares the node's directory if that is empty, and then the server
+/// in its place.
 #[cfg(feature = "containers")]
-pub(crate) fn container_words(
-    system: &dyn System,
-    server: &Path,
-    node: &PlannedNode,
-) -> Vec<String> {
+pub(crate) fn container_words(system: &dyn System, server: &Path, node: &PlannedNode) -> Vec<String> {
     let words = |command: Command| -> Vec<String> {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
-        words
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect()
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
     };
     let own = [words(system.program(server)), node.args.clone()].concat();
     let Some(first) = system.bootstrap(server, node) else {

@@ -9,7 +9,8 @@ use super::{System, exchange, flag, program, settings};
 use crate::layout::PlannedNode;
 use crate::{ClusterError, Role, Server, Topology};
 
-/// The command buildInfo on the database `admin`: length, number, number answered, OP_MSG, no flags, and one document of BSON.
+/// The command buildInfo on the database `admin`: length, number, number answered, OP_MSG, no flags, and one
+/// document of BSON.
 const BUILD_INFO: &[u8] = b"\x38\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\
     \x23\0\0\0\x10buildInfo\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0";
 
@@ -48,10 +49,7 @@ impl System for MongoDb {
         let said = exchange(address, BUILD_INFO, whole).await?;
         let said = String::from_utf8_lossy(&said);
         // The field's type and name, the length of its text, and its text.
-        let version = said
-            .split("\u{2}version\0")
-            .nth(1)
-            .and_then(|found| found.get(4..));
+        let version = said.split("\u{2}version\0").nth(1).and_then(|found| found.get(4..));
         let version = version.ok_or_else(|| format!("buildInfo was answered {said:?}"))?;
         Ok((Role::Master, version.replace('\0', " ")))
     }

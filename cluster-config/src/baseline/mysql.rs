@@ -48,10 +48,7 @@ impl System for Mysql {
                         .flatten()
                         .map_or_else(|| "root".to_owned(), |user| user.name),
                 ),
-                (
-                    "datadir",
-                    node.dir.join("data").to_string_lossy().into_owned(),
-                ),
+                ("datadir", node.dir.join("data").to_string_lossy().into_owned()),
                 ("bind-address", node.address.ip().to_string()),
                 ("port", node.address.port().to_string()),
                 // Its path may be longer than a socket's can be; nobody needs it.
@@ -69,9 +66,9 @@ impl System for Mysql {
     }
 
     async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String> {
-        // It speaks first: a length of three bytes, a number, the version of its protocol, or 0xff and an error, and its own, which ends with a zero.
-        let ended =
-            |said: &[u8]| said.get(4) == Some(&0xff) || said[4.min(said.len())..].contains(&0);
+        // It speaks first: a length of three bytes, a number, the version of its protocol, or 0xff and an
+        // error, and its own, which ends with a zero.
+        let ended = |said: &[u8]| said.get(4) == Some(&0xff) || said[4.min(said.len())..].contains(&0);
         let said = exchange(address, b"", ended).await?;
         let text = String::from_utf8_lossy(said.get(5..).unwrap_or_default());
         let own = text.split('\0').next().unwrap_or_default();

@@ -25,16 +25,10 @@ impl System for Postgres {
     fn find(&self, server: &str) -> Result<Server, ClusterError> {
         // The newest that is installed, in Debian's place for it.
         let versions = entries(Path::new("/usr/lib/postgresql"));
-        let mut folders: Vec<PathBuf> =
-            versions.map(|version| version.path().join("bin")).collect();
+        let mut folders: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
         folders.sort_unstable();
-        let mut found = program(
-            server,
-            "postgres",
-            "LOCKLAB_POSTGRES",
-            "postgres",
-            folders.into_iter().rev(),
-        )?;
+        let mut found =
+            program(server, "postgres", "LOCKLAB_POSTGRES", "postgres", folders.into_iter().rev())?;
         // initdb is beside it, and not beside a link to it.
         found.path = found.path.canonicalize().unwrap_or(found.path);
         Ok(found)
@@ -49,10 +43,8 @@ impl System for Postgres {
             let data = node.dir.join("data");
             node.args = vec!["-D".to_owned(), data.to_string_lossy().into_owned()];
             node.args.extend(settings(topology, setting));
-            node.args
-                .extend(setting("listen_addresses", &node.address.ip().to_string()));
-            node.args
-                .extend(setting("port", &node.address.port().to_string()));
+            node.args.extend(setting("listen_addresses", &node.address.ip().to_string()));
+            node.args.extend(setting("port", &node.address.port().to_string()));
             node.args.extend(setting("unix_socket_directories", ""));
         }
     }
@@ -70,7 +62,8 @@ impl System for Postgres {
     async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String> {
         let mut hello = Vec::from(&b"\0\0\0\0\0\x03\0\0user\0postgres\0database\0locklab\0\0"[..]);
         hello[3] = hello.len() as u8;
-        // Messages are a letter, a length that counts itself, and the rest; Z is "ready for a query", E an error.
+        // Messages are a letter, a length that counts itself, and the rest; Z is "ready for a query", E an
+        // error.
         let last = |said: &[u8]| {
             let (mut at, mut kind) = (0, None);
             while let Some([letter, a, b, c, d]) = said.get(at..at + 5) {
@@ -79,10 +72,7 @@ impl System for Postgres {
             }
             kind
         };
-        let said = exchange(address, &hello, |said| {
-            matches!(last(said), Some(b'Z' | b'E'))
-        })
-        .await?;
+        let said = exchange(address, &hello, |said| matches!(last(said), Some(b'Z' | b'E'))).await?;
         let text = String::from_utf8_lossy(&said);
         let version = text.split("server_version\0").nth(1).unwrap_or_default();
         match last(&said) {

@@ -14,9 +14,9 @@ use crate::{ClusterError, Role, Server, Topology};
 
 const VARIABLE: &str = "LOCKLAB_ZOOKEEPER";
 
-/// The folder may be a pattern, as its version is in its name in an image; without separators it stays one word.
-const RUN: &str =
-    r#"IFS=; cd $1; shift; exec java -Xmx256m -Djava.net.preferIPv4Stack=true -cp '*' "$@""#;
+/// The folder may be a pattern, as its version is in its name in an image; without separators it stays one
+/// word.
+const RUN: &str = r#"IFS=; cd $1; shift; exec java -Xmx256m -Djava.net.preferIPv4Stack=true -cp '*' "$@""#;
 
 #[derive(Debug)]
 pub(super) struct ZooKeeper;
@@ -33,8 +33,8 @@ impl System for ZooKeeper {
         let mut jars = entries(&folder).map(|jar| jar.file_name().to_string_lossy().into_owned());
         // Not zookeeper-jute-3.9.5.jar.
         let found = jars.find_map(|jar| version(jar.strip_prefix("zookeeper-")?));
-        let version = found
-            .ok_or_else(|| missing!("no jars of ZooKeeper in {}; {remedy}", folder.display()))?;
+        let version =
+            found.ok_or_else(|| missing!("no jars of ZooKeeper in {}; {remedy}", folder.display()))?;
         if in_path("java").is_none() {
             return Err(missing!(
                 "java was not found, which ZooKeeper runs in; `make setup-baselines` installs it"
@@ -63,10 +63,7 @@ impl System for ZooKeeper {
                 format!("server.{id}={name}:{}:{}\n", port + 1, port + 2)
             })
             .collect();
-        let addresses: Vec<_> = nodes
-            .iter()
-            .map(|node| (node.address, node.announced))
-            .collect();
+        let addresses: Vec<_> = nodes.iter().map(|node| (node.address, node.announced)).collect();
         let ensemble = nodes.len() > 1;
         for (own, node) in nodes.iter_mut().enumerate() {
             let hosts = addresses.iter().zip(&names).enumerate();

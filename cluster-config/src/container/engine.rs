@@ -1,4 +1,5 @@
-//! Finds a container engine that answers (`DOCKER_HOST`, else the usual sockets), or says what to do about it.
+//! Finds a container engine that answers (`DOCKER_HOST`, else the usual sockets), or says what to do about
+//! it.
 
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
@@ -26,16 +27,15 @@ pub(crate) struct Engine {
     pub(crate) version: String,
 }
 
-/// The version of the container engine that answers here, for example `20.10.24`; else an error that says how to get one.
+/// The version of the container engine that answers here, for example `20.10.24`; else an error that says how
+/// to get one.
 pub async fn engine() -> Result<String, ClusterError> {
     run(connect()).await.map(|engine| engine.version)
 }
 
 pub(crate) async fn connect() -> Result<Engine, ClusterError> {
     let asked = tokio::time::timeout(ANSWER, async {
-        let docker = docker_client_instance()
-            .await
-            .map_err(|error| error.to_string())?;
+        let docker = docker_client_instance().await.map_err(|error| error.to_string())?;
         let info = docker.info().await.map_err(|error| error.to_string())?;
         Ok::<_, String>((docker, info))
     });
@@ -49,9 +49,7 @@ pub(crate) async fn connect() -> Result<Engine, ClusterError> {
     Ok(Engine {
         docker,
         shares_network: cfg!(target_os = "linux") && !system.contains("Docker Desktop"),
-        rootless: security
-            .iter()
-            .any(|option| option.contains("name=rootless")),
+        rootless: security.iter().any(|option| option.contains("name=rootless")),
         version: info.server_version.unwrap_or_else(|| "unknown".to_owned()),
     })
 }
@@ -60,8 +58,9 @@ fn absent(why: &str) -> ClusterError {
     missing!("no container engine answers: {why}; {REMEDY}")
 }
 
-/// The runtime on which everything is said to the engine. Connections belong to the runtime that opened them, and containers are
-/// also removed in a drop and after the caller's runtime has ended; so this one lives as long as the process.
+/// The runtime on which everything is said to the engine. Connections belong to the runtime that opened them,
+/// and containers are also removed in a drop and after the caller's runtime has ended; so this one lives as
+/// long as the process.
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -93,9 +92,7 @@ pub(crate) fn block<T: Send + 'static>(
         // Nobody waits any more only if this process is ending.
         let _ = reply.send(work.await);
     });
-    answer
-        .recv()
-        .unwrap_or_else(|_| Err(ClusterError::new("the container engine's thread has ended")))
+    answer.recv().unwrap_or_else(|_| Err(ClusterError::new("the container engine's thread has ended")))
 }
 
 pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {

@@ -1,5 +1,6 @@
-//! Provides the engine with a server's image: pulled from a registry, or built from the installed binary. Servers of other systems are many
-//! files, so their own image is empty, and what is installed is mounted into it.
+//! Provides the engine with a server's image: pulled from a registry, or built from the installed binary.
+//! Servers of other systems are many files, so their own image is empty, and what is installed is mounted
+//! into it.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -37,10 +38,7 @@ pub(crate) struct ServerImage {
 }
 
 /// Finds the image: the one wished for, or that of the server's makers, or one made of the installed binary.
-pub(crate) async fn choose(
-    docker: &Docker,
-    topology: &Topology,
-) -> Result<ServerImage, ClusterError> {
+pub(crate) async fn choose(docker: &Docker, topology: &Topology) -> Result<ServerImage, ClusterError> {
     let (server, system) = (topology.server.as_str(), topology.kind.system_name());
     if let Some(wish) = &topology.image {
         let name = tagged(wish);
@@ -69,9 +67,8 @@ pub(crate) async fn choose(
     {
         return Ok(from_registry(name, system));
     }
-    let installed = Server::of(topology).map_err(|error| {
-        missing!("no registry gives the image {name}, and to build one here {error}")
-    })?;
+    let installed = Server::of(topology)
+        .map_err(|error| missing!("no registry gives the image {name}, and to build one here {error}"))?;
     of_installed(installed, system).await
 }
 
@@ -79,8 +76,7 @@ async fn of_installed(server: Server, system: Option<&str>) -> Result<ServerImag
     if system.is_none() {
         return build(server).await;
     }
-    build_image(GenericBuildableImage::new(REPOSITORY, "empty").with_dockerfile_string(EMPTY))
-        .await?;
+    build_image(GenericBuildableImage::new(REPOSITORY, "empty").with_dockerfile_string(EMPTY)).await?;
     let path = std::path::absolute(&server.path).unwrap_or_else(|_| server.path.clone());
     // A folder of jars, or a program.
     let own = Some(&path).filter(|own| !own.starts_with("/usr"));
@@ -111,11 +107,7 @@ fn registry_name(server: &str) -> Option<(String, &'static str)> {
 fn makers_image(system: &str) -> (&'static str, &'static str, &'static str) {
     match system {
         "etcd" => ("", "etcd", "LOCKLAB_ETCD"),
-        "zookeeper" => (
-            "zookeeper:3.9",
-            "/apache-zookeeper-*-bin/lib",
-            "LOCKLAB_ZOOKEEPER",
-        ),
+        "zookeeper" => ("zookeeper:3.9", "/apache-zookeeper-*-bin/lib", "LOCKLAB_ZOOKEEPER"),
         // The last whose tables are made as those of Debian's are.
         "mysql" => ("mariadb:10.11", "mariadbd", "LOCKLAB_MARIADBD"),
         "postgres" => ("postgres:17", "postgres", "LOCKLAB_POSTGRES"),
@@ -126,11 +118,7 @@ fn makers_image(system: &str) -> (&'static str, &'static str, &'static str) {
 /// An image without a tag would mean every tag to some requests, and `latest` to others.
 fn tagged(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or(name);
-    if last.contains(':') || last.contains('@') {
-        name.to_owned()
-    } else {
-        format!("{name}:latest")
-    }
+    if last.contains(':') || last.contains('@') { name.to_owned() } else { format!("{name}:latest") }
 }
 
 fn from_registry(name: String, system: Option<&str>) -> ServerImage {
@@ -189,21 +177,19 @@ async fn pull(docker: &Docker, name: &str, first: Duration) -> Result<(), String
         }
         Ok(())
     };
-    tokio::time::timeout(PULL, pulling)
-        .await
-        .map_err(|_| format!("not done after {PULL:?}"))?
+    tokio::time::timeout(PULL, pulling).await.map_err(|_| format!("not done after {PULL:?}"))?
 }
 
 /// Makes an image of a binary and the libraries that it is linked with, once for each content.
 async fn build(server: Server) -> Result<ServerImage, ClusterError> {
     let files = ingredients(&server.path)?;
-    let program = server.path.file_name().map_or_else(
-        || "redis-server".into(),
-        |name| name.to_string_lossy().into_owned(),
-    );
+    let program = server
+        .path
+        .file_name()
+        .map_or_else(|| "redis-server".into(), |name| name.to_string_lossy().into_owned());
     let tag = content_tag(&server.version, &files)?;
-    let mut image = GenericBuildableImage::new(REPOSITORY, &tag)
-        .with_dockerfile_string(format!("{EMPTY}COPY root/ /\n"));
+    let mut image =
+        GenericBuildableImage::new(REPOSITORY, &tag).with_dockerfile_string(format!("{EMPTY}COPY root/ /\n"));
     for (source, target) in &files {
         image = image.with_file(source, format!("./root{target}"));
     }
@@ -219,34 +205,24 @@ async fn build(server: Server) -> Result<ServerImage, ClusterError> {
 async fn build_image(image: GenericBuildableImage) -> Result<(), ClusterError> {
     let options = BuildImageOptions::new().with_skip_if_exists(true);
     let built = image.build_image_with(options).await;
-    built
-        .map(drop)
-        .map_err(|error| failed!("cannot build an image: {error}"))
+    built.map(drop).map_err(|error| failed!("cannot build an image: {error}"))
 }
 
 /// The binary and its libraries: where each is, and where it belongs in the image.
 fn ingredients(binary: &Path) -> Result<Vec<(PathBuf, String)>, ClusterError> {
-    let fail = |why: String| {
-        failed!(
-            "no image can be made of {}: {why}; name an image instead",
-            binary.display()
-        )
-    };
+    let fail =
+        |why: String| failed!("no image can be made of {}: {why}; name an image instead", binary.display());
     let real = fs::canonicalize(binary).map_err(|error| fail(error.to_string()))?;
     if fs::read(&real).is_ok_and(|bytes| bytes.starts_with(b"#!")) {
         return Err(fail("it is a script".to_owned()));
     }
-    let linked = Command::new("ldd")
-        .arg(&real)
-        .output()
-        .map_err(|error| fail(format!("ldd: {error}")))?;
+    let linked = Command::new("ldd").arg(&real).output().map_err(|error| fail(format!("ldd: {error}")))?;
     // For a static binary ldd fails and lists nothing, and nothing is what it needs.
     let libraries = libraries(&String::from_utf8_lossy(&linked.stdout)).map_err(fail)?;
     let name = binary.file_name().unwrap_or_default().to_string_lossy();
     let mut files = vec![(real, format!("/usr/bin/{name}"))];
     for library in libraries {
-        let real =
-            fs::canonicalize(&library).map_err(|error| fail(format!("{library}: {error}")))?;
+        let real = fs::canonicalize(&library).map_err(|error| fail(format!("{library}: {error}")))?;
         files.push((real, library));
     }
     Ok(files)
@@ -268,7 +244,8 @@ fn libraries(ldd: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The version and a digest of every file and of its place. It names a cached image and guards against nobody.
+/// The version and a digest of every file and of its place. It names a cached image and guards against
+/// nobody.
 fn content_tag(version: &str, files: &[(PathBuf, String)]) -> Result<String, ClusterError> {
     let mut digest = DefaultHasher::new();
     for (source, target) in files {
@@ -290,10 +267,7 @@ mod tests {
                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         assert_eq!(
             libraries(ldd).unwrap(),
-            [
-                "/lib/x86_64-linux-gnu/libm.so.6",
-                "/lib64/ld-linux-x86-64.so.2"
-            ]
+            ["/lib/x86_64-linux-gnu/libm.so.6", "/lib64/ld-linux-x86-64.so.2"]
         );
         assert!(libraries("\tlibssl.so.3 => not found\n").is_err());
         assert_eq!(libraries("\tnot a dynamic executable\n").unwrap(), [""; 0]);
@@ -312,10 +286,7 @@ mod tests {
     #[test]
     fn a_tag_is_added_only_where_none_is() {
         assert_eq!(tagged("redis"), "redis:latest");
-        assert_eq!(
-            tagged("localhost:5000/redis"),
-            "localhost:5000/redis:latest"
-        );
+        assert_eq!(tagged("localhost:5000/redis"), "localhost:5000/redis:latest");
         assert_eq!(tagged("valkey/valkey:8"), "valkey/valkey:8");
     }
 

@@ -1,4 +1,5 @@
-//! Marks containers as ours and as whose, finds them by these marks, and removes what dead owners left behind.
+//! Marks containers as ours and as whose, finds them by these marks, and removes what dead owners left
+//! behind.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -61,10 +62,7 @@ pub(crate) fn any_running(id: &str) -> Result<bool, ClusterError> {
 /// The process that a label names: its number, then its start tick.
 fn process_of_label(owner: &str) -> Option<ProcessId> {
     let (pid, start_tick) = owner.split_once(':')?;
-    Some(ProcessId {
-        pid: pid.parse().ok()?,
-        start_tick: start_tick.parse().ok()?,
-    })
+    Some(ProcessId { pid: pid.parse().ok()?, start_tick: start_tick.parse().ok()? })
 }
 
 /// Removes containers whose owner is dead and that were not detached. The registry does this for those that
@@ -78,9 +76,7 @@ pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
         let detached = label(DETACHED) == Some("true");
         if same_space
             && !detached
-            && label(OWNER)
-                .and_then(process_of_label)
-                .is_some_and(|owner| !owner.is_alive())
+            && label(OWNER).and_then(process_of_label).is_some_and(|owner| !owner.is_alive())
         {
             remove(docker, &container.id.unwrap_or_default()).await?;
         }
@@ -88,16 +84,9 @@ pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
     Ok(())
 }
 
-async fn list(
-    docker: &Docker,
-    label: &str,
-    all: bool,
-) -> Result<Vec<ContainerSummary>, ClusterError> {
+async fn list(docker: &Docker, label: &str, all: bool) -> Result<Vec<ContainerSummary>, ClusterError> {
     let filters = HashMap::from([("label", vec![label])]);
-    let options = ListContainersOptionsBuilder::new()
-        .all(all)
-        .filters(&filters)
-        .build();
+    let options = ListContainersOptionsBuilder::new().all(all).filters(&filters).build();
     let found = docker.list_containers(Some(options)).await;
     found.map_err(|error| failed!("cannot list containers: {error}"))
 }
@@ -105,16 +94,9 @@ async fn list(
 /// Ends and removes one container by name or id, with its anonymous volumes; one that is gone, or that
 /// somebody else is removing, is no error.
 pub(crate) async fn remove(docker: &Docker, container: &str) -> Result<(), ClusterError> {
-    let options = RemoveContainerOptionsBuilder::new()
-        .force(true)
-        .v(true)
-        .build();
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match docker.remove_container(container, Some(options)).await {
-        Ok(())
-        | Err(Error::DockerResponseServerError {
-            status_code: 404 | 409,
-            ..
-        }) => Ok(()),
+        Ok(()) | Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
         Err(error) => Err(failed!("cannot remove the container {container}: {error}")),
     }
 }

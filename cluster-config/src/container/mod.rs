@@ -1,4 +1,5 @@
-//! Servers as containers of a local engine: what others ship, with the addresses, faults and clean-up of processes.
+//! Servers as containers of a local engine: what others ship, with the addresses, faults and clean-up of
+//! processes.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -24,11 +25,13 @@ use crate::{ClusterError, Deployment, Provisioner, ProvisionerKind, Topology, Up
 use engine::connect;
 use runner::Containers;
 
-/// Containers of the engine that answers on this machine (Docker, or what speaks its API), by way of testcontainers.
+/// Containers of the engine that answers on this machine (Docker, or what speaks its API), by way of
+/// testcontainers.
 ///
-/// Containers are promised to be gone after [`Deployment::down`], after its drop, and within seconds after this process ended in any
-/// way, unless detached: a small process of ours watches over them, and every start sweeps. What was pulled or built as an
-/// image stays with the engine for the next time. [`Topology::image`] names another one.
+/// Containers are promised to be gone after [`Deployment::down`], after its drop, and within seconds after
+/// this process ended in any way, unless detached: a small process of ours watches over them, and every start
+/// sweeps. What was pulled or built as an image stays with the engine for the next time. [`Topology::image`]
+/// names another one.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Container;
 
@@ -38,11 +41,7 @@ impl Provisioner for Container {
         ProvisionerKind::Container.name()
     }
 
-    async fn up(
-        &self,
-        topology: &Topology,
-        options: &UpOptions,
-    ) -> Result<Deployment, ClusterError> {
+    async fn up(&self, topology: &Topology, options: &UpOptions) -> Result<Deployment, ClusterError> {
         topology.validate()?;
         let engine = engine::run(connect()).await?;
         if !engine.shares_network {
@@ -54,10 +53,7 @@ impl Provisioner for Container {
             && system.refuses_root()
             && engine.rootless
         {
-            bail!(
-                "containers of `{}` need an engine that is not rootless; take processes",
-                topology.kind
-            );
+            bail!("containers of `{}` need an engine that is not rootless; take processes", topology.kind);
         }
         // Blocks while the engine removes what dead owners left, which is rare.
         sweep()?;

@@ -1,4 +1,5 @@
-//! A small process that outlives this one by seconds: when the pipe that both hold closes, it removes the containers.
+//! A small process that outlives this one by seconds: when the pipe that both hold closes, it removes the
+//! containers.
 //!
 //! Containers are children of the engine, so no death signal reaches them. The reaper is a fork that runs no
 //! other program: all its requests are written before, and it does nothing but read, connect, write and wait,
@@ -41,16 +42,13 @@ impl Reaper {
         };
         let requests: Vec<Vec<u8>> = containers.iter().map(|name| request(name)).collect();
         let mut sockets: Vec<libc::c_int> = vec![-1; requests.len()];
-        let failed = |error: nix::Error| {
-            failed!("cannot start the process that watches over containers: {error}")
-        };
+        let failed =
+            |error: nix::Error| failed!("cannot start the process that watches over containers: {error}");
         let (read_end, pipe) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
-        // SAFETY: until it ends, the child calls only async-signal-safe functions, allocates nothing and takes no lock.
+        // SAFETY: until it ends, the child calls only async-signal-safe functions, allocates nothing and
+        // takes no lock.
         match unsafe { fork() }.map_err(failed)? {
-            ForkResult::Parent { child } => Ok(Some(Reaper {
-                pipe,
-                process: child,
-            })),
+            ForkResult::Parent { child } => Ok(Some(Reaper { pipe, process: child })),
             ForkResult::Child => watch(read_end.into_raw_fd(), &address, &requests, &mut sockets),
         }
     }
@@ -85,8 +83,7 @@ fn socket_address() -> Option<libc::sockaddr_un> {
 
 /// The sockets that testcontainers tries, in its order.
 fn default_socket() -> Option<String> {
-    let below =
-        |folder: Option<String>, rest: &str| folder.map(|folder| format!("{folder}/{rest}"));
+    let below = |folder: Option<String>, rest: &str| folder.map(|folder| format!("{folder}/{rest}"));
     let home = env::var("HOME").ok();
     let candidates = [
         Some("/var/run/docker.sock".to_owned()),
@@ -94,10 +91,7 @@ fn default_socket() -> Option<String> {
         below(home.clone(), ".docker/run/docker.sock"),
         below(home, ".docker/desktop/docker.sock"),
     ];
-    candidates
-        .into_iter()
-        .flatten()
-        .find(|path| std::path::Path::new(path).exists())
+    candidates.into_iter().flatten().find(|path| std::path::Path::new(path).exists())
 }
 
 fn request(container: &str) -> Vec<u8> {
@@ -114,7 +108,8 @@ fn watch(
     requests: &[Vec<u8>],
     sockets: &mut [libc::c_int],
 ) -> ! {
-    // SAFETY: system calls on plain values and on memory that was made before the fork and that nobody changes.
+    // SAFETY: system calls on plain values and on memory that was made before the fork and that nobody
+    // changes.
     unsafe {
         // Signals to the terminal's group or to the session are not meant for it.
         libc::setsid();
@@ -187,12 +182,7 @@ unsafe fn engine_knows(socket: libc::c_int) -> bool {
     let mut answer = [0_u8; 12];
     // SAFETY: at most as many bytes are written as the buffer has.
     unsafe {
-        let length = libc::recv(
-            socket,
-            answer.as_mut_ptr().cast(),
-            answer.len(),
-            libc::MSG_WAITALL,
-        );
+        let length = libc::recv(socket, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_WAITALL);
         libc::close(socket);
         length != 12 || &answer[9..12] != b"404"
     }

@@ -73,11 +73,7 @@ impl Containers {
         image: ServerImage,
         record: &Running,
     ) -> Result<Containers, ClusterError> {
-        let names: Vec<String> = record
-            .nodes
-            .iter()
-            .map(|node| name(&record.id, &node.name))
-            .collect();
+        let names: Vec<String> = record.nodes.iter().map(|node| name(&record.id, &node.name)).collect();
         let reaper = match record.detached {
             true => None,
             false => Reaper::start(&names)?,
@@ -108,17 +104,11 @@ impl Containers {
         (started.ended.is_none() && !dead).then_some(started)
     }
 
-    fn send(
-        &self,
-        node: &str,
-        signal: Signal,
-    ) -> impl Future<Output = Result<(), ClusterError>> + use<> {
+    fn send(&self, node: &str, signal: Signal) -> impl Future<Output = Result<(), ClusterError>> + use<> {
         let docker = self.shared.engine.docker.clone();
         let container = name(&self.shared.deployment, node);
         async move {
-            let options = KillContainerOptionsBuilder::new()
-                .signal(signal.as_str())
-                .build();
+            let options = KillContainerOptionsBuilder::new().signal(signal.as_str()).build();
             let sent = docker.kill_container(&container, Some(options)).await;
             sent.map_err(|error| failed!("cannot send {signal} to {container}: {error}"))
         }
@@ -128,10 +118,7 @@ impl Containers {
 /// The machine's own network, and logs that can be read through the engine whatever its default is.
 /// testcontainers' own way would publish ports on every address of this machine.
 fn host_config(host: &mut HostConfig) {
-    host.log_config = Some(HostConfigLogConfig {
-        typ: Some("json-file".to_owned()),
-        config: None,
-    });
+    host.log_config = Some(HostConfigLogConfig { typ: Some("json-file".to_owned()), config: None });
     host.publish_all_ports = Some(false);
     host.network_mode = Some("host".to_owned());
 }
@@ -143,11 +130,7 @@ pub(crate) fn name(deployment: &str, node: &str) -> String {
 impl RunnerState {
     /// A container with our marks that runs a program with its arguments.
     fn request(&self, name: &str, words: Vec<String>) -> ContainerRequest<GenericImage> {
-        let (repository, tag) = self
-            .image
-            .name
-            .rsplit_once(':')
-            .unwrap_or((&self.image.name, "latest"));
+        let (repository, tag) = self.image.name.rsplit_once(':').unwrap_or((&self.image.name, "latest"));
         let mut words = words.into_iter();
         let program = words.next().unwrap_or_default();
         let mut request = GenericImage::new(repository, tag)
@@ -178,10 +161,7 @@ impl RunnerState {
 
     /// Creates and starts the container of a node. It sees the deployment's directory on this machine at the
     /// same path, so that a configuration means the same as for a process, and losing a disk does too.
-    async fn start(
-        self: Arc<RunnerState>,
-        node: PlannedNode,
-    ) -> Result<Option<ProcessId>, ClusterError> {
+    async fn start(self: Arc<RunnerState>, node: PlannedNode) -> Result<Option<ProcessId>, ClusterError> {
         let container = name(&self.deployment, &node.name);
         let earlier = self.running.lock().unwrap().remove(&node.name);
         if let Some(earlier) = earlier {
@@ -197,14 +177,8 @@ impl RunnerState {
             words = container_words(system, Path::new(&self.image.program), &node);
         }
         // Other users may not pass the deployment's directory.
-        let own = if self.system.is_some() {
-            &node.dir
-        } else {
-            &self.data
-        };
-        let mut request = self
-            .request(&container, words)
-            .with_mount(Mount::bind_mount(path(own), path(own)));
+        let own = if self.system.is_some() { &node.dir } else { &self.data };
+        let mut request = self.request(&container, words).with_mount(Mount::bind_mount(path(own), path(own)));
         if self.system.is_some() {
             request = request.with_mount(Mount::tmpfs_mount("/tmp"));
         }
@@ -221,25 +195,15 @@ impl RunnerState {
             .map_err(|error| failed!("cannot inspect {container}: {error}"))?
             .state
             .unwrap_or_default();
-        let pid = state
-            .pid
-            .and_then(|pid| u32::try_from(pid).ok())
-            .unwrap_or(0);
+        let pid = state.pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
         // The process has its group at once, and its environment a moment later.
         let group = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let process = ProcessId::of(pid)
             .filter(|process| group.contains(&id) || process.has_variable(MARK, &self.deployment));
         if process.is_some_and(|process| is_other_network(process.pid)) {
-            bail!(
-                "the engine's host network is not the network of this process; run both in the same one",
-            );
+            bail!("the engine's host network is not the network of this process; run both in the same one",);
         }
-        let started = RunningContainer {
-            id: id.clone(),
-            pid,
-            process,
-            ended: None,
-        };
+        let started = RunningContainer { id: id.clone(), pid, process, ended: None };
         let mut running = self.running.lock().unwrap();
         running.insert(node.name.clone(), started);
         drop(running);
@@ -249,14 +213,9 @@ impl RunnerState {
 }
 
 /// Creates and starts one container; returns the engine's id.
-async fn start(
-    request: ContainerRequest<GenericImage>,
-    node: &str,
-) -> Result<String, ClusterError> {
-    let container = request
-        .start()
-        .await
-        .map_err(|error| failed!("cannot start a container for {node}: {error}"))?;
+async fn start(request: ContainerRequest<GenericImage>, node: &str) -> Result<String, ClusterError> {
+    let container =
+        request.start().await.map_err(|error| failed!("cannot start a container for {node}: {error}"))?;
     let id = container.id().to_owned();
     // Drop needs a current runtime and blocks its thread: `end` and the reaper remove the container.
     std::mem::forget(container);
@@ -274,11 +233,7 @@ fn is_other_network(pid: u32) -> bool {
 
 /// Copies what a container prints into the node's log until it ends, and then says how it ended.
 async fn copy_log(shared: Arc<RunnerState>, node: String, id: String, log: PathBuf) {
-    let options = LogsOptionsBuilder::new()
-        .follow(true)
-        .stdout(true)
-        .stderr(true)
-        .build();
+    let options = LogsOptionsBuilder::new().follow(true).stdout(true).stderr(true).build();
     let docker = &shared.engine.docker;
     let mut lines = std::pin::pin!(docker.logs(&id, Some(options)));
     if let Ok(mut file) = OpenOptions::new().create(true).append(true).open(&log) {
@@ -297,10 +252,7 @@ async fn copy_log(shared: Arc<RunnerState>, node: String, id: String, log: PathB
 
 async fn how_it_ended(docker: &Docker, id: &str) -> String {
     loop {
-        let Ok(found) = docker
-            .inspect_container(id, None::<InspectContainerOptions>)
-            .await
-        else {
+        let Ok(found) = docker.inspect_container(id, None::<InspectContainerOptions>).await else {
             return "removed".to_owned();
         };
         let state = found.state.unwrap_or_default();
@@ -377,9 +329,7 @@ impl Runner for Containers {
             // Requests to create that are under way end first; what they made is then there to be removed.
             *closed.write().await = true;
             let docker = &shared.engine.docker;
-            try_join_all(shared.names.iter().map(|name| labels::remove(docker, name)))
-                .await
-                .map(drop)
+            try_join_all(shared.names.iter().map(|name| labels::remove(docker, name))).await.map(drop)
         })?;
         if let Some(reaper) = self.reaper.lock().unwrap().take() {
             reaper.dismiss();

@@ -78,7 +78,8 @@ async fn masters(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, Clust
     Ok(all.map(|address| server(Role::Master, *address)).collect())
 }
 
-/// Whether each server that a target names by its address answers; sentinels and clusters say themselves which of theirs do.
+/// Whether each server that a target names by its address answers; sentinels and clusters say themselves
+/// which of theirs do.
 pub(super) async fn require_all(target: &ExternalTarget) -> Result<(), ClusterError> {
     let is_known_by_others = matches!(target.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
     if is_known_by_others || !target.kind.is_redis() {
@@ -131,8 +132,7 @@ async fn watched_servers(sentinel: &Dial, name: &str) -> Result<Vec<DiscoveredSe
 
 /// `ip` and `port` of a flat name-value array.
 async fn announced(entries: &Value) -> Result<SocketAddr, String> {
-    let value =
-        |name: &str| entry(entries, name).ok_or_else(|| format!("the sentinel says no {name}"));
+    let value = |name: &str| entry(entries, name).ok_or_else(|| format!("the sentinel says no {name}"));
     let address = format!("{}:{}", value("ip")?, value("port")?);
     resolved(&address).await
 }

@@ -18,7 +18,8 @@ impl External {
     /// before it. Gives how many there were.
     ///
     /// # Errors
-    /// No prefix of a run's own, a server that refuses or does not answer, or no time left; what was removed until then is gone.
+    /// No prefix of a run's own, a server that refuses or does not answer, or no time left; what was removed
+    /// until then is gone.
     pub async fn remove_keys(&self, within: Duration) -> Result<u64, ClusterError> {
         let own = self.prefix.strip_prefix("locklab:").unwrap_or_default();
         if own.len() < 2 || !own.ends_with(':') {
@@ -73,10 +74,7 @@ async fn sweep_one(connection: &mut MultiplexedConnection, pattern: &str) -> Res
             }
         }
         if !items(keys).is_empty() {
-            let counts: Vec<u64> = pipe
-                .query_async(connection)
-                .await
-                .map_err(|error| error.to_string())?;
+            let counts: Vec<u64> = pipe.query_async(connection).await.map_err(|error| error.to_string())?;
             removed += counts.iter().sum::<u64>();
         }
         cursor = text(next);

@@ -28,8 +28,8 @@ use crate::probe::Prober;
 use crate::process::fleet::Fleet;
 use crate::proxy::Proxies;
 use crate::{
-    ClusterError, Deployment, Links, Node, Provisioner, Role, Secret, Topology, TopologyKind,
-    UpOptions, node_commands, ports,
+    ClusterError, Deployment, Links, Node, Provisioner, Role, Secret, Topology, TopologyKind, UpOptions,
+    node_commands, ports,
 };
 pub use monitor::MonitorStream;
 
@@ -62,7 +62,8 @@ pub struct ExternalTarget {
     pub writer: Option<Arc<dyn Writer>>,
 }
 
-/// Writes to servers that are not Redis as a client of theirs does: the harness itself knows neither their users nor their databases.
+/// Writes to servers that are not Redis as a client of theirs does: the harness itself knows neither their
+/// users nor their databases.
 #[async_trait]
 pub trait Writer: Debug + Send + Sync {
     /// Whether a write under this name is answered within `timeout`.
@@ -92,8 +93,9 @@ pub async fn resolve_host(host: &str) -> Result<SocketAddr, ClusterError> {
     resolved(host).await.map_err(ClusterError::missing)
 }
 
-/// Somebody else's servers. Nothing is started, ended, flushed or configured; which faults may act there, the caller
-/// decides. Every key that the harness itself writes begins with the prefix. Shown without the password.
+/// Somebody else's servers. Nothing is started, ended, flushed or configured; which faults may act there, the
+/// caller decides. Every key that the harness itself writes begins with the prefix. Shown without the
+/// password.
 #[derive(Debug, Clone)]
 pub struct External {
     target: ExternalTarget,
@@ -106,11 +108,12 @@ pub struct External {
 }
 
 impl External {
-    /// Asks the servers what they are. `url` is what lock clients are given, `shown_url` the same without its password;
-    /// `mine` says that servers beyond this machine may be touched.
+    /// Asks the servers what they are. `url` is what lock clients are given, `shown_url` the same without its
+    /// password; `mine` says that servers beyond this machine may be touched.
     ///
     /// # Errors
-    /// One that the target names does not answer, or is not on this machine and nobody said that it is the user's.
+    /// One that the target names does not answer, or is not on this machine and nobody said that it is the
+    /// user's.
     pub async fn find(
         target: ExternalTarget,
         urls: (String, String),
@@ -130,10 +133,7 @@ impl External {
         mine: bool,
     ) -> Result<External, ClusterError> {
         let (topology, found) = discover(&target).await?;
-        if let Some(far) = found
-            .iter()
-            .find(|found| !mine && !found.address.ip().is_loopback())
-        {
+        if let Some(far) = found.iter().find(|found| !mine && !found.address.ip().is_loopback()) {
             bail!(
                 "{shown_url} leads to {}, which is not on this machine: say --yes-this-is-mine if you may put load on it",
                 far.address
@@ -167,12 +167,11 @@ impl External {
 
     /// Whether every server is on this machine.
     pub fn is_loopback(&self) -> bool {
-        self.found
-            .iter()
-            .all(|found| found.address.ip().is_loopback())
+        self.found.iter().all(|found| found.address.ip().is_loopback())
     }
 
-    /// Whether clients hold the servers' certificates against their addresses: then no proxy can stand before them at another one.
+    /// Whether clients hold the servers' certificates against their addresses: then no proxy can stand before
+    /// them at another one.
     pub fn is_named_by_address(&self) -> bool {
         let tls = self.target.tls.as_ref();
         tls.is_some_and(|tls| !tls.0.any_address())
@@ -181,15 +180,11 @@ impl External {
     /// The same servers for one run, whose keys begin with this.
     #[must_use]
     pub fn for_run(&self, prefix: &str) -> External {
-        External {
-            prefix: prefix.to_owned(),
-            ..self.clone()
-        }
+        External { prefix: prefix.to_owned(), ..self.clone() }
     }
 
     fn nodes(&self, port: Option<u16>) -> Vec<PlannedNode> {
-        let names =
-            [Role::Master, Role::Replica, Role::Sentinel].map(|role| self.topology.names(role));
+        let names = [Role::Master, Role::Replica, Role::Sentinel].map(|role| self.topology.names(role));
         let names = names.into_iter().flatten();
         let mut numbers = 1_u8..;
         self.found
@@ -214,17 +209,11 @@ impl External {
 
     /// The URL with proxies in place of the servers.
     fn proxied_url(&self, nodes: &[PlannedNode]) -> String {
-        let (scheme, rest) = self
-            .url()
-            .split_once("://")
-            .unwrap_or(("redis", self.url()));
+        let (scheme, rest) = self.url().split_once("://").unwrap_or(("redis", self.url()));
         let authority = rest.find(['/', '?']).map_or(rest, |end| &rest[..end]);
         let user = authority.rfind('@').map_or("", |at| &authority[..=at]);
         let tail = &rest[authority.len()..];
-        let addresses: Vec<String> = nodes
-            .iter()
-            .map(|node| node.announced.to_string())
-            .collect();
+        let addresses: Vec<String> = nodes.iter().map(|node| node.announced.to_string()).collect();
         format!("{scheme}://{user}{}{tail}", addresses.join(","))
     }
 }
@@ -236,11 +225,7 @@ impl Provisioner for External {
     }
 
     /// The topology asked for is not compared: the servers are what they are.
-    async fn up(
-        &self,
-        _topology: &Topology,
-        options: &UpOptions,
-    ) -> Result<Deployment, ClusterError> {
+    async fn up(&self, _topology: &Topology, options: &UpOptions) -> Result<Deployment, ClusterError> {
         let proxied = options.links == Links::Proxied;
         if proxied && self.topology.kind.announces_addresses() {
             bail!(
@@ -257,18 +242,13 @@ impl Provisioner for External {
             let nodes = self.nodes(Some(port));
             nodes.iter().map(|node| node.announced).collect()
         };
-        let ports = proxied
-            .then(|| ports::reserve(None, 2, listens))
-            .transpose()?;
+        let ports = proxied.then(|| ports::reserve(None, 2, listens)).transpose()?;
         let nodes = self.nodes(ports.as_ref().map(|ports| ports.port));
-        // The servers do not know of the proxies and do not dial through them: each one that dials is a client.
+        // The servers do not know of the proxies and do not dial through them: each one that dials is a
+        // client.
         let kind = self.topology.kind;
         let proxies = Proxies::open(options, &nodes, kind, BTreeMap::new()).await?;
-        let url = if proxied {
-            self.proxied_url(&nodes)
-        } else {
-            self.url().to_owned()
-        };
+        let url = if proxied { self.proxied_url(&nodes) } else { self.url().to_owned() };
         Ok(Deployment {
             topology: self.topology.clone(),
             id: "external".to_owned(),
@@ -277,11 +257,7 @@ impl Provisioner for External {
             dir: options.dir.clone(),
             nodes: nodes.iter().map(|node| (**node).clone()).collect(),
             server_version: self.version.clone(),
-            prober: Prober::new(
-                &self.target.master_name,
-                &self.prefix,
-                self.target.writer.clone(),
-            ),
+            prober: Prober::new(&self.target.master_name, &self.prefix, self.target.writer.clone()),
             fleet: Fleet::of_external(nodes),
             proxies,
             _ports: ports,
@@ -299,12 +275,8 @@ async fn version(target: &ExternalTarget, found: &[DiscoveredServer]) -> String 
     }
     let dial = target.dial(first.role, first.address);
     let info = node_commands::ask(&dial, &["INFO", "server"], ANSWER).await;
-    let info = info
-        .map(|info| node_commands::text(&info))
-        .unwrap_or_default();
-    node_commands::server_version(&info)
-        .unwrap_or_default()
-        .to_owned()
+    let info = info.map(|info| node_commands::text(&info)).unwrap_or_default();
+    node_commands::server_version(&info).unwrap_or_default().to_owned()
 }
 
 /// A connection over which nobody else listens.
@@ -318,7 +290,8 @@ pub trait Handshake: Debug + Send + Sync {
     /// Secures a connection to `host`.
     async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>>;
 
-    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at another one.
+    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at
+    /// another one.
     fn any_address(&self) -> bool;
 }
 

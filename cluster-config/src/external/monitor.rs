@@ -35,11 +35,7 @@ impl MonitorStream {
             (None, tls) => {
                 let stream = TcpStream::connect(dial.address).await?;
                 match tls {
-                    Some(tls) => {
-                        tls.0
-                            .connect(&dial.address.ip().to_string(), stream)
-                            .await?
-                    }
+                    Some(tls) => tls.0.connect(&dial.address.ip().to_string(), stream).await?,
                     None => Box::new(stream),
                 }
             }
@@ -69,12 +65,7 @@ impl MonitorStream {
             let mut rest = Vec::new();
             while !rest.ends_with(b"\n") {
                 rest.clear();
-                if (&mut self.lines)
-                    .take(LINE_MAX)
-                    .read_until(b'\n', &mut rest)
-                    .await?
-                    == 0
-                {
+                if (&mut self.lines).take(LINE_MAX).read_until(b'\n', &mut rest).await? == 0 {
                     return Ok(false);
                 }
             }
@@ -94,18 +85,12 @@ async fn send(lines: &mut BufReader<Box<dyn SecureStream>>, words: &[&str]) -> i
     let mut command = redis::cmd(words[0]);
     command.arg(&words[1..]);
     let answered = async {
-        lines
-            .get_mut()
-            .write_all(&command.get_packed_command())
-            .await?;
+        lines.get_mut().write_all(&command.get_packed_command()).await?;
         let mut answer = Vec::new();
         lines.read_until(b'\n', &mut answer).await?;
         let answer = String::from_utf8_lossy(&answer).trim_end().to_owned();
         match answer.strip_prefix('-') {
-            Some(refusal) => Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                refusal.to_owned(),
-            )),
+            Some(refusal) => Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal.to_owned())),
             None if answer.is_empty() => Err(io::Error::other("the server closed the connection")),
             None => Ok(()),
         }
@@ -128,14 +113,8 @@ impl External {
     pub async fn find_again(&mut self) -> Result<(), ClusterError> {
         let (topology, found) = discover(&self.target).await?;
         let was_here = self.is_loopback();
-        if let Some(far) = found
-            .iter()
-            .find(|one| was_here && !one.address.ip().is_loopback())
-        {
-            bail!(
-                "the servers lead to {}, which is not on this machine",
-                far.address
-            );
+        if let Some(far) = found.iter().find(|one| was_here && !one.address.ip().is_loopback()) {
+            bail!("the servers lead to {}, which is not on this machine", far.address);
         }
         (self.topology, self.found) = (topology, found);
         Ok(())
@@ -148,7 +127,8 @@ impl External {
     /// Listens to a server.
     ///
     /// # Errors
-    /// It cannot be reached, or does not let this user listen ([`io::ErrorKind::PermissionDenied`]); in its words.
+    /// It cannot be reached, or does not let this user listen ([`io::ErrorKind::PermissionDenied`]); in its
+    /// words.
     pub async fn monitor(&self, address: SocketAddr) -> io::Result<MonitorStream> {
         let dial = self.dial_of(address);
         let opened = MonitorStream::open(&dial);
@@ -162,9 +142,7 @@ impl External {
     /// # Errors
     /// Why there is no answer.
     pub async fn ask_server(&self, address: SocketAddr, words: &[&str]) -> Result<Value, String> {
-        ask(&self.dial_of(address), words, ANSWER)
-            .await
-            .map_err(String::from)
+        ask(&self.dial_of(address), words, ANSWER).await.map_err(String::from)
     }
 
     /// A connection to a server for many questions.

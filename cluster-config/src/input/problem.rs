@@ -52,10 +52,7 @@ pub struct Problems<'a> {
 impl<'a> Problems<'a> {
     /// No problem yet in this text.
     pub fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            found: RefCell::default(),
-        }
+        Self { text, found: RefCell::default() }
     }
 
     /// Notes what is wrong at these bytes of the text.
@@ -79,11 +76,7 @@ impl<'a> Problems<'a> {
                 .into_iter()
                 .map(|(start, message)| {
                     let (line, column) = lines.position(start);
-                    Problem {
-                        line,
-                        column,
-                        message,
-                    }
+                    Problem { line, column, message }
                 })
                 .collect(),
         }
@@ -100,12 +93,7 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn of(text: &'a str) -> Self {
-        Lines {
-            text,
-            at: 0,
-            line: 1,
-            column: 1,
-        }
+        Lines { text, at: 0, line: 1, column: 1 }
     }
 
     fn position(&mut self, start: usize) -> (usize, usize) {
@@ -142,11 +130,7 @@ pub fn one_of<'w>(known: impl IntoIterator<Item = &'w str>) -> String {
     let Some(last) = words.pop() else {
         return "nothing".to_owned();
     };
-    if words.is_empty() {
-        last
-    } else {
-        format!("{} or {last}", words.join(", "))
-    }
+    if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
 
 #[cfg(test)]

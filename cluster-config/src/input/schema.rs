@@ -6,11 +6,7 @@ use serde_json::Value;
 /// A word, a number or yes/no.
 #[derive(Debug, JsonSchema)]
 #[serde(untagged)]
-#[allow(
-    dead_code,
-    missing_docs,
-    reason = "only its shape is used, and docs would be a part of it"
-)]
+#[allow(dead_code, missing_docs, reason = "only its shape is used, and docs would be a part of it")]
 pub enum Scalar {
     Text(String),
     Number(f64),
@@ -20,11 +16,7 @@ pub enum Scalar {
 /// Defaults stand in the descriptions, in a file's words.
 pub fn without_defaults(schema: &mut Schema) {
     let properties = schema.get_mut("properties");
-    for (_, property) in properties
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flatten()
-    {
+    for (_, property) in properties.and_then(Value::as_object_mut).into_iter().flatten() {
         if let Value::Object(property) = property {
             property.remove("default");
         }

@@ -41,16 +41,12 @@ impl<'a> Section<'a> {
 
     /// The value of `key`, whatever its type.
     pub fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
-        self.table?
-            .iter()
-            .find(|(name, _)| name.get_ref() == key)
-            .map(|(_, value)| value)
+        self.table?.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
     /// Where `key`'s value stands, or the section if it is not given.
     pub fn span(&self, key: &str) -> Range<usize> {
-        self.get(key)
-            .map_or(self.start..self.start, |value| value.span())
+        self.get(key).map_or(self.start..self.start, |value| value.span())
     }
 
     /// Reports what is wrong with the value of `key`, or that it is missing.
@@ -58,7 +54,8 @@ impl<'a> Section<'a> {
         self.problems.add(self.span(key), message);
     }
 
-    /// The value of `key` through `read`, which says what is allowed when it does not understand; `None` if absent or bad.
+    /// The value of `key` through `read`, which says what is allowed when it does not understand; `None` if
+    /// absent or bad.
     pub fn read<T, E: AsRef<str>>(
         &self,
         key: &str,
@@ -76,11 +73,7 @@ impl<'a> Section<'a> {
     }
 
     /// A string through `read`.
-    pub fn word<T, E: AsRef<str>>(
-        &self,
-        key: &str,
-        read: impl FnOnce(&'a str) -> Result<T, E>,
-    ) -> Option<T> {
+    pub fn word<T, E: AsRef<str>>(&self, key: &str, read: impl FnOnce(&'a str) -> Result<T, E>) -> Option<T> {
         self.read(key, |value| match value.as_str() {
             Some(word) => read(word).map_err(|allowed| allowed.as_ref().to_owned()),
             None => match read("") {
@@ -103,29 +96,15 @@ impl<'a> Section<'a> {
     pub fn entries(&self, key: &str) -> Vec<Section<'a>> {
         let list = self.get(key).and_then(|value| value.get_ref().as_array());
         let entry = |entry: &'a Spanned<DeValue<'a>>| {
-            Some(Section {
-                table: Some(entry.get_ref().as_table()?),
-                start: entry.span().start,
-                ..*self
-            })
+            Some(Section { table: Some(entry.get_ref().as_table()?), start: entry.span().start, ..*self })
         };
-        list.into_iter()
-            .flat_map(|list| list.iter())
-            .filter_map(entry)
-            .collect()
+        list.into_iter().flat_map(|list| list.iter()).filter_map(entry).collect()
     }
 
     /// The table under `key`; an empty one if it is absent. `name` is how messages call it.
     pub fn table(&self, key: &str, name: &'static str) -> Section<'a> {
-        let table = self.read(key, |value| {
-            value.as_table().ok_or(format!("a table {name}"))
-        });
-        Section {
-            name,
-            table,
-            start: self.span(key).start,
-            problems: self.problems,
-        }
+        let table = self.read(key, |value| value.as_table().ok_or(format!("a table {name}")));
+        Section { name, table, start: self.span(key).start, problems: self.problems }
     }
 }
 

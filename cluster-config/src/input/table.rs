@@ -1,7 +1,8 @@
 //! Reads the table of a file as a type that serde derives, and reports everything that the type refuses.
 //!
-//! Serde stops at its first error. What it refused is reported and left out, and the rest is read again, so that a type needs no more
-//! than its `Deserialize`: its fields are the keys, and what they refuse says what is allowed.
+//! Serde stops at its first error. What it refused is reported and left out, and the rest is read again, so
+//! that a type needs no more than its `Deserialize`: its fields are the keys, and what they refuse says what
+//! is allowed.
 
 use std::fmt;
 use std::ops::Range;
@@ -60,10 +61,7 @@ pub fn read_table<T: DeserializeOwned>(
     for _ in 1..PROBLEMS_SHOWN {
         let error = match T::deserialize(ValueDeserializer::from(whole.clone())) {
             Ok(value) => {
-                return ReadTable {
-                    value: Some(value),
-                    refused,
-                };
+                return ReadTable { value: Some(value), refused };
             }
             Err(error) => error,
         };
@@ -72,10 +70,7 @@ pub fn read_table<T: DeserializeOwned>(
         let found = find(&whole, &span, &mut path);
         let Some(mut value) = found.filter(|_| !path.is_empty()) else {
             problems.add(span, error.message());
-            return ReadTable {
-                value: None,
-                refused,
-            };
+            return ReadTable { value: None, refused };
         };
         let mut message = error.message().to_owned();
         let asked = |path: &[String], probe| asked_with::<T>(&whole, path, probe);
@@ -100,14 +95,8 @@ pub fn read_table<T: DeserializeOwned>(
         remove(whole.get_mut(), &path);
     }
     let end = usize::MAX;
-    problems.add(
-        end..end,
-        "more values may be wrong; these are enough to begin with",
-    );
-    ReadTable {
-        value: None,
-        refused,
-    }
+    problems.add(end..end, "more values may be wrong; these are enough to begin with");
+    ReadTable { value: None, refused }
 }
 
 /// Extends `path` to the item at these bytes of a value: another value, or a key (`None`).
@@ -118,26 +107,19 @@ fn find<'a, 'i>(
 ) -> Option<Option<&'a DeValue<'i>>> {
     let mut inside = |key: String, is_key: bool, value| {
         path.push(key);
-        let found = if is_key {
-            Some(None)
-        } else {
-            find(value, span, path)
-        };
+        let found = if is_key { Some(None) } else { find(value, span, path) };
         if found.is_none() {
             path.pop();
         }
         found
     };
     let found = match value.get_ref() {
-        DeValue::Table(table) => table.iter().find_map(|(key, value)| {
-            inside(
-                key.get_ref().clone().into_owned(),
-                key.span() == *span,
-                value,
-            )
-        }),
-        DeValue::Array(list) => (list.iter().enumerate())
-            .find_map(|(index, entry)| inside(index.to_string(), false, entry)),
+        DeValue::Table(table) => table
+            .iter()
+            .find_map(|(key, value)| inside(key.get_ref().clone().into_owned(), key.span() == *span, value)),
+        DeValue::Array(list) => {
+            (list.iter().enumerate()).find_map(|(index, entry)| inside(index.to_string(), false, entry))
+        }
         _ => None,
     };
     found.or_else(|| (value.span() == *span).then(|| Some(value.get_ref())))
@@ -154,9 +136,7 @@ fn at<'a, 'i>(value: &'a DeValue<'i>, path: &[String]) -> Option<&'a DeValue<'i>
 fn at_mut<'a, 'i>(value: &'a mut DeValue<'i>, path: &[String]) -> Option<&'a mut DeValue<'i>> {
     path.iter().try_fold(value, |value, key| match value {
         DeValue::Table(table) => table.get_mut(key.as_str()).map(Spanned::get_mut),
-        DeValue::Array(list) => list
-            .get_mut(key.parse::<usize>().ok()?)
-            .map(Spanned::get_mut),
+        DeValue::Array(list) => list.get_mut(key.parse::<usize>().ok()?).map(Spanned::get_mut),
         _ => None,
     })
 }
@@ -207,10 +187,7 @@ fn complaint(message: &str, name: &str, path: &[String], value: Option<&DeValue<
         let place = heading(name, parents);
         if message.starts_with("unknown field") {
             let near = nearest(last, known());
-            return format!(
-                "unknown key `{last}` in {place}; allowed are {}{near}",
-                one_of(known())
-            );
+            return format!("unknown key `{last}` in {place}; allowed are {}{near}", one_of(known()));
         }
         return format!("`{last}` in {place}; allowed is {message}");
     };
@@ -220,10 +197,9 @@ fn complaint(message: &str, name: &str, path: &[String], value: Option<&DeValue<
     let allowed = if message.starts_with("unknown variant") {
         let found = value.as_str().unwrap_or_default();
         format!("{}{}", one_of(known()), nearest(found, known()))
-    } else if let (true, Some((_, expected))) = (
-        message.starts_with("invalid "),
-        message.split_once(", expected "),
-    ) {
+    } else if let (true, Some((_, expected))) =
+        (message.starts_with("invalid "), message.split_once(", expected "))
+    {
         match expected {
             "a string" => "a string in quotes".to_owned(),
             "u32" | "u64" | "i64" => "a whole number".to_owned(),
@@ -304,10 +280,7 @@ mod tests {
         let file = read.value.expect("the rest is in order");
         assert_eq!((file.name.as_str(), file.load.clients), ("x", 0));
         assert_eq!(file.faults[1].on, "n1");
-        assert_eq!(
-            read.refused,
-            [vec!["faults", "0", "on"], vec!["load", "clients"]]
-        );
+        assert_eq!(read.refused, [vec!["faults", "0", "on"], vec!["load", "clients"]]);
         let said = problems.into_errors("f").to_string();
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(

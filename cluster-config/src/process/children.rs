@@ -1,4 +1,5 @@
-//! Servers as child processes: forked, signalled and reaped by number. They die with this process, or outlive it if asked.
+//! Servers as child processes: forked, signalled and reaped by number. They die with this process, or outlive
+//! it if asked.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -63,11 +64,7 @@ impl Children {
             match child.try_wait().map_err(failed)? {
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
                 Some(status) if status.success() => return Ok(()),
-                Some(status) => bail!(
-                    "cannot prepare {}: {status}; {}",
-                    node.name,
-                    log_end(&node.log)
-                ),
+                Some(status) => bail!("cannot prepare {}: {status}; {}", node.name, log_end(&node.log)),
             }
         }
     }
@@ -93,8 +90,7 @@ impl Runner for Children {
         command.env(MARK, &self.deployment);
         let started = spawn(command, &node.log, self.detach).await;
         let program = self.program.display();
-        let child =
-            started.map_err(|error| failed!("cannot start {} ({program}): {error}", node.name))?;
+        let child = started.map_err(|error| failed!("cannot start {} ({program}): {error}", node.name))?;
         let process = ProcessId::of(child.id());
         let mut children = self.children.lock().unwrap();
         children.insert(node.name.clone(), child);
@@ -127,10 +123,9 @@ impl Runner for Children {
     }
 
     fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
-        let pid = self
-            .pid(node)
-            .ok_or_else(|| failed!("{node} is not running"))?;
-        // A server may be several processes, as PostgreSQL is. Those of Redis are copies that save its data, and live and die by themselves.
+        let pid = self.pid(node).ok_or_else(|| failed!("{node} is not running"))?;
+        // A server may be several processes, as PostgreSQL is. Those of Redis are copies that save its data,
+        // and live and die by themselves.
         let others = self.system.map_or(Vec::new(), |_| children(pid));
         kill(Pid::from_raw(pid as i32), signal)
             .map_err(|error| failed!("cannot send {signal} to {node}: {error}"))?;
@@ -181,7 +176,8 @@ fn spawner() -> &'static mpsc::Sender<Request> {
             .name("server-spawner".into())
             .spawn(move || {
                 for (mut command, reply) in requests {
-                    // Nobody waits any more if the start was called off meanwhile: then the server must not stay.
+                    // Nobody waits any more if the start was called off meanwhile: then the server must not
+                    // stay.
                     if let Err(Ok(mut unwanted)) = reply.send(command.spawn()) {
                         let _ = unwanted.kill();
                         let _ = unwanted.wait();
@@ -195,17 +191,15 @@ fn spawner() -> &'static mpsc::Sender<Request> {
 
 fn with_log(mut command: Command, log: &Path, detach: bool) -> io::Result<Command> {
     let log = OpenOptions::new().create(true).append(true).open(log)?;
-    command
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     if detach {
         // SAFETY: setsid is async-signal-safe and touches no memory of this process.
         unsafe {
             command.pre_exec(|| Ok(setsid().map(drop)?));
         }
     } else {
-        // A group of its own: Ctrl-C in the terminal reaches the harness alone, which then takes the servers down.
+        // A group of its own: Ctrl-C in the terminal reaches the harness alone, which then takes the servers
+        // down.
         command.process_group(0);
         let parent = getpid();
         // SAFETY: prctl and getppid are async-signal-safe and touch no memory of this process.
@@ -216,13 +210,10 @@ fn with_log(mut command: Command, log: &Path, detach: bool) -> io::Result<Comman
     Ok(command)
 }
 
-/// Asks the kernel for SIGKILL when the parent dies; fails if it is dead already, since then no signal would come.
+/// Asks the kernel for SIGKILL when the parent dies; fails if it is dead already, since then no signal would
+/// come.
 fn die_with(parent: Pid) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    if getppid() == parent {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(nix::libc::ESRCH))
-    }
+    if getppid() == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(nix::libc::ESRCH)) }
 }

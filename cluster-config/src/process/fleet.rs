@@ -1,4 +1,5 @@
-//! The servers of one deployment: started, signalled, waited for and ended by name, and listed in the registry.
+//! The servers of one deployment: started, signalled, waited for and ended by name, and listed in the
+//! registry.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _};
@@ -76,23 +77,14 @@ impl Fleet {
     }
 
     pub(crate) fn of_external(nodes: Vec<PlannedNode>) -> Fleet {
-        Fleet {
-            nodes,
-            own: None,
-            system: None,
-            links: None,
-            is_detached: false,
-        }
+        Fleet { nodes, own: None, system: None, links: None, is_detached: false }
     }
 
     pub(crate) fn planned(&self, node: &str) -> Result<&PlannedNode, ClusterError> {
-        self.nodes
-            .iter()
-            .find(|planned| planned.name == node)
-            .ok_or_else(|| {
-                let known: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
-                failed!("there is no node {node:?}; nodes are {}", known.join(", "))
-            })
+        self.nodes.iter().find(|planned| planned.name == node).ok_or_else(|| {
+            let known: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+            failed!("there is no node {node:?}; nodes are {}", known.join(", "))
+        })
     }
 
     pub(crate) async fn spawn(&self, node: &str) -> Result<(), ClusterError> {
@@ -196,10 +188,7 @@ impl Fleet {
         Some(self.own.as_ref()?.record.lock().unwrap().data.clone())
     }
 
-    pub(crate) fn update_record(
-        &self,
-        change: impl FnOnce(&mut Running),
-    ) -> Result<(), ClusterError> {
+    pub(crate) fn update_record(&self, change: impl FnOnce(&mut Running)) -> Result<(), ClusterError> {
         let Some(own) = &self.own else { return Ok(()) };
         let mut record = own.record.lock().unwrap();
         change(&mut record);
@@ -216,7 +205,8 @@ impl Drop for Fleet {
     }
 }
 
-/// Removes a node's data but not its identity: configuration stays, and so does what a cluster member knows of itself.
+/// Removes a node's data but not its identity: configuration stays, and so does what a cluster member knows
+/// of itself.
 pub(crate) fn lose_data(node: &PlannedNode) -> std::io::Result<()> {
     for entry in fs::read_dir(&node.dir)? {
         let entry = entry?;
@@ -250,16 +240,9 @@ pub(crate) fn log_end(log: &Path) -> String {
     match text {
         Err(error) => format!("its log {} cannot be read: {error}", log.display()),
         Ok(text) => {
-            let lines: Vec<&str> = text
-                .lines()
-                .filter(|line| !line.trim().is_empty())
-                .collect();
+            let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
             let end = &lines[lines.len().saturating_sub(LINES)..];
-            format!(
-                "the end of its log ({}):\n    {}",
-                log.display(),
-                end.join("\n    ")
-            )
+            format!("the end of its log ({}):\n    {}", log.display(), end.join("\n    "))
         }
     }
 }

@@ -25,8 +25,8 @@ use crate::proxy::Proxies;
 use crate::registry::{self, Running, RunningNode};
 use crate::server::Server;
 use crate::{
-    ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Role, Secret, Topology,
-    UpOptions, capacity, ports, sweep,
+    ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Role, Secret, Topology, UpOptions,
+    capacity, ports, sweep,
 };
 use children::Children;
 use fleet::Fleet;
@@ -48,11 +48,7 @@ impl Provisioner for Process {
         ProvisionerKind::Process.name()
     }
 
-    async fn up(
-        &self,
-        topology: &Topology,
-        options: &UpOptions,
-    ) -> Result<Deployment, ClusterError> {
+    async fn up(&self, topology: &Topology, options: &UpOptions) -> Result<Deployment, ClusterError> {
         topology.validate()?;
         if !cfg!(target_os = "linux") {
             bail!(
@@ -91,8 +87,7 @@ pub(crate) struct ProvisionerSettings<'a> {
     pub(crate) runner: MakeRunner<'a>,
 }
 
-type MakeRunner<'a> =
-    Box<dyn FnOnce(&Running) -> Result<Box<dyn Runner>, ClusterError> + Send + 'a>;
+type MakeRunner<'a> = Box<dyn FnOnce(&Running) -> Result<Box<dyn Runner>, ClusterError> + Send + 'a>;
 
 /// Starts the servers of a valid topology and waits until they are ready.
 pub(crate) async fn bring_up(
@@ -106,8 +101,8 @@ pub(crate) async fn bring_up(
              use direct links, or stay attached",
         );
     }
-    let dir = std::path::absolute(&options.dir)
-        .map_err(|error| failed!("{}: {error}", options.dir.display()))?;
+    let dir =
+        std::path::absolute(&options.dir).map_err(|error| failed!("{}: {error}", options.dir.display()))?;
     let access = Access::of(topology);
     let plan = |port, data: &Path| Layout::plan(topology, options.links, port, &dir, data, &access);
     let listens = |port| plan(port, &dir).listen_addresses();
@@ -185,15 +180,11 @@ pub(crate) async fn bring_up(
 }
 
 fn listed(node: &PlannedNode) -> RunningNode {
-    RunningNode {
-        name: node.name.clone(),
-        role: node.role,
-        address: node.address,
-        process: None,
-    }
+    RunningNode { name: node.name.clone(), role: node.role, address: node.address, process: None }
 }
 
-/// `nodes` below the run's directory, or a directory in memory whose name no other running deployment has: the port is reserved.
+/// `nodes` below the run's directory, or a directory in memory whose name no other running deployment has:
+/// the port is reserved.
 fn data_dir(options: &UpOptions, dir: &Path, port: u16) -> PathBuf {
     let memory = Path::new("/dev/shm");
     if options.in_memory && nix::unistd::access(memory, nix::unistd::AccessFlags::W_OK).is_ok() {
@@ -203,13 +194,10 @@ fn data_dir(options: &UpOptions, dir: &Path, port: u16) -> PathBuf {
     }
 }
 
-/// Masters, then replicas, then sentinels. A replica that finds no master tries again only a second later, and a
-/// sentinel that finds no replica looks again only half a second later; so each waits for those it depends on.
-async fn start_all(
-    fleet: &Fleet,
-    topology: &Topology,
-    start: Start<'_>,
-) -> Result<(), ClusterError> {
+/// Masters, then replicas, then sentinels. A replica that finds no master tries again only a second later,
+/// and a sentinel that finds no replica looks again only half a second later; so each waits for those it
+/// depends on.
+async fn start_all(fleet: &Fleet, topology: &Topology, start: Start<'_>) -> Result<(), ClusterError> {
     let of_role = |role| fleet.nodes.iter().filter(move |node| node.role == role);
     if fleet.system.is_some() {
         // None of them serves before a majority is there.

@@ -1,4 +1,5 @@
-//! When a server has started: conditions that are asked for again and again until they hold, a server dies, or time is up.
+//! When a server has started: conditions that are asked for again and again until they hold, a server dies,
+//! or time is up.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,8 +13,9 @@ use crate::layout::{MASTER_NAME, PlannedNode};
 use crate::node_commands::{ask, ask_all, entry, field, items, server_version, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
-/// Pause between two questions, of up to 16 nodes: short against the milliseconds in which servers start. It grows with the square of
-/// their number, as the answers of all of them do: else the questions would keep the processors from the start itself.
+/// Pause between two questions, of up to 16 nodes: short against the milliseconds in which servers start. It
+/// grows with the square of their number, as the answers of all of them do: else the questions would keep the
+/// processors from the start itself.
 const POLL: Duration = Duration::from_millis(5);
 
 /// The line of its configuration that a server of Redis did not start with, by its log.
@@ -34,14 +36,11 @@ pub(crate) struct Start<'f> {
 
 impl Start<'_> {
     pub(crate) fn new(fleet: &Fleet, timeout: Duration) -> Start<'_> {
-        Start {
-            fleet,
-            until: Instant::now() + timeout,
-            timeout,
-        }
+        Start { fleet, until: Instant::now() + timeout, timeout }
     }
 
-    /// Asks until `condition` holds. Its error says what was still missing and ends up in the message at a timeout.
+    /// Asks until `condition` holds. Its error says what was still missing and ends up in the message at a
+    /// timeout.
     async fn until<T, Answer>(
         self,
         node: &PlannedNode,
@@ -100,21 +99,16 @@ impl Start<'_> {
         }
     }
 
-    /// Waits until the node serves, or only listens if most of its ensemble is down and there can be no leader.
-    async fn until_serving(
-        self,
-        system: &dyn System,
-        node: &PlannedNode,
-    ) -> Result<(), ClusterError> {
+    /// Waits until the node serves, or only listens if most of its ensemble is down and there can be no
+    /// leader.
+    async fn until_serving(self, system: &dyn System, node: &PlannedNode) -> Result<(), ClusterError> {
         self.until(node, || async {
             let why = match system.hello(node.address).await {
                 Ok(_) => return Ok(()),
                 Err(why) => why,
             };
             let all = &self.fleet.nodes;
-            let there = all
-                .iter()
-                .filter(|node| self.fleet.pid(&node.name).is_some());
+            let there = all.iter().filter(|node| self.fleet.pid(&node.name).is_some());
             match there.count() <= all.len() / 2 && listens(node.address).await {
                 true => Ok(()),
                 false => Err(why),
@@ -141,19 +135,13 @@ impl Start<'_> {
                 return system.version(first.address).await;
             }
             let info = text(&ask(&first.dial, &["INFO", "server"], ANSWER).await?);
-            server_version(&info)
-                .map(str::to_owned)
-                .ok_or_else(|| "INFO names no version".to_owned())
+            server_version(&info).map(str::to_owned).ok_or_else(|| "INFO names no version".to_owned())
         })
         .await
     }
 
     /// Sends a command until it succeeds.
-    async fn until_accepted(
-        self,
-        node: &PlannedNode,
-        args: &[&str],
-    ) -> Result<String, ClusterError> {
+    async fn until_accepted(self, node: &PlannedNode, args: &[&str]) -> Result<String, ClusterError> {
         self.until(node, || async {
             ask(&node.dial, args, ANSWER)
                 .await
@@ -172,8 +160,8 @@ impl Start<'_> {
         .await
     }
 
-    /// `replicas` replicas acknowledge something that was sent through the master's stream after they were linked. Linked
-    /// alone would not do: the stream may start later.
+    /// `replicas` replicas acknowledge something that was sent through the master's stream after they were
+    /// linked. Linked alone would not do: the stream may start later.
     pub(crate) async fn wait_for_replicas(
         self,
         master: &PlannedNode,
@@ -182,8 +170,7 @@ impl Start<'_> {
         let wanted = replicas.to_string();
         self.until(master, || async {
             // A message to nobody: it travels to replicas and leaves no key.
-            let commands: [&[&str]; 2] =
-                [&["PUBLISH", "locklab:ready", ""], &["WAIT", &wanted, "50"]];
+            let commands: [&[&str]; 2] = [&["PUBLISH", "locklab:ready", ""], &["WAIT", &wanted, "50"]];
             let answers = ask_all(&master.dial, &commands, ANSWER).await?;
             match answers.last().map(text) {
                 Some(counted) if counted == wanted => Ok(()),
@@ -207,15 +194,10 @@ impl Start<'_> {
 
     /// Every sentinel knows every replica, linked to the master, and every peer.
     async fn wait_for_sentinels(self, topology: &Topology) -> Result<(), ClusterError> {
-        let sentinels = self
-            .fleet
-            .nodes
-            .iter()
-            .filter(|node| node.role == Role::Sentinel);
+        let sentinels = self.fleet.nodes.iter().filter(|node| node.role == Role::Sentinel);
         try_join_all(sentinels.map(|sentinel| async move {
             self.until(sentinel, || async {
-                let master =
-                    ask(&sentinel.dial, &["SENTINEL", "MASTER", MASTER_NAME], ANSWER).await?;
+                let master = ask(&sentinel.dial, &["SENTINEL", "MASTER", MASTER_NAME], ANSWER).await?;
                 for (name, wanted) in [
                     ("flags", "master"),
                     ("num-slaves", &topology.replicas.to_string()),
@@ -254,17 +236,11 @@ impl Start<'_> {
                 }
                 let slots = ask(&node.dial, &["CLUSTER", "SLOTS"], ANSWER).await?;
                 let ranges = items(&slots);
-                let whole = ranges
-                    .iter()
-                    .filter(|range| items(range).len() == entry)
-                    .count();
+                let whole = ranges.iter().filter(|range| items(range).len() == entry).count();
                 if whole == topology.shards as usize && whole == ranges.len() {
                     Ok(())
                 } else {
-                    Err(format!(
-                        "{whole} of {} slot ranges list all replicas",
-                        topology.shards
-                    ))
+                    Err(format!("{whole} of {} slot ranges list all replicas", topology.shards))
                 }
             })
             .await
@@ -278,8 +254,7 @@ impl Start<'_> {
         match topology.kind {
             TopologyKind::Sentinel => {
                 self.wait_for_sentinels(topology).await?;
-                self.wait_for_replicas(&self.fleet.nodes[0], topology.replicas)
-                    .await
+                self.wait_for_replicas(&self.fleet.nodes[0], topology.replicas).await
             }
             TopologyKind::Cluster => self.wait_for_cluster(topology).await,
             _ => Ok(()),

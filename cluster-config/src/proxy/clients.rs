@@ -9,11 +9,7 @@ use crate::sock_diag;
 
 /// The party (with its process number in `pids`) whose process, or a descendant of it, holds the socket that
 /// is bound to `peer` and connected to `local`.
-pub(super) fn owner(
-    peer: SocketAddr,
-    local: SocketAddr,
-    pids: &BTreeMap<Party, u32>,
-) -> Option<Party> {
+pub(super) fn owner(peer: SocketAddr, local: SocketAddr, pids: &BTreeMap<Party, u32>) -> Option<Party> {
     if pids.is_empty() {
         return None;
     }
@@ -32,8 +28,7 @@ pub(super) fn owner(
     // A driver may be a script that starts the real program.
     let parents = parents();
     let holder = parents.keys().copied().find(|pid| {
-        ancestors(*pid, &parents).any(|ancestor| pids.values().any(|named| *named == ancestor))
-            && holds(*pid)
+        ancestors(*pid, &parents).any(|ancestor| pids.values().any(|named| *named == ancestor)) && holds(*pid)
     })?;
     ancestors(holder, &parents).find_map(|ancestor| {
         let (party, _) = pids.iter().find(|(_, pid)| **pid == ancestor)?;
@@ -64,13 +59,6 @@ mod tests {
         assert_eq!(owner(peer, local, &named), Some(third));
         assert_eq!(owner(peer, local, &BTreeMap::new()), None);
         // Nothing descends from a process that does not exist.
-        assert_eq!(
-            owner(
-                peer,
-                local,
-                &BTreeMap::from([(Party::Client(1), u32::MAX - 1)])
-            ),
-            None
-        );
+        assert_eq!(owner(peer, local, &BTreeMap::from([(Party::Client(1), u32::MAX - 1)])), None);
     }
 }

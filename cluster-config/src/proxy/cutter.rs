@@ -1,4 +1,5 @@
-//! Cuts what is read from one direction of a connection into parcels, and loses the messages that faults lose.
+//! Cuts what is read from one direction of a connection into parcels, and loses the messages that faults
+//! lose.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use tokio::time::Instant;
 use super::resp::{Dialogue, Label, Marks, MessageDirection, Piece, ReplyRole, Splitter};
 use super::table::{ConnectionEnds, Direction, Flow, Treatments};
 
-/// A message up to this size is kept together while faults look for messages; a longer one passes as it comes.
+/// A message up to this size is kept together while faults look for messages; a longer one passes as it
+/// comes.
 const MESSAGE_MOST: usize = 1024 * 1024;
 
 pub(super) struct Cutter {
@@ -60,7 +62,8 @@ impl Cutter {
         }
     }
 
-    /// Cuts what was read into parcels that have seen the link's faults. After a [`Content::Reset`] nothing may follow.
+    /// Cuts what was read into parcels that have seen the link's faults. After a [`Content::Reset`] nothing
+    /// may follow.
     pub(super) fn cut(&mut self, bytes: &[u8], flow: &Flow, opposite: &mut Flow) -> Vec<Parcel> {
         let mut parcels = Vec::new();
         let ends = Arc::clone(&self.ends);
@@ -100,8 +103,7 @@ impl Cutter {
             };
             let whole = !std::mem::take(&mut self.is_passing);
             let labels = self.labels();
-            let (marks, takes_a_turn) =
-                self.marks_of_message(first, whole, dialogue, flow, labels.0);
+            let (marks, takes_a_turn) = self.marks_of_message(first, whole, dialogue, flow, labels.0);
             if self.is_torn && takes_a_turn {
                 push(&mut parcels, passing, Marks::new(), flow);
                 parcels.push(Parcel::new(Content::Reset));
@@ -115,12 +117,7 @@ impl Cutter {
                 passing.extend_from_slice(taken);
                 continue;
             }
-            push(
-                &mut parcels,
-                std::mem::take(&mut passing),
-                Marks::new(),
-                flow,
-            );
+            push(&mut parcels, std::mem::take(&mut passing), Marks::new(), flow);
             let mut message = std::mem::take(&mut self.partial_message);
             message.extend_from_slice(taken);
             let lost = push(&mut parcels, message, marks, flow);
@@ -152,11 +149,7 @@ impl Cutter {
         label: Label,
     ) -> (Marks, bool) {
         let own = |label: Label| {
-            if whole {
-                flow.marks(self.splitter.words(), label)
-            } else {
-                Marks::new()
-            }
+            if whole { flow.marks(self.splitter.words(), label) } else { Marks::new() }
         };
         if self.splitter.side() == MessageDirection::Commands {
             return (own(label), true);
@@ -169,28 +162,22 @@ impl Cutter {
         }
     }
 
-    /// The labels of the command that has just ended, and of the reply to it; a reply has the one that its command gave it.
+    /// The labels of the command that has just ended, and of the reply to it; a reply has the one that its
+    /// command gave it.
     fn labels(&self) -> (Label, Label) {
         match self.splitter.side() {
-            MessageDirection::Commands => self
-                .ends
-                .label_of(|labels, passage| labels.command(passage, self.splitter.words())),
+            MessageDirection::Commands => {
+                self.ends.label_of(|labels, passage| labels.command(passage, self.splitter.words()))
+            }
             MessageDirection::Replies => (None, None),
         }
     }
 
     fn push_label(&self) -> Label {
-        self.ends
-            .label_of(|labels, passage| labels.push(passage, self.splitter.words()))
+        self.ends.label_of(|labels, passage| labels.push(passage, self.splitter.words()))
     }
 
-    fn note_message(
-        &self,
-        first: u8,
-        dialogue: &mut Dialogue,
-        opposite: &Flow,
-        (_, reply): (Label, Label),
-    ) {
+    fn note_message(&self, first: u8, dialogue: &mut Dialogue, opposite: &Flow, (_, reply): (Label, Label)) {
         let words = self.splitter.words();
         match self.splitter.side() {
             MessageDirection::Commands => dialogue.command(words, opposite.marks(words, reply)),
@@ -258,10 +245,7 @@ impl Parcel {
 
     /// Bytes that end where a message ends which these faults mean.
     pub(super) fn message(bytes: Vec<u8>, marks: Marks) -> Parcel {
-        Parcel {
-            marks,
-            ..Parcel::new(Content::Bytes(bytes))
-        }
+        Parcel { marks, ..Parcel::new(Content::Bytes(bytes)) }
     }
 
     pub(super) fn treat(&mut self, flow: &Flow) {

@@ -1,8 +1,10 @@
-//! The fault proxies of a deployment: they listen where its nodes are announced and can fault each directed link.
+//! The fault proxies of a deployment: they listen where its nodes are announced and can fault each directed
+//! link.
 //!
-//! A node's proxy listens where the node is announced and forwards to where it really listens, client port and cluster
-//! bus alike. Nodes of Redis dial from addresses of their own, so the source of a connection names its link; every other source
-//! is a client, or a node of another system, told apart by the process that owns the socket.
+//! A node's proxy listens where the node is announced and forwards to where it really listens, client port
+//! and cluster bus alike. Nodes of Redis dial from addresses of their own, so the source of a connection
+//! names its link; every other source is a client, or a node of another system, told apart by the process
+//! that owns the socket.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -53,8 +55,9 @@ pub(crate) struct Proxies {
 }
 
 impl Proxies {
-    /// Those that the options ask for. They listen on every announced address and forward from then on, whether or not the servers run.
-    /// `sources` are the addresses from which nodes dial: a connection from any other is a client's.
+    /// Those that the options ask for. They listen on every announced address and forward from then on,
+    /// whether or not the servers run. `sources` are the addresses from which nodes dial: a connection from
+    /// any other is a client's.
     pub(crate) async fn open(
         options: &UpOptions,
         nodes: &[PlannedNode],
@@ -71,10 +74,7 @@ impl Proxies {
             .build()
             .map_err(|error| failed!("cannot start proxy threads: {error}"))?;
         let handle = runtime.handle().clone();
-        let proxies = Proxies {
-            table: LinkTable::default(),
-            runtime: Some(runtime),
-        };
+        let proxies = Proxies { table: LinkTable::default(), runtime: Some(runtime) };
         let sources = Arc::new(sources);
         for node in nodes {
             let ports = (node.announced.port(), node.address.port());
@@ -119,7 +119,8 @@ fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 
 impl Drop for Proxies {
     fn drop(&mut self) {
-        // Waiting for the threads is not allowed inside another runtime, and nothing they hold is needed any more.
+        // Waiting for the threads is not allowed inside another runtime, and nothing they hold is needed any
+        // more.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -165,16 +166,9 @@ impl Proxy {
         }
     }
 
-    async fn register(
-        &self,
-        peer: SocketAddr,
-        local: SocketAddr,
-    ) -> std::io::Result<Arc<ConnectionEnds>> {
+    async fn register(&self, peer: SocketAddr, local: SocketAddr) -> std::io::Result<Arc<ConnectionEnds>> {
         let node = self.node.clone();
-        let behaviour = ProxyBehaviour {
-            speaks_redis: self.speaks_redis,
-            half_open: true,
-        };
+        let behaviour = ProxyBehaviour { speaks_redis: self.speaks_redis, half_open: true };
         if let Some(dialler) = self.sources.get(&peer.ip()) {
             let dialler = Some(Party::Node(dialler.clone()));
             return Ok(self.table.register(dialler, node, peer, local, behaviour));

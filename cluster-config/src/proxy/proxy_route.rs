@@ -47,17 +47,9 @@ impl ProxyRoute {
         peer: SocketAddr,
     ) -> io::Result<()> {
         let local = client.local_addr()?;
-        let behaviour = ProxyBehaviour {
-            speaks_redis: false,
-            half_open: false,
-        };
-        let ends = self.table.register(
-            Some(self.client.clone()),
-            self.upstream.clone(),
-            peer,
-            local,
-            behaviour,
-        );
+        let behaviour = ProxyBehaviour { speaks_redis: false, half_open: false };
+        let ends =
+            self.table.register(Some(self.client.clone()), self.upstream.clone(), peer, local, behaviour);
         pump::carry(&self.table, &ends, client, upstream).await
     }
 }

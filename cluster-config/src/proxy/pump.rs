@@ -67,40 +67,17 @@ pub(super) async fn carry(
     let ending = {
         let (from_dialler, to_dialler) = dialler.split();
         let (from_node, to_node) = node.split();
-        let (to_dialler, to_node): (&TcpStream, &TcpStream) =
-            (to_dialler.as_ref(), to_node.as_ref());
+        let (to_dialler, to_node): (&TcpStream, &TcpStream) = (to_dialler.as_ref(), to_node.as_ref());
         let (out, out_queue) = Queue::new();
         let (back, back_queue) = Queue::new();
         let flow = |direction| table.flow(ends, direction);
         let reading = join(
-            read(
-                Reader::new(table, ends, Direction::Out),
-                from_dialler,
-                to_node,
-                &out,
-            ),
-            read(
-                Reader::new(table, ends, Direction::Back),
-                from_node,
-                to_dialler,
-                &back,
-            ),
+            read(Reader::new(table, ends, Direction::Out), from_dialler, to_node, &out),
+            read(Reader::new(table, ends, Direction::Back), from_node, to_dialler, &back),
         );
         let writing = try_join(
-            write(
-                Writer::new(table, ends, Direction::Out),
-                to_node,
-                out_queue,
-                &out,
-                &back,
-            ),
-            write(
-                Writer::new(table, ends, Direction::Back),
-                to_dialler,
-                back_queue,
-                &back,
-                &out,
-            ),
+            write(Writer::new(table, ends, Direction::Out), to_node, out_queue, &out, &back),
+            write(Writer::new(table, ends, Direction::Back), to_dialler, back_queue, &back, &out),
         );
         let ending = ending(flow(Direction::Out), flow(Direction::Back));
         tokio::select! {
@@ -165,13 +142,10 @@ impl Reader {
     }
 }
 
-/// Reads until the sender ends; writes at once what nothing harms and nothing precedes, stamps and queues the rest.
+/// Reads until the sender ends; writes at once what nothing harms and nothing precedes, stamps and queues the
+/// rest.
 async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue: &Queue) {
-    let Reader {
-        flow,
-        opposite,
-        cutter,
-    } = &mut reader;
+    let Reader { flow, opposite, cutter } = &mut reader;
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
     let mut buffer = vec![0; READ_SIZE];
     let last = loop {
@@ -300,10 +274,7 @@ async fn write(
                 let passing = verdict.close_after.unwrap_or(bytes.len()).min(bytes.len());
                 if !receiver_gone
                     && !verdict.lost
-                    && writer
-                        .deliver(to, &parcel.treatments, &bytes[..passing], verdict.slice)
-                        .await
-                        .is_err()
+                    && writer.deliver(to, &parcel.treatments, &bytes[..passing], verdict.slice).await.is_err()
                 {
                     receiver_gone = true;
                     opposite.push(Parcel::new(Content::Reset));
@@ -315,11 +286,7 @@ async fn write(
             }
             Content::End => {
                 // Fails only if the receiver is gone, and then it needs no end.
-                let how = if writer.half_open {
-                    Shutdown::Write
-                } else {
-                    Shutdown::Both
-                };
+                let how = if writer.half_open { Shutdown::Write } else { Shutdown::Both };
                 let _ = shutdown(to.as_raw_fd(), how);
                 return Ok(());
             }
@@ -340,9 +307,7 @@ async fn wait_until_due(parcel: &mut Parcel, flow: &mut Flow, timer: &mut FineTi
             flow.changed().await;
             continue;
         }
-        let late = verdict
-            .ends
-            .map_or(verdict.delay, |(after, _)| verdict.delay + after);
+        let late = verdict.ends.map_or(verdict.delay, |(after, _)| verdict.delay + after);
         let due = parcel.read_at + late;
         if late.is_zero() || due <= Instant::now() {
             return verdict;

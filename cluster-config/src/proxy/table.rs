@@ -10,9 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::clients;
-use super::fault::{
-    Chunk, ConnectionEnding, FaultBehaviour, LinkFault, MessageCounter, Slices, Treatment,
-};
+use super::fault::{Chunk, ConnectionEnding, FaultBehaviour, LinkFault, MessageCounter, Slices, Treatment};
 use super::resp::{Dialogue, Label, Labels, Marks, MessagePassage, MessageWords, Pattern};
 use crate::Party;
 
@@ -24,7 +22,8 @@ pub struct LinkTable {
 
 #[derive(Debug, Default)]
 struct LinkTableState {
-    /// Every fault in force. One value for all links: changes are rare, and each connection picks what concerns it.
+    /// Every fault in force. One value for all links: changes are rare, and each connection picks what
+    /// concerns it.
     faults: watch::Sender<Vec<Arc<ActiveFault>>>,
     next_id: AtomicU64,
     processes: Mutex<Arc<BTreeMap<Party, u32>>>,
@@ -81,10 +80,7 @@ pub(super) struct ProxyBehaviour {
 
 impl ConnectionEnds {
     /// What `ask` makes of a message of a client that was named; nothing while nobody gives labels.
-    pub(super) fn label_of<L: Default>(
-        &self,
-        ask: impl Fn(&dyn Labels, MessagePassage<'_>) -> L,
-    ) -> L {
+    pub(super) fn label_of<L: Default>(&self, ask: impl Fn(&dyn Labels, MessagePassage<'_>) -> L) -> L {
         let (Some(labels), Party::Node(node)) = (self.labels.get(), &self.node) else {
             return L::default();
         };
@@ -92,18 +88,15 @@ impl ConnectionEnds {
             Party::Client(client) if client > 0 => client,
             _ => return L::default(),
         };
-        let passage = MessagePassage {
-            connection: self.id,
-            client,
-            node,
-        };
+        let passage = MessagePassage { connection: self.id, client, node };
         ask(labels.as_ref(), passage)
     }
 }
 
 impl LinkTable {
-    /// Puts a fault on the bytes that flow `from -> to`, by whichever side the connection was dialled; at once on open connections, and on those opened
-    /// later. Several faults on one link add up, and a cut wins. Undone by the guard's `heal` or drop.
+    /// Puts a fault on the bytes that flow `from -> to`, by whichever side the connection was dialled; at
+    /// once on open connections, and on those opened later. Several faults on one link add up, and a cut
+    /// wins. Undone by the guard's `heal` or drop.
     pub fn apply(&self, from: &Party, to: &Party, fault: LinkFault) -> LinkGuard {
         self.add_fault(Some(from.clone()), Some(to.clone()), fault.behaviour())
     }
@@ -112,21 +105,13 @@ impl LinkTable {
     /// is handed to its receiver, from now on and until the watch is dropped.
     ///
     /// "The third EVALSHA reply to client 1" is
-    /// `table.watch(None, Some(&Party::Client(1)), "EVALSHA".parse()?).passed(3).await`; the third EVALSHA that client 1
-    /// sends is `table.watch(Some(&Party::Client(1)), None, …)`. What counts as a message, and what it is
-    /// matched by, is said at [`LinkFault::Hold`].
-    pub fn watch(
-        &self,
-        from: Option<&Party>,
-        to: Option<&Party>,
-        pattern: Pattern,
-    ) -> MessageWatch {
+    /// `table.watch(None, Some(&Party::Client(1)), "EVALSHA".parse()?).passed(3).await`; the third EVALSHA
+    /// that client 1 sends is `table.watch(Some(&Party::Client(1)), None, …)`. What counts as a message, and
+    /// what it is matched by, is said at [`LinkFault::Hold`].
+    pub fn watch(&self, from: Option<&Party>, to: Option<&Party>, pattern: Pattern) -> MessageWatch {
         let (passed, count) = watch::channel(0);
         let fault = Box::new(MessageCounter { pattern, passed });
-        MessageWatch {
-            _guard: self.add_fault(from.cloned(), to.cloned(), fault),
-            count,
-        }
+        MessageWatch { _guard: self.add_fault(from.cloned(), to.cloned(), fault), count }
     }
 
     /// Lets every message of a named client be given a label from now on, for patterns that want one
@@ -144,20 +129,10 @@ impl LinkTable {
         fault: Box<dyn FaultBehaviour>,
     ) -> LinkGuard {
         let id = self.shared.next_id.fetch_add(1, Ordering::Relaxed);
-        let active = Arc::new(ActiveFault {
-            id,
-            fault_id: id,
-            from,
-            to,
-            fault,
-            effect: Arc::default(),
-        });
+        let active = Arc::new(ActiveFault { id, fault_id: id, from, to, fault, effect: Arc::default() });
         let listed = Arc::clone(&active);
         self.shared.faults.send_modify(|faults| faults.push(listed));
-        LinkGuard {
-            shared: Arc::clone(&self.shared),
-            active,
-        }
+        LinkGuard { shared: Arc::clone(&self.shared), active }
     }
 
     /// How many connections are open that `dialler` opened to `node`, held ones included.
@@ -192,8 +167,9 @@ impl LinkTable {
         self.shared.faults.send_modify(|_| ());
     }
 
-    /// Lists a new connection for as long as the returned value lives. `dialler` is the node that dialled; without one it
-    /// was a client, which is looked up in the kernel's tables (blocking, about a millisecond).
+    /// Lists a new connection for as long as the returned value lives. `dialler` is the node that dialled;
+    /// without one it was a client, which is looked up in the kernel's tables (blocking, about a
+    /// millisecond).
     pub(super) fn register(
         &self,
         dialler: Option<Party>,
@@ -222,8 +198,9 @@ impl LinkTable {
         ends
     }
 
-    /// Looks up who dialled, if its address did not tell: client 0 if the socket belongs to no process that was named. The look-up is
-    /// slow when the kernel's table is long, so it is made without the lock, and again if processes were named anew meanwhile.
+    /// Looks up who dialled, if its address did not tell: client 0 if the socket belongs to no process that
+    /// was named. The look-up is slow when the kernel's table is long, so it is made without the lock, and
+    /// again if processes were named anew meanwhile.
     fn look_up_dialler(&self, ends: &ConnectionEnds) {
         if matches!(*ends.dialler.lock().unwrap(), Party::Node(_)) {
             return;
@@ -308,9 +285,8 @@ impl Flow {
             Direction::Back => (&self.ends.node, &dialler),
         };
         let faults = self.faults.borrow_and_update();
-        let concerned = faults
-            .iter()
-            .filter(|active| includes(&active.from, from) && includes(&active.to, to));
+        let concerned =
+            faults.iter().filter(|active| includes(&active.from, from) && includes(&active.to, to));
         let active: Vec<Arc<ActiveFault>> = concerned.cloned().collect();
         for old in &self.active {
             if !active.iter().any(|new| new.fault_id == old.fault_id) {
@@ -326,9 +302,7 @@ impl Flow {
     }
 
     pub(super) fn reads_messages(&self) -> bool {
-        self.active
-            .iter()
-            .any(|active| active.fault.pattern().is_some())
+        self.active.iter().any(|active| active.fault.pattern().is_some())
     }
 
     pub(super) fn marks(&self, words: &MessageWords, label: Label) -> Marks {
@@ -398,9 +372,7 @@ impl Flow {
     /// What the faults still in force have decided about a chunk: a hold wins, delays add up.
     pub(super) fn verdict(&self, treatments: &Treatments) -> Verdict {
         let mut verdict = Verdict::default();
-        let in_force = treatments
-            .iter()
-            .filter(|(id, _)| self.active.iter().any(|active| active.id == *id));
+        let in_force = treatments.iter().filter(|(id, _)| self.active.iter().any(|active| active.id == *id));
         for (_, treatment) in in_force {
             match *treatment {
                 Treatment::Pass | Treatment::Changed | Treatment::Counted => {}
@@ -437,18 +409,13 @@ impl Flow {
 
     /// The largest chunk that a fault wants to see.
     pub(super) fn largest_chunk(&self) -> usize {
-        let wanted = self
-            .active
-            .iter()
-            .filter_map(|active| active.fault.largest_chunk());
+        let wanted = self.active.iter().filter_map(|active| active.fault.largest_chunk());
         wanted.min().unwrap_or(usize::MAX)
     }
 
     pub(super) fn deadline(&self) -> Option<(Instant, ConnectionEnding)> {
-        let deadlines = self
-            .active
-            .iter()
-            .filter_map(|active| active.fault.ends_at(self.ends.id, self.ends.opened));
+        let deadlines =
+            self.active.iter().filter_map(|active| active.fault.ends_at(self.ends.id, self.ends.opened));
         deadlines.min_by_key(|(at, _)| *at)
     }
 
@@ -478,7 +445,8 @@ pub struct MessageWatch {
 }
 
 impl MessageWatch {
-    /// Waits until the `nth` message has passed, counted from 1 since the watch began; at once if it has already.
+    /// Waits until the `nth` message has passed, counted from 1 since the watch began; at once if it has
+    /// already.
     pub async fn passed(&mut self, nth: u64) {
         // The sender lives in the guard.
         let _ = self.count.wait_for(|count| *count >= nth).await;
@@ -521,7 +489,8 @@ impl LinkGuard {
             .send_modify(|faults| faults.retain(|active| active.fault_id != self.active.fault_id));
     }
 
-    /// Gives a toxic other settings, in its place among the others; what it decided with the old ones is void.
+    /// Gives a toxic other settings, in its place among the others; what it decided with the old ones is
+    /// void.
     pub(crate) fn change(&mut self, fault: Box<dyn FaultBehaviour>) {
         let changed = Arc::new(ActiveFault {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),
@@ -532,10 +501,7 @@ impl LinkGuard {
             effect: Arc::clone(&self.active.effect),
         });
         self.shared.faults.send_modify(|faults| {
-            for active in faults
-                .iter_mut()
-                .filter(|active| active.fault_id == changed.fault_id)
-            {
+            for active in faults.iter_mut().filter(|active| active.fault_id == changed.fault_id) {
                 *active = Arc::clone(&changed);
             }
         });

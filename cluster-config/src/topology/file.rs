@@ -1,4 +1,5 @@
-//! The form of `[topology]`, a table that other files may hold too: one type per table, from which its parser and its JSON schema come.
+//! The form of `[topology]`, a table that other files may hold too: one type per table, from which its parser
+//! and its JSON schema come.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,7 @@ use super::kind::Count;
 use super::validate::ProblemPlace;
 use super::{Persistence, ProvisionerKind, Topology, TopologyKind};
 use crate::input::{
-    FileErrors, Problems, Scalar, Section, one_of, read_file, read_table, schema_of,
-    without_defaults,
+    FileErrors, Problems, Scalar, Section, one_of, read_file, read_table, schema_of, without_defaults,
 };
 
 /// The file that `locklab up` takes.
@@ -45,14 +45,16 @@ pub struct TopologyTable {
     shards: Option<NodeCount>,
     /// Sentinels (sentinel).
     sentinels: Option<NodeCount>,
-    /// `redis`, `valkey`, a version such as `redis-7.2` or `valkey-9` (the newest of that line), or the path of a server binary. Of another
-    /// system: the path of its program, or of the folder of ZooKeeper's jars.
+    /// `redis`, `valkey`, a version such as `redis-7.2` or `valkey-9` (the newest of that line), or the path
+    /// of a server binary. Of another system: the path of its program, or of the folder of ZooKeeper's jars.
     server: Option<String>,
-    /// redis.conf lines for every node; of another system its own settings, as `heartbeat-interval = 50` of etcd.
+    /// redis.conf lines for every node; of another system its own settings, as `heartbeat-interval = 50` of
+    /// etcd.
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     #[serde(deserialize_with = "lines")]
     config: BTreeMap<String, String>,
-    /// What the sentinels follow for their master: `down-after-milliseconds` (1000 here, 30000 as Redis has it), `failover-timeout`, `parallel-syncs`.
+    /// What the sentinels follow for their master: `down-after-milliseconds` (1000 here, 30000 as Redis has
+    /// it), `failover-timeout`, `parallel-syncs`.
     #[schemars(with = "Option<BTreeMap<String, Scalar>>")]
     #[serde(deserialize_with = "lines")]
     sentinel_config: BTreeMap<String, String>,
@@ -66,8 +68,8 @@ pub struct TopologyTable {
     acl: Option<bool>,
     /// What servers run in. Default process.
     provisioner: Option<ProvisionerKind>,
-    /// The image of containers, for example `redis:7.4`. Default: `redis:8` or `valkey/valkey:8` where a registry answers, else one
-    /// that is built from the installed server.
+    /// The image of containers, for example `redis:7.4`. Default: `redis:8` or `valkey/valkey:8` where a
+    /// registry answers, else one that is built from the installed server.
     image: Option<String>,
 }
 
@@ -120,31 +122,21 @@ impl Topology {
         Topology::parse_among(file, text, &[])
     }
 
-    /// The same for a file that says more than a topology, for which the caller has a parser: `others` are its other keys.
+    /// The same for a file that says more than a topology, for which the caller has a parser: `others` are
+    /// its other keys.
     pub fn parse_among(file: &str, text: &str, others: &[&str]) -> Result<Topology, FileErrors> {
-        read_file(file, text, |document, problems| {
-            read(document, others, problems)
-        })
+        read_file(file, text, |document, problems| read(document, others, problems))
     }
 }
 
-fn read<'a>(
-    document: &'a DeTable<'a>,
-    others: &[&str],
-    problems: &'a Problems<'a>,
-) -> Option<Topology> {
+fn read<'a>(document: &'a DeTable<'a>, others: &[&str], problems: &'a Problems<'a>) -> Option<Topology> {
     /// What else the file says is its own parser's business.
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct FileDocument {
         topology: TopologyTable,
     }
-    let top = Section {
-        name: "a topology file",
-        table: Some(document),
-        start: 0,
-        problems,
-    };
+    let top = Section { name: "a topology file", table: Some(document), start: 0, problems };
     top.allow(&[&TOP_KEYS, others].concat());
     if top.get("topology").is_none() {
         problems.add(0..0, "[topology] with its `kind` is missing");
@@ -154,8 +146,8 @@ fn read<'a>(
 }
 
 impl TopologyTable {
-    /// The topology that is meant; `None` if it is missing or anything in it is wrong, which is then among the problems. `section` is where
-    /// the table was read.
+    /// The topology that is meant; `None` if it is missing or anything in it is wrong, which is then among
+    /// the problems. `section` is where the table was read.
     pub fn checked(self, section: Section<'_>) -> Option<Topology> {
         section.table?;
         if section.get("kind").is_none() {
@@ -202,13 +194,8 @@ impl TopologyTable {
         ]
         .map(|(key, few)| (key, few.map(|few| few.0)));
         for (key, count) in given {
-            if !applies.iter().any(|known| known.key == key)
-                && count.is_some_and(|count| count != 0)
-            {
-                section.complain(
-                    key,
-                    format!("`{key}` does not apply to a `{}` topology", topology.kind),
-                );
+            if !applies.iter().any(|known| known.key == key) && count.is_some_and(|count| count != 0) {
+                section.complain(key, format!("`{key}` does not apply to a `{}` topology", topology.kind));
             }
         }
         for known @ Count { key, .. } in applies {

@@ -51,12 +51,8 @@ impl Count {
 
 impl TopologyKind {
     /// Those of Redis: where locks of ours run.
-    pub const REDIS: [TopologyKind; 4] = [
-        TopologyKind::Single,
-        TopologyKind::Sentinel,
-        TopologyKind::Cluster,
-        TopologyKind::Masters,
-    ];
+    pub const REDIS: [TopologyKind; 4] =
+        [TopologyKind::Single, TopologyKind::Sentinel, TopologyKind::Cluster, TopologyKind::Masters];
 
     /// Whether its servers are Redis, or what speaks as Redis does.
     pub fn is_redis(self) -> bool {
@@ -72,10 +68,7 @@ impl TopologyKind {
     pub fn has_fixed_roles(self) -> bool {
         !matches!(
             self,
-            TopologyKind::Sentinel
-                | TopologyKind::Cluster
-                | TopologyKind::Etcd3
-                | TopologyKind::ZooKeeper3
+            TopologyKind::Sentinel | TopologyKind::Cluster | TopologyKind::Etcd3 | TopologyKind::ZooKeeper3
         )
     }
 
@@ -122,9 +115,7 @@ impl TopologyKind {
     pub fn about(self) -> &'static str {
         match self {
             TopologyKind::Single => "one server",
-            TopologyKind::Sentinel => {
-                "a master, its replicas, and sentinels that promote one of them"
-            }
+            TopologyKind::Sentinel => "a master, its replicas, and sentinels that promote one of them",
             TopologyKind::Cluster => "masters that share 16384 slots, each with replicas",
             TopologyKind::Masters => {
                 "independent masters, as Redlock wants them: without replicas unless they are asked for"

@@ -35,11 +35,14 @@ pub struct Topology {
     pub shards: u32,
     /// Sentinels, 1 to 7 (sentinel). One or two cannot outvote the loss of one.
     pub sentinels: u32,
-    /// `redis`, `valkey`, a version such as `redis-7.2`, or a path to a server binary. Of another system: its name or a path.
+    /// `redis`, `valkey`, a version such as `redis-7.2`, or a path to a server binary. Of another system: its
+    /// name or a path.
     pub server: String,
-    /// redis.conf lines for every data node: directive, then its value as it would stand in the file. Of another system: its settings.
+    /// redis.conf lines for every data node: directive, then its value as it would stand in the file. Of
+    /// another system: its settings.
     pub config: BTreeMap<String, String>,
-    /// `sentinel` lines of sentinel.conf for its master: directive, then its value, such as `down-after-milliseconds` and `30000` (sentinel).
+    /// `sentinel` lines of sentinel.conf for its master: directive, then its value, such as
+    /// `down-after-milliseconds` and `30000` (sentinel).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sentinel_config: BTreeMap<String, String>,
     /// What a server writes to its disk; `None`: what `config` says, and nothing by default.
@@ -57,8 +60,9 @@ pub struct Topology {
     /// What its servers run in.
     #[serde(default, skip_serializing_if = "ProvisionerKind::is_default")]
     pub provisioner: ProvisionerKind,
-    /// The image of containers, for example `redis:7.4`, pulled if the engine lacks it. `None`: that of the server's makers (`redis:8`,
-    /// `postgres:17`) where a registry answers, else the installed server; always that for a `server` that is a path.
+    /// The image of containers, for example `redis:7.4`, pulled if the engine lacks it. `None`: that of the
+    /// server's makers (`redis:8`, `postgres:17`) where a registry answers, else the installed server; always
+    /// that for a `server` that is a path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
 }
@@ -79,17 +83,14 @@ pub(crate) struct NodeOutline {
 impl NodeOutline {
     /// `n1` or `s1`.
     pub(crate) fn name(self) -> String {
-        let letter = if self.role == Role::Sentinel {
-            's'
-        } else {
-            'n'
-        };
+        let letter = if self.role == Role::Sentinel { 's' } else { 'n' };
         format!("{letter}{}", self.number)
     }
 }
 
 impl Topology {
-    /// The usual one of a kind: sentinel 1+2+3, cluster 3+3, 5 masters. Counts that the kind does not use are 0.
+    /// The usual one of a kind: sentinel 1+2+3, cluster 3+3, 5 masters. Counts that the kind does not use are
+    /// 0.
     pub fn of(kind: TopologyKind) -> Self {
         let (replicas, masters, shards, sentinels) = match kind {
             TopologyKind::Sentinel => (2, 0, 0, 3),
@@ -162,10 +163,7 @@ impl Topology {
     /// The names of the nodes that begin with this role, in their order.
     pub fn names(&self, role: Role) -> Vec<String> {
         let places = self.places().into_iter();
-        places
-            .filter(|place| place.role == role)
-            .map(NodeOutline::name)
-            .collect()
+        places.filter(|place| place.role == role).map(NodeOutline::name).collect()
     }
 
     /// Every node: masters first, then replicas, then sentinels.
@@ -175,10 +173,7 @@ impl Topology {
             .into_iter()
             .flat_map(|role| {
                 let before = if role == Role::Replica { masters } else { 0 };
-                (1..=self.count(role)).map(move |number| NodeOutline {
-                    role,
-                    number: before + number,
-                })
+                (1..=self.count(role)).map(move |number| NodeOutline { role, number: before + number })
             })
             .collect()
     }

@@ -126,13 +126,10 @@ impl Topology {
 }
 
 /// What a sentinel can be told of its master that changes no address, password or program.
-const SENTINEL_DIRECTIVES: [&str; 3] = [
-    "down-after-milliseconds",
-    "failover-timeout",
-    "parallel-syncs",
-];
+const SENTINEL_DIRECTIVES: [&str; 3] = ["down-after-milliseconds", "failover-timeout", "parallel-syncs"];
 
-/// Directives that say where a node lives and who it is: another value would break the address scheme, not the server.
+/// Directives that say where a node lives and who it is: another value would break the address scheme, not
+/// the server.
 const RESERVED: [&str; 40] = [
     "aclfile",
     "bind",
@@ -195,9 +192,9 @@ fn form_complaint(name: &str, value: &str) -> Option<String> {
             "config: {name:?} is no name of a setting: letters, digits, -, _ and . are allowed"
         ));
     }
-    value.contains(['\n', '\r', '\0']).then(|| {
-        format!("config: the value of {name} spans several lines; one directive is one line")
-    })
+    value
+        .contains(['\n', '\r', '\0'])
+        .then(|| format!("config: the value of {name} spans several lines; one directive is one line"))
 }
 
 #[cfg(test)]
@@ -231,11 +228,7 @@ mod tests {
                     let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
                     topology.sentinel_config = lines.into();
                 },
-                &[
-                    "down-after: allowed are",
-                    "down-after-milliseconds",
-                    "\"none\" is no whole number",
-                ],
+                &["down-after: allowed are", "down-after-milliseconds", "\"none\" is no whole number"],
             ),
             (
                 TopologyKind::Cluster,
@@ -264,11 +257,7 @@ mod tests {
                 },
                 &["spans several lines"],
             ),
-            (
-                Sentinel,
-                |topology| topology.min_replicas_to_write = 3,
-                &["no write would ever be taken"],
-            ),
+            (Sentinel, |topology| topology.min_replicas_to_write = 3, &["no write would ever be taken"]),
             (
                 Single,
                 |topology| {

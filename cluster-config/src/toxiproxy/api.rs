@@ -17,17 +17,13 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 fn response(status: u16, content_type: &'static str, body: String) -> Response {
     let mut response = Response::new(body);
-    *response.status_mut() =
-        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if !content_type.is_empty() {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     if content_type == TEXT {
-        headers.insert(
-            "x-content-type-options",
-            HeaderValue::from_static("nosniff"),
-        );
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     }
     response
 }
@@ -80,12 +76,7 @@ impl Api {
         route.unwrap_or_else(|error| error_response(&error))
     }
 
-    async fn route(
-        &mut self,
-        parts: &[&str],
-        method: &str,
-        body: &[u8],
-    ) -> Result<Response, ApiError> {
+    async fn route(&mut self, parts: &[&str], method: &str, body: &[u8]) -> Result<Response, ApiError> {
         Ok(match (parts, method) {
             (["version"], _) => {
                 let version = text(&json!({ "version": VERSION })) + "\n";
@@ -101,8 +92,7 @@ impl Api {
             (["populate"], _) => self.populate(body).await,
             ([_], "GET") => {
                 let all = self.proxies.iter();
-                let all: BTreeMap<_, _> =
-                    all.map(|(name, proxy)| (name, proxy.to_json())).collect();
+                let all: BTreeMap<_, _> = all.map(|(name, proxy)| (name, proxy.to_json())).collect();
                 json_response(200, &all)
             }
             ([_, name], "GET") => json_response(200, &self.proxy(name)?.to_json()),
@@ -158,9 +148,7 @@ impl Api {
     }
 
     fn proxy(&mut self, name: &str) -> Result<&mut Proxy, ApiError> {
-        self.proxies
-            .get_mut(name)
-            .ok_or_else(|| ApiError::new(404, "proxy not found"))
+        self.proxies.get_mut(name).ok_or_else(|| ApiError::new(404, "proxy not found"))
     }
 
     async fn create(&mut self, body: &[u8]) -> Result<Response, ApiError> {
@@ -187,10 +175,9 @@ impl Api {
         let proxies = Some(made).filter(|made| !made.is_empty());
         match failed {
             None => json_response(201, &json!({ "proxies": proxies })),
-            Some(ApiError { message, status }) => json_response(
-                status,
-                &json!({ "error": message, "status": status, "proxies": proxies }),
-            ),
+            Some(ApiError { message, status }) => {
+                json_response(status, &json!({ "error": message, "status": status, "proxies": proxies }))
+            }
         }
     }
 
@@ -247,9 +234,7 @@ impl ProxyBody {
 fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     let bad = |error: serde_json::Error| ApiError::bad_body(&error.to_string());
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
-    let value = values
-        .next()
-        .unwrap_or_else(|| Err(serde::de::Error::custom("EOF")));
+    let value = values.next().unwrap_or_else(|| Err(serde::de::Error::custom("EOF")));
     parse_value(value.map_err(bad)?)
 }
 

@@ -1,8 +1,9 @@
 //! Serves Toxiproxy's HTTP API over the fault proxy, so that any client of Toxiproxy can drive it.
 //!
 //! The same endpoints, statuses and JSON as Toxiproxy 2.12. What differs, on purpose: it listens on loopback
-//! only, the API and its proxies; there is no `/metrics` and no request id; names in bodies are lower case; a path is not tidied; `reset_peer` resets existing connections too, where
-//! the original closes them in order; what is wrong with a body or an address is said in other words, and changes nothing.
+//! only, the API and its proxies; there is no `/metrics` and no request id; names in bodies are lower case; a
+//! path is not tidied; `reset_peer` resets existing connections too, where the original closes them in order;
+//! what is wrong with a body or an address is said in other words, and changes nothing.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -29,10 +30,7 @@ struct ApiError {
 
 impl ApiError {
     fn new(status: u16, message: &str) -> ApiError {
-        ApiError {
-            status,
-            message: message.to_owned(),
-        }
+        ApiError { status, message: message.to_owned() }
     }
 
     fn bad_body(problem: &str) -> ApiError {

@@ -48,21 +48,13 @@ impl Proxy {
             return Ok(());
         }
         let failed = |problem: String| ApiError::new(500, &format!("listen tcp{problem}"));
-        let address = resolve(&self.listen)
-            .await
-            .map_err(|problem| failed(format!(": {problem}")))?;
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|error| failed(format!(" {address}: bind: {error}")))?;
-        let bound = listener
-            .local_addr()
-            .map_err(|error| failed(format!(" {address}: {error}")))?;
+        let address = resolve(&self.listen).await.map_err(|problem| failed(format!(": {problem}")))?;
+        let listener =
+            TcpListener::bind(address).await.map_err(|error| failed(format!(" {address}: bind: {error}")))?;
+        let bound = listener.local_addr().map_err(|error| failed(format!(" {address}: {error}")))?;
         self.listen = bound.to_string();
-        let passage = Arc::new(ProxyRoute {
-            table: self.table.clone(),
-            client: client(),
-            upstream: upstream(),
-        });
+        let passage =
+            Arc::new(ProxyRoute { table: self.table.clone(), client: client(), upstream: upstream() });
         let upstream = self.upstream.clone();
         self.running.spawn(accept(listener, move |client, peer| {
             let (passage, upstream) = (Arc::clone(&passage), upstream.clone());
@@ -75,15 +67,9 @@ impl Proxy {
     }
 
     pub(super) async fn differs(&self, listen: &str, upstream: &str) -> Result<bool, ApiError> {
-        let address = resolve(listen)
-            .await
-            .map_err(|problem| ApiError::new(500, &problem))?;
+        let address = resolve(listen).await.map_err(|problem| ApiError::new(500, &problem))?;
         // The original's word for "no address".
-        let resolved = if listen.is_empty() {
-            String::new()
-        } else {
-            address.to_string()
-        };
+        let resolved = if listen.is_empty() { String::new() } else { address.to_string() };
         Ok(self.listen != resolved || self.upstream != upstream)
     }
 
@@ -108,7 +94,8 @@ impl Proxy {
         toxics.into_iter().map(Toxic::to_json).collect()
     }
 
-    /// With the logger that the original lets slip out: a client that compares whole answers sees no difference.
+    /// With the logger that the original lets slip out: a client that compares whole answers sees no
+    /// difference.
     pub(super) fn to_json(&self) -> Value {
         json!({
             "name": self.name,
@@ -154,11 +141,9 @@ mod tests {
 
     #[tokio::test]
     async fn names_and_both_kinds_of_address_are_resolved() {
-        for (text, expected) in [
-            ("127.0.0.1:80", "127.0.0.1:80"),
-            ("localhost:81", "127.0.0.1:81"),
-            ("[::1]:5", "[::1]:5"),
-        ] {
+        for (text, expected) in
+            [("127.0.0.1:80", "127.0.0.1:80"), ("localhost:81", "127.0.0.1:81"), ("[::1]:5", "[::1]:5")]
+        {
             assert_eq!(resolve(text).await, Ok(expected.parse().unwrap()), "{text}");
         }
     }

@@ -52,14 +52,8 @@ impl Toxiproxy {
         let api = Shared::default();
         let served = api.clone();
         let mut serving = JoinSet::new();
-        serving.spawn(accept(listener, move |stream, _| {
-            serve(stream, served.clone())
-        }));
-        Ok(Toxiproxy {
-            address,
-            api,
-            serving,
-        })
+        serving.spawn(accept(listener, move |stream, _| serve(stream, served.clone())));
+        Ok(Toxiproxy { address, api, serving })
     }
 
     /// Where the API listens.
@@ -67,8 +61,8 @@ impl Toxiproxy {
         self.address
     }
 
-    /// Creates the proxies of a configuration file of Toxiproxy: a JSON list of objects with `name`, `listen`, `upstream` and
-    /// `enabled`.
+    /// Creates the proxies of a configuration file of Toxiproxy: a JSON list of objects with `name`,
+    /// `listen`, `upstream` and `enabled`.
     ///
     /// # Errors
     /// What the file lacks, or where nobody can listen; then some of the proxies may be there.
@@ -113,11 +107,7 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
         let value = headers.get(name);
         value.is_none_or(|value| value.to_str().is_ok_and(passes))
     };
-    let from_here = |origin: &str| {
-        origin
-            .split_once("://")
-            .is_some_and(|(_, host)| is_here(host))
-    };
+    let from_here = |origin: &str| origin.split_once("://").is_some_and(|(_, host)| is_here(host));
     let by_itself = |site: &str| ["same-origin", "none"].contains(&site);
     !(is(HOST, &is_here)
         && is(ORIGIN, &from_here)

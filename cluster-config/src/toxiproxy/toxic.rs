@@ -66,9 +66,7 @@ impl Toxic {
             let asked = asked.attributes.as_ref().and_then(|all| all.get(*name));
             if let Some(asked) = asked.filter(|asked| !asked.is_null()) {
                 *value = (asked.as_i64()).ok_or_else(|| {
-                    ApiError::bad_body(&format!(
-                        "attribute `{name}` is {asked}, not a whole number"
-                    ))
+                    ApiError::bad_body(&format!("attribute `{name}` is {asked}, not a whole number"))
                 })?;
             }
         }
@@ -90,9 +88,8 @@ impl Toxic {
 
     pub(super) fn to_json(&self) -> Value {
         let attributes = self.kind.attributes.iter().zip(&self.values);
-        let attributes: Map<String, Value> = attributes
-            .map(|(name, value)| ((*name).to_owned(), Value::from(*value)))
-            .collect();
+        let attributes: Map<String, Value> =
+            attributes.map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
         json!({
             "attributes": attributes,
             "name": self.name,

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use testcontainers::bollard::query_parameters::ListContainersOptionsBuilder;
 use testcontainers::core::client::docker_client_instance;
 
-/// True if an engine answers. Else says so on standard error, past the harness that keeps what passing tests print, in the form
-/// that `.ci/run` counts.
+/// True if an engine answers. Else says so on standard error, past the harness that keeps what passing tests
+/// print, in the form that `.ci/run` counts.
 pub(crate) async fn answers(test: &str) -> bool {
     match cluster_config::engine().await {
         Ok(_) => true,
@@ -36,15 +36,11 @@ pub(crate) async fn containers(fits: impl Fn(&HashMap<String, String>) -> bool) 
 
 /// The containers of a deployment.
 pub(crate) async fn of(id: &str) -> Vec<String> {
-    containers(|labels| {
-        labels
-            .get("locklab.deployment")
-            .is_some_and(|found| found == id)
-    })
-    .await
+    containers(|labels| labels.get("locklab.deployment").is_some_and(|found| found == id)).await
 }
 
-/// Addresses beyond loopback on which this machine listens on one of these ports, as `/proc/net/tcp` writes them.
+/// Addresses beyond loopback on which this machine listens on one of these ports, as `/proc/net/tcp` writes
+/// them.
 pub(crate) fn listens_beyond_loopback(ports: &[u16]) -> Vec<String> {
     let table = |name| std::fs::read_to_string(name).unwrap_or_default();
     let tables = [table("/proc/net/tcp"), table("/proc/net/tcp6")].join("\n");

@@ -64,9 +64,7 @@ impl Api {
     /// A new toxic named `t`.
     pub(crate) async fn toxic(&self, proxy: &str, kind: &str, rest: &str) {
         let body = format!(r#"{{"name":"t","type":"{kind}",{rest}}}"#);
-        let answer = self
-            .ask("POST", &format!("/proxies/{proxy}/toxics"), &body)
-            .await;
+        let answer = self.ask("POST", &format!("/proxies/{proxy}/toxics"), &body).await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 }
@@ -80,27 +78,15 @@ pub(crate) struct Answer {
 }
 
 /// One request over a connection of its own.
-pub(crate) async fn ask(
-    address: SocketAddr,
-    method: &str,
-    path: &str,
-    agent: &str,
-    body: &[u8],
-) -> Answer {
+pub(crate) async fn ask(address: SocketAddr, method: &str, path: &str, agent: &str, body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: {agent}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    stream
-        .write_all(&[head.as_bytes(), body].concat())
-        .await
-        .unwrap();
+    stream.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
     let mut bytes = Vec::new();
-    timeout(PATIENCE, stream.read_to_end(&mut bytes))
-        .await
-        .unwrap()
-        .unwrap();
+    timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.unwrap().unwrap();
     let text = String::from_utf8(bytes).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let header = |name: &str| {
@@ -132,7 +118,8 @@ impl RealToxiproxy {
                 return None;
             }
         };
-        // A loopback address of its own: elsewhere another test could take the port before the program listens.
+        // A loopback address of its own: elsewhere another test could take the port before the program
+        // listens.
         static STARTED: AtomicU8 = AtomicU8::new(0);
         let [.., high, low] = std::process::id().to_be_bytes();
         let count = STARTED.fetch_add(1, Ordering::Relaxed) % 100;
@@ -146,10 +133,7 @@ impl RealToxiproxy {
             .spawn()
             .unwrap();
         let real = RealToxiproxy { child, address };
-        eventually("the real Toxiproxy listens", async || {
-            TcpStream::connect(address).await.is_ok()
-        })
-        .await;
+        eventually("the real Toxiproxy listens", async || TcpStream::connect(address).await.is_ok()).await;
         Some(real)
     }
 }
@@ -164,9 +148,7 @@ impl Drop for RealToxiproxy {
 /// Builds it once into the target directory; later calls find it.
 fn build() -> Result<PathBuf, String> {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _alone = ONE_AT_A_TIME
-        .lock()
-        .unwrap_or_else(|broken| broken.into_inner());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|broken| broken.into_inner());
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("toxiproxy-2.12.0");
     let program = dir.join("server");
     if program.is_file() {

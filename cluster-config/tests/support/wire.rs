@@ -25,19 +25,13 @@ impl Wire {
     }
 
     pub(crate) async fn send(&mut self, command: &str) {
-        self.0
-            .write_all(format!("{command}\r\n").as_bytes())
-            .await
-            .unwrap();
+        self.0.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
     }
 
     /// Reads exactly this answer.
     pub(crate) async fn expect(&mut self, answer: &str) {
         let mut read = vec![0; answer.len()];
-        timeout(PATIENCE, self.0.read_exact(&mut read))
-            .await
-            .unwrap()
-            .unwrap();
+        timeout(PATIENCE, self.0.read_exact(&mut read)).await.unwrap().unwrap();
         assert_eq!(String::from_utf8_lossy(&read), answer);
     }
 

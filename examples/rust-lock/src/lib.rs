@@ -34,12 +34,7 @@ impl RedisLock {
     ) -> RedisResult<bool> {
         loop {
             let mut set = redis::cmd("SET");
-            let set = set
-                .arg(lock)
-                .arg(value)
-                .arg("NX")
-                .arg("PX")
-                .arg(lease.as_millis() as u64);
+            let set = set.arg(lock).arg(value).arg("NX").arg("PX").arg(lease.as_millis() as u64);
             let granted: Option<String> = set.query_async(&mut self.connection.clone()).await?;
             if granted.is_some() || Instant::now() >= until {
                 return Ok(granted.is_some());
@@ -51,18 +46,11 @@ impl RedisLock {
     /// True where the lock was still held as `value`.
     pub async fn release(&self, lock: &str, value: &str) -> RedisResult<bool> {
         let mut connection = self.connection.clone();
-        Script::new(RELEASE)
-            .key(lock)
-            .arg(value)
-            .invoke_async(&mut connection)
-            .await
+        Script::new(RELEASE).key(lock).arg(value).invoke_async(&mut connection).await
     }
 
     /// Deletes the lock also where another holds it: the mistake that the tests convict.
     pub async fn release_unchecked(&self, lock: &str) -> RedisResult<bool> {
-        redis::cmd("DEL")
-            .arg(lock)
-            .query_async(&mut self.connection.clone())
-            .await
+        redis::cmd("DEL").arg(lock).query_async(&mut self.connection.clone()).await
     }
 }

@@ -19,14 +19,8 @@ struct Lock {
     checks_owner: bool,
 }
 
-const SOUND: Lock = Lock {
-    name: "rust-lock",
-    checks_owner: true,
-};
-const BROKEN: Lock = Lock {
-    name: "rust-lock-unchecked",
-    checks_owner: false,
-};
+const SOUND: Lock = Lock { name: "rust-lock", checks_owner: true };
+const BROKEN: Lock = Lock { name: "rust-lock-unchecked", checks_owner: false };
 
 struct Client {
     lock: RedisLock,
@@ -73,11 +67,7 @@ impl LockClient for Client {
         let number = self.grants.fetch_add(1, Ordering::Relaxed);
         // A grant is named so that its release finds the lock and the value.
         let value = format!("{}-{number}", self.name);
-        match self
-            .lock
-            .acquire(request.lock, &value, lease, Instant::now() + wait)
-            .await
-        {
+        match self.lock.acquire(request.lock, &value, lease, Instant::now() + wait).await {
             Ok(true) => AcquireEnd::Ok {
                 grant: format!("{} {value}", request.lock),
                 token: None,
@@ -120,25 +110,18 @@ fn builtin(name: &str) -> Scenario {
 /// What a client of the sound lock runs; in the tests' own process it does nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn sound_client() {
-    serve_client(Arc::new(SOUND))
-        .await
-        .expect("a harness that asks");
+    serve_client(Arc::new(SOUND)).await.expect("a harness that asks");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_client() {
-    serve_client(Arc::new(BROKEN))
-        .await
-        .expect("a harness that asks");
+    serve_client(Arc::new(BROKEN)).await.expect("a harness that asks");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_else_is_granted_the_lock_before_the_lease_of_a_paused_holder_ends() {
     let laboratory = laboratory(SOUND, "sound_client");
-    let run = laboratory
-        .judge(&builtin("client-pause"), 1)
-        .await
-        .expect("it ran");
+    let run = laboratory.judge(&builtin("client-pause"), 1).await.expect("it ran");
     let verdicts = &run.result.verdicts;
     assert!(verdicts.contract.state == State::Clean, "{verdicts:?}");
     // No lock that only counts leases can do better, and the file says so.
@@ -148,10 +131,7 @@ async fn nobody_else_is_granted_the_lock_before_the_lease_of_a_paused_holder_end
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_is_lost_costs_nobody_the_lock() {
     let laboratory = laboratory(SOUND, "sound_client");
-    let run = laboratory
-        .judge(&builtin("lost-reply-release"), 1)
-        .await
-        .expect("it ran");
+    let run = laboratory.judge(&builtin("lost-reply-release"), 1).await.expect("it ran");
     assert!(!run.result.is_lost(), "{:?}", run.result.verdicts);
 }
 
@@ -178,18 +158,11 @@ contract = "clean"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_release_leaves_the_next_holder_its_lock_and_a_twin_that_does_not_check_is_convicted()
- {
+async fn a_late_release_leaves_the_next_holder_its_lock_and_a_twin_that_does_not_check_is_convicted() {
     let scenario = Scenario::parse("late-release.toml", LATE_RELEASE).expect("a good file");
-    let sound = laboratory(SOUND, "sound_client")
-        .judge(&scenario, 1)
-        .await
-        .expect("it ran");
+    let sound = laboratory(SOUND, "sound_client").judge(&scenario, 1).await.expect("it ran");
     assert!(sound.result.as_expected, "{:?}", sound.result.verdicts);
-    let broken = laboratory(BROKEN, "broken_client")
-        .judge(&scenario, 1)
-        .await
-        .expect("it ran");
+    let broken = laboratory(BROKEN, "broken_client").judge(&scenario, 1).await.expect("it ran");
     assert!(broken.result.is_lost(), "{:?}", broken.result.verdicts);
 }
 // ANCHOR_END: tests

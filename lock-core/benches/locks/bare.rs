@@ -1,5 +1,5 @@
-//! The pace that no client of several masters can much exceed, by bare sockets: one thread that writes a cycle's two
-//! commands to each of them and reads the answers of a majority, with no lock around it.
+//! The pace that no client of several masters can much exceed, by bare sockets: one thread that writes a
+//! cycle's two commands to each of them and reads the answers of a majority, with no lock around it.
 
 use std::{
     io::{Read as _, Write as _},
@@ -65,11 +65,7 @@ fn expect(socket: &mut TcpStream, answer: &[u8]) -> Result<(), Failure> {
     let said = &mut bytes[..answer.len()];
     socket.read_exact(said)?;
     if said != answer {
-        return Err(format!(
-            "a bare cycle was answered {}",
-            String::from_utf8_lossy(said)
-        )
-        .into());
+        return Err(format!("a bare cycle was answered {}", String::from_utf8_lossy(said)).into());
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! The figures of a hand-off in a line of waiters: from the moment a release is sent to the moment the next acquire
-//! returns, beside the bare way of a message from one connection to another through the same server.
+//! The figures of a hand-off in a line of waiters: from the moment a release is sent to the moment the next
+//! acquire returns, beside the bare way of a message from one connection to another through the same server.
 //!
-//! All but one always wait: a releaser queues again only when the next one has the lock. The holder works for 5 ms. Every so many
-//! hand-offs a holder keeps the lock until some bare messages have gone their way, so that both sides meet the machine at the same
-//! pace, with the same waiters behind them.
+//! All but one always wait: a releaser queues again only when the next one has the lock. The holder works for
+//! 5 ms. Every so many hand-offs a holder keeps the lock until some bare messages have gone their way, so
+//! that both sides meet the machine at the same pace, with the same waiters behind them.
 
 use std::{
     sync::{
@@ -48,16 +48,9 @@ struct Chain {
 impl Chain {
     /// The gap against a bare message before and after, for each round.
     fn ratio(&self) -> Ratio {
-        let around = self
-            .bare_us
-            .windows(2)
-            .map(|around| median(around.concat()));
+        let around = self.bare_us.windows(2).map(|around| median(around.concat()));
         let rounds = self.gaps_us.iter().zip(around);
-        Ratio::of(
-            rounds
-                .map(|(gaps_us, bare_us)| median(gaps_us.clone()) / bare_us)
-                .collect(),
-        )
+        Ratio::of(rounds.map(|(gaps_us, bare_us)| median(gaps_us.clone()) / bare_us).collect())
     }
 }
 
@@ -68,15 +61,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     );
     println!(
         "{:<10} {:>8} {:>8} {:>10} {:>10} {:>12} {:>6} {:>9} {:>6}",
-        "kind",
-        "clients",
-        "waiters",
-        "gap p50",
-        "gap p99",
-        "message p50",
-        "ratio",
-        "commands",
-        "Jain"
+        "kind", "clients", "waiters", "gap p50", "gap p99", "message p50", "ratio", "commands", "Jain"
     );
     let mut queued = Vec::new();
     for waiters in WAITERS {
@@ -105,8 +90,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
         }
     }
     for (clients, waiters, ratio) in queued {
-        let name =
-            format!("hand-off against a bare message, {waiters} waiters of {clients} client(s)");
+        let name = format!("hand-off against a bare message, {waiters} waiters of {clients} client(s)");
         goals::ratio(&name, ratio, Bound::AtMost(GOAL_GAP));
     }
     Ok(())
@@ -123,10 +107,7 @@ impl Bare {
         let client = redis::Client::open(server.url())?;
         let mut ears = client.get_async_pubsub().await?;
         ears.subscribe("bare").await?;
-        Ok(Bare {
-            mouth: client.get_multiplexed_async_connection().await?,
-            heard: ears.into_on_message(),
-        })
+        Ok(Bare { mouth: client.get_multiplexed_async_connection().await?, heard: ears.into_on_message() })
     }
 
     /// From sending to hearing.
@@ -138,11 +119,7 @@ impl Bare {
             // As in the line, speaker and hearer are tasks of their own.
             let mut mouth = self.mouth.clone();
             let said = tokio::spawn(async move {
-                redis::cmd("PUBLISH")
-                    .arg("bare")
-                    .arg("x")
-                    .exec_async(&mut mouth)
-                    .await
+                redis::cmd("PUBLISH").arg("bare").arg("x").exec_async(&mut mouth).await
             });
             self.heard.next().await.ok_or("no message")?;
             ways_us.push(sent.elapsed().as_secs_f64() * 1e6);
@@ -152,12 +129,7 @@ impl Bare {
     }
 }
 
-async fn chain(
-    server: &Server,
-    kind: Kind,
-    clients: usize,
-    tasks: usize,
-) -> Result<Chain, Failure> {
+async fn chain(server: &Server, kind: Kind, clients: usize, tasks: usize) -> Result<Chain, Failure> {
     let round = 50.max(tasks / 2 / ROUNDS);
     let hand_offs = round * ROUNDS;
     let mut bare = Bare::new(server).await?;
@@ -168,28 +140,18 @@ async fn chain(
     let name = format!("chain:{kind}:{clients}:{tasks}");
     let locks = all.iter().map(|client| client.lock(kind, &name));
     let locks = locks.collect::<Result<Vec<_>, _>>()?;
-    let asked = || {
-        all.iter()
-            .map(|client| client.stats().commands)
-            .sum::<u64>()
-    };
+    let asked = || all.iter().map(|client| client.stats().commands).sum::<u64>();
     let gaps_us = Arc::new(Mutex::new(vec![Vec::new(); ROUNDS]));
     let released: Arc<Mutex<Option<Instant>>> = Arc::default();
     let grants = watch::Sender::new(0_usize);
     let waiting = Arc::new(AtomicUsize::new(0));
     let served: Arc<Vec<AtomicUsize>> = Arc::new((0..tasks).map(|_| AtomicUsize::new(0)).collect());
-    let first = locks[0]
-        .acquire_with(Acquire::default().lease(Lease::Renewed))
-        .await?;
+    let first = locks[0].acquire_with(Acquire::default().lease(Lease::Renewed)).await?;
     let (pauses, mut paused) = mpsc::channel::<oneshot::Sender<()>>(1);
     let mut runs = Vec::new();
     for task in 0..tasks {
-        let (lock, gaps_us, released, grants) = (
-            locks[task % clients].clone(),
-            Arc::clone(&gaps_us),
-            Arc::clone(&released),
-            grants.clone(),
-        );
+        let (lock, gaps_us, released, grants) =
+            (locks[task % clients].clone(), Arc::clone(&gaps_us), Arc::clone(&released), grants.clone());
         let pauses = pauses.clone();
         let (waiting, served) = (Arc::clone(&waiting), Arc::clone(&served));
         runs.push(tokio::spawn(async move {
@@ -198,10 +160,7 @@ async fn chain(
                 waiting.fetch_add(1, Ordering::Relaxed);
                 let guard = lock.acquire_with(Acquire::default()).await?;
                 let now = Instant::now();
-                let sent = released
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
+                let sent = released.lock().unwrap_or_else(PoisonError::into_inner).take();
                 let mine = *grants.borrow() + 1;
                 if let Some(sent) = sent {
                     let gap_us = now.saturating_duration_since(sent).as_secs_f64() * 1e6;
@@ -254,28 +213,15 @@ async fn chain(
     for run in &runs {
         run.abort();
     }
-    let served: Vec<f64> = served
-        .iter()
-        .map(|n| n.load(Ordering::Relaxed) as f64)
-        .collect();
+    let served: Vec<f64> = served.iter().map(|n| n.load(Ordering::Relaxed) as f64).collect();
     // A waiter whose turn has not come yet says nothing about fairness.
-    let turns: Vec<f64> = if hand_offs >= tasks {
-        served
-    } else {
-        served.into_iter().filter(|n| *n > 0.0).collect()
-    };
-    let (sum, squares) = turns
-        .iter()
-        .fold((0.0, 0.0), |(s, q), n| (s + n, q + n * n));
+    let turns: Vec<f64> =
+        if hand_offs >= tasks { served } else { served.into_iter().filter(|n| *n > 0.0).collect() };
+    let (sum, squares) = turns.iter().fold((0.0, 0.0), |(s, q), n| (s + n, q + n * n));
     let jain = sum * sum / (turns.len() as f64 * squares);
     for client in all {
         client.close().await;
     }
     let gaps_us = std::mem::take(&mut *gaps_us.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(Chain {
-        gaps_us,
-        bare_us,
-        commands,
-        jain,
-    })
+    Ok(Chain { gaps_us, bare_us, commands, jain })
 }

@@ -58,7 +58,8 @@ impl Pairs {
         self.ratio(|round| round.server_us)
     }
 
-    /// What the rate could be at most if this client cost nothing and every processor were busy with the servers alone.
+    /// What the rate could be at most if this client cost nothing and every processor were busy with the
+    /// servers alone.
     #[cfg(feature = "peer")]
     pub(crate) fn ceiling(&self, servers: usize) -> Ratio {
         let servers = servers as f64;
@@ -71,8 +72,7 @@ impl Pairs {
 
     /// A line of the table that `heading` begins.
     pub(crate) fn print(&self, tasks: usize, note: &str) {
-        let each =
-            |rounds: &[Round], of: fn(&Round) -> f64| median(rounds.iter().map(of).collect());
+        let each = |rounds: &[Round], of: fn(&Round) -> f64| median(rounds.iter().map(of).collect());
         let both = |of: fn(&Round) -> f64| (each(&self.ours, of), each(&self.theirs, of));
         let (rate, their_rate) = both(|round| round.cycles_per_s);
         let (client, their_client) = both(|round| round.client_us);
@@ -163,11 +163,7 @@ pub(crate) async fn cycles(lock: Lock, how: Acquire, count: &Count) -> Result<()
     }
 }
 
-async fn scripts(
-    bare: &MultiplexedConnection,
-    server: &Server,
-    tasks: usize,
-) -> Result<Round, Failure> {
+async fn scripts(bare: &MultiplexedConnection, server: &Server, tasks: usize) -> Result<Round, Failure> {
     let cycle = |task: usize, count: Arc<Count>| {
         let bare = bare.clone();
         async move { bare_cycles(bare, format!("cycle:{task}"), &count).await }
@@ -226,16 +222,11 @@ where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
     C: Fn(usize, Arc<Count>) -> F,
 {
-    let count = Arc::new(Count {
-        done: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
+    let count = Arc::new(Count { done: AtomicU64::new(0), stop: AtomicBool::new(false) });
     let (client, server) = (std::process::id(), usage::pid(server)?);
     let before = (usage::cpu(client)?, usage::cpu(server)?);
     let began = Instant::now();
-    let running: Vec<_> = (0..tasks)
-        .map(|task| tokio::spawn(cycle(task, Arc::clone(&count))))
-        .collect();
+    let running: Vec<_> = (0..tasks).map(|task| tokio::spawn(cycle(task, Arc::clone(&count)))).collect();
     tokio::time::sleep(ROUND).await;
     count.stop.store(true, Ordering::Relaxed);
     for task in running {

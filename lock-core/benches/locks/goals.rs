@@ -22,11 +22,7 @@ impl Ratio {
     /// From the ratio of each round; there must be one.
     pub(crate) fn of(mut rounds: Vec<f64>) -> Self {
         rounds.sort_by(f64::total_cmp);
-        Ratio {
-            median: rounds[rounds.len() / 2],
-            low: rounds[0],
-            high: rounds[rounds.len() - 1],
-        }
+        Ratio { median: rounds[rounds.len() / 2], low: rounds[0], high: rounds[rounds.len() - 1] }
     }
 }
 
@@ -55,10 +51,7 @@ pub(crate) fn figure(name: &str, measured: f64, unit: &str, bound: Bound) {
         true => "reached",
         false => "NOT reached",
     };
-    println!(
-        "goal: {name}: {measured:.3} {unit}, {}: {verdict}",
-        text(bound)
-    );
+    println!("goal: {name}: {measured:.3} {unit}, {}: {verdict}", text(bound));
 }
 
 fn inside(measured: f64, bound: Bound) -> bool {

@@ -1,10 +1,12 @@
 //! What locks cost, on a redis-server of its own: per cycle, beside the same commands sent bare and
 //! beside redis-benchmark, and per lock held.
 //!
-//! `cargo bench -p lock-core --bench locks` · `-- --million` holds 1,000,000 locks instead of 100,000 · `-- cycle`, `-- reference`,
-//! `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`, `-- quorum`). Ratios are medians over
-//! rounds in which the two sides take turns, since a machine's pace drifts; absolute figures are of this machine, now.
-//! Each goal of the library is a line that begins with `goal:` and says whether it is reached.
+//! `cargo bench -p lock-core --bench locks` · `-- --million` holds 1,000,000 locks instead of 100,000 ·
+//! `-- cycle`, `-- reference`, `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking` and
+//! `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`, `-- quorum`). Ratios are
+//! medians over rounds in which the two sides take turns, since a machine's pace drifts; absolute figures are
+//! of this machine, now. Each goal of the library is a line that begins with `goal:` and says whether it is
+//! reached.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout)]
@@ -33,22 +35,10 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asks = |word: &str| arguments.iter().any(|argument| argument == word);
-    let all = ![
-        "cycle",
-        "peer",
-        "quorum",
-        "reference",
-        "pairs",
-        "renewal",
-        "chain",
-        "share",
-        "tracking",
-    ]
-    .into_iter()
-    .any(asks);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let all = !["cycle", "peer", "quorum", "reference", "pairs", "renewal", "chain", "share", "tracking"]
+        .into_iter()
+        .any(asks);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if all || asks("cycle") {
         runtime.block_on(cycle::run())?;
     }
@@ -75,11 +65,7 @@ fn main() -> Result<(), Failure> {
         runtime.block_on(tracking::run())?;
     }
     if all || asks("renewal") {
-        let locks = if asks("--million") {
-            1_000_000
-        } else {
-            100_000
-        };
+        let locks = if asks("--million") { 1_000_000 } else { 100_000 };
         runtime.block_on(renewal::run(locks))?;
     }
     Ok(())

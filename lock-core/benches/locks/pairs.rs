@@ -15,9 +15,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
         let server = Server::start(&[]);
         let client = cycle::connect(&server).await?;
         let lock = client.lock(kind, "pairs")?;
-        let how = Acquire::default()
-            .wait(Wait::Try)
-            .lease(Lease::Fixed(Duration::from_secs(30)));
+        let how = Acquire::default().wait(Wait::Try).lease(Lease::Fixed(Duration::from_secs(30)));
         // The first cycle teaches the server the scripts.
         lock.acquire_with(how.clone()).await?.release().await?;
         let commands = client.stats().commands;
@@ -27,11 +25,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
         }
         let took = began.elapsed().as_secs_f64();
         let commands = (client.stats().commands - commands) as f64 / f64::from(PAIRS);
-        println!(
-            "{:<15} {took:>7.3} {:>13.1} {commands:>19.2}",
-            kind.name(),
-            took * 1e6 / f64::from(PAIRS)
-        );
+        println!("{:<15} {took:>7.3} {:>13.1} {commands:>19.2}", kind.name(), took * 1e6 / f64::from(PAIRS));
         client.close().await;
     }
     Ok(())

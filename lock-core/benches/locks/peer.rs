@@ -36,9 +36,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
                 let manager = manager.clone();
                 async move { cycles(&manager, format!("peer:{task}"), &count).await }
             };
-            pairs
-                .theirs
-                .push(cycle::round(&server, tasks, theirs).await?);
+            pairs.theirs.push(cycle::round(&server, tasks, theirs).await?);
         }
         pairs.print(tasks, "");
         all.push((tasks, pairs));
@@ -56,11 +54,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
 }
 
 /// Cycles of rslock; where others want the lock it waits as it does by itself.
-pub(crate) async fn cycles(
-    manager: &LockManager,
-    name: String,
-    count: &Count,
-) -> Result<(), Failure> {
+pub(crate) async fn cycles(manager: &LockManager, name: String, count: &Count) -> Result<(), Failure> {
     loop {
         let lock = manager.acquire_no_guard(name.as_str(), LEASE).await;
         let lock = lock.map_err(|error| format!("rslock: {error}"))?;

@@ -1,4 +1,5 @@
-//! The pace of a quorum lock over several masters beside rslock's, and beside its own when one master is slow.
+//! The pace of a quorum lock over several masters beside rslock's, and beside its own when one master is
+//! slow.
 
 use std::{
     net::SocketAddr,
@@ -45,15 +46,10 @@ async fn one_slow_master() -> Result<(), Failure> {
     relay.delay(SLOW);
     addresses[4] = relay.address;
     let slow = connect(&addresses).await?;
-    println!(
-        "\na redlock over 5 masters, and over the same with one whose answers come {SLOW:?} later"
-    );
+    println!("\na redlock over 5 masters, and over the same with one whose answers come {SLOW:?} later");
     let mut ratios = Vec::new();
     for _ in 0..ROUNDS {
-        let (usual, with_slow) = (
-            median_cycle_us(&direct).await?,
-            median_cycle_us(&slow).await?,
-        );
+        let (usual, with_slow) = (median_cycle_us(&direct).await?, median_cycle_us(&slow).await?);
         println!("median cycle {usual:>8.0} µs, with the slow one {with_slow:>8.0} µs");
         ratios.push(with_slow / usual);
     }
@@ -68,9 +64,7 @@ async fn one_slow_master() -> Result<(), Failure> {
 }
 
 async fn median_cycle_us(client: &Client) -> Result<f64, Failure> {
-    let how = Acquire::default()
-        .wait(Wait::Try)
-        .lease(Lease::Fixed(LEASE));
+    let how = Acquire::default().wait(Wait::Try).lease(Lease::Fixed(LEASE));
     let mut cycles_us = Vec::new();
     for cycle in 0..CYCLES {
         // A name of its own: the slow master may have the last one still when the others are free.
@@ -114,9 +108,7 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
                 let manager = manager.clone();
                 async move { peer::cycles(&manager, format!("peer:{task}"), &count).await }
             };
-            pairs
-                .theirs
-                .push(cycle::round(&servers[0], tasks, theirs).await?);
+            pairs.theirs.push(cycle::round(&servers[0], tasks, theirs).await?);
             if tasks == 1 {
                 let bare = || bare::cycles_per_s(&servers);
                 bare_per_s.push(tokio::task::block_in_place(bare)?);
@@ -126,8 +118,7 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
         all.push((tasks, pairs));
     }
     for (tasks, pairs) in all {
-        let name =
-            format!("cycles of a redlock over {masters} masters against rslock, {tasks} tasks");
+        let name = format!("cycles of a redlock over {masters} masters against rslock, {tasks} tasks");
         goals::ratio(&name, pairs.rate(), Bound::AtLeast(2.0));
         println!(
             "      by processor time alone, with a client that cost nothing: {:.3} at most",
@@ -144,7 +135,8 @@ async fn beside_rslock(masters: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All tasks want one lock. Each library waits as it does by itself: rslock looks again after a random pause of up to 200 ms.
+/// All tasks want one lock. Each library waits as it does by itself: rslock looks again after a random pause
+/// of up to 200 ms.
 #[cfg(feature = "peer")]
 async fn in_contention(masters: usize) -> Result<(), Failure> {
     use std::sync::Arc;
@@ -171,24 +163,19 @@ async fn in_contention(masters: usize) -> Result<(), Failure> {
             let lock = lock.clone();
             async move { cycle::cycles(lock, how, &count).await }
         };
-        pairs
-            .ours
-            .push(cycle::round(&servers[0], TASKS, ours).await?);
+        pairs.ours.push(cycle::round(&servers[0], TASKS, ours).await?);
         commands += client.stats().commands - before;
         let theirs = |_: usize, count: Arc<Count>| {
             let manager = manager.clone();
             async move { peer::cycles(&manager, "peer".to_owned(), &count).await }
         };
-        pairs
-            .theirs
-            .push(cycle::round(&servers[0], TASKS, theirs).await?);
+        pairs.theirs.push(cycle::round(&servers[0], TASKS, theirs).await?);
     }
     let cycles: f64 = pairs.ours.iter().map(|ours| ours.cycles).sum();
     let each = format!("{:.1} commands for each hand-off", commands as f64 / cycles);
     pairs.print(TASKS, &each);
-    let name = format!(
-        "cycles of one redlock over {masters} masters that {TASKS} tasks want, against rslock"
-    );
+    let name =
+        format!("cycles of one redlock over {masters} masters that {TASKS} tasks want, against rslock");
     goals::ratio(&name, pairs.rate(), Bound::AtLeast(2.0));
     client.close().await;
     Ok(())

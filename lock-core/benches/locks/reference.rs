@@ -1,11 +1,12 @@
 //! The rate that this library is held against: redis-benchmark with scripts that do what RLock's do.
 //!
-//! redis-benchmark measures one command at a time, so a cycle's rate is put together from its halves:
-//! 1 / (1/acquires + 1/releases), both at the same number of requests in flight (`-c 4 -P 16` are 64, `-c 4 -P 64`
-//! are 256). Acquires meet free keys and releases meet held ones; keys are drawn from so many that few are met twice.
-//! The library's cycles take a new name each, from as many: neither side works on keys that the processor has at hand.
-//! The ratio is ours / theirs, in cycles per second: above 1 the library, with all that it does beside the two calls,
-//! is faster than a program that does nothing but send the reference's two scripts.
+//! redis-benchmark measures one command at a time, so a cycle's rate is put together from its halves: 1 /
+//! (1/acquires + 1/releases), both at the same number of requests in flight (`-c 4 -P 16` are 64,
+//! `-c 4 -P 64` are 256). Acquires meet free keys and releases meet held ones; keys are drawn from so many
+//! that few are met twice. The library's cycles take a new name each, from as many: neither side works on
+//! keys that the processor has at hand. The ratio is ours / theirs, in cycles per second: above 1 the
+//! library, with all that it does beside the two calls, is faster than a program that does nothing but send
+//! the reference's two scripts.
 
 use std::{
     process::Command,
@@ -26,8 +27,8 @@ use crate::{
     support::Server,
 };
 
-/// Keys that are drawn from, and requests: one in forty meets a key for the second time. More keys would make the rounds no better,
-/// and all of them are made anew for each.
+/// Keys that are drawn from, and requests: one in forty meets a key for the second time. More keys would make
+/// the rounds no better, and all of them are made anew for each.
 const KEYS: u64 = 400_000;
 const REQUESTS: u64 = 20_000;
 const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
@@ -41,7 +42,8 @@ if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2])
 end
 return redis.call('pttl', KEYS[1])";
 
-/// What RLock's unlock asks: was this answered before; is it mine; count down; delete, say so, and keep the answer.
+/// What RLock's unlock asks: was this answered before; is it mine; count down; delete, say so, and keep the
+/// answer.
 const RELEASE: &str = "
 local said = redis.call('get', KEYS[3])
 if said ~= false then
@@ -66,11 +68,7 @@ for i = ARGV[2], ARGV[3] do
 end";
 
 pub(crate) async fn run() -> Result<(), Failure> {
-    if Command::new("redis-benchmark")
-        .arg("--version")
-        .output()
-        .is_err()
-    {
+    if Command::new("redis-benchmark").arg("--version").output().is_err() {
         println!("\nredis-benchmark is not here: nothing to compare with");
         return Ok(());
     }
@@ -108,10 +106,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
         let pairs = ours.iter().zip(&theirs);
         let ratio = Ratio::of(pairs.map(|(ours, theirs)| ours / theirs).collect());
         let (ours, theirs) = (median(ours), median(theirs));
-        println!(
-            "{tasks:>5} {ours:>10.0} {theirs:>16.0} {:>6.3}",
-            ratio.median
-        );
+        println!("{tasks:>5} {ours:>10.0} {theirs:>16.0} {:>6.3}", ratio.median);
         ratios.push((tasks, ratio));
     }
     for (tasks, ratio) in ratios {
@@ -164,10 +159,7 @@ fn benchmark(server: &Server, pipeline: &str, digest: &str, call: &[&str]) -> Re
         .output()?;
     let text = String::from_utf8(output.stdout)?;
     // "<command>","<calls per second>",…
-    let rate = text
-        .lines()
-        .last()
-        .and_then(|line| line.split("\",\"").nth(1));
+    let rate = text.lines().last().and_then(|line| line.split("\",\"").nth(1));
     let rate = rate.and_then(|rate| rate.trim_matches('"').parse().ok());
     rate.ok_or_else(|| format!("redis-benchmark said {text}").into())
 }

@@ -28,8 +28,8 @@ const WAITERS: usize = 2_000;
 pub(crate) async fn run(locks: usize) -> Result<(), Failure> {
     let server = Server::start(&[]);
     let pids = (std::process::id(), usage::pid(&server)?);
-    // Renewed each third of it. The default is 30 s; a renewal costs the server some 10 µs, so that a million of those
-    // would take all of its one core, and nothing would be left to acquire them beside.
+    // Renewed each third of it. The default is 30 s; a renewal costs the server some 10 µs, so that a million
+    // of those would take all of its one core, and nothing would be left to acquire them beside.
     let lease = Duration::from_secs(if locks > 200_000 { 120 } else { 30 });
     let period = lease / 3;
     let options = ClientOptions::default().watchdog_lease(lease);
@@ -70,19 +70,11 @@ pub(crate) async fn run(locks: usize) -> Result<(), Failure> {
             gaps
         });
     }
-    let before = (
-        usage::cpu(pids.0)?,
-        usage::cpu(pids.1)?,
-        client.stats().commands,
-    );
+    let before = (usage::cpu(pids.0)?, usage::cpu(pids.1)?, client.stats().commands);
     let began = Instant::now();
     tokio::time::sleep(period * 3).await;
     let took = began.elapsed();
-    let after = (
-        usage::cpu(pids.0)?,
-        usage::cpu(pids.1)?,
-        client.stats().commands,
-    );
+    let after = (usage::cpu(pids.0)?, usage::cpu(pids.1)?, client.stats().commands);
     stop.store(true, Ordering::Relaxed);
     let mut gaps: Vec<Duration> = watching.join_all().await.concat();
     gaps.sort_unstable();
@@ -112,24 +104,9 @@ pub(crate) async fn run(locks: usize) -> Result<(), Failure> {
     println!("lost: {lost}");
     let name = |what: &str| format!("{what} for {locks} renewed locks");
     let client_cores = cores(before.0, after.0);
-    goals::figure(
-        &name("client's processor time"),
-        client_cores,
-        "cores",
-        Bound::AtMost(1.0),
-    );
-    goals::figure(
-        &name("lateness p99.9"),
-        late_share,
-        "% of the period",
-        Bound::AtMost(10.0),
-    );
-    goals::figure(
-        &name("locks lost"),
-        lost as f64,
-        "locks",
-        Bound::AtMost(0.0),
-    );
+    goals::figure(&name("client's processor time"), client_cores, "cores", Bound::AtMost(1.0));
+    goals::figure(&name("lateness p99.9"), late_share, "% of the period", Bound::AtMost(10.0));
+    goals::figure(&name("locks lost"), lost as f64, "locks", Bound::AtMost(0.0));
     waiters(&server, &client).await?;
     // Giving them back one by one would only take time: the server ends here.
     guards.into_iter().for_each(std::mem::forget);
@@ -137,11 +114,7 @@ pub(crate) async fn run(locks: usize) -> Result<(), Failure> {
 }
 
 /// Acquires so many locks, many at a time.
-async fn hold(
-    client: &Client,
-    prefix: &str,
-    locks: usize,
-) -> Result<Vec<lock_core::Guard>, Failure> {
+async fn hold(client: &Client, prefix: &str, locks: usize) -> Result<Vec<lock_core::Guard>, Failure> {
     let next = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {

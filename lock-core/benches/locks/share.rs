@@ -32,12 +32,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     }
     for distance in [2 * MS, 5 * MS] {
         let distances = [near, near, distance, distance];
-        least.push((
-            Kind::Reentrant,
-            distance,
-            4,
-            all(Kind::Reentrant, &distances).await,
-        ));
+        least.push((Kind::Reentrant, distance, 4, all(Kind::Reentrant, &distances).await));
     }
     for (kind, distance, clients, least) in least {
         let wanted = if distance > 2 * MS { 0.25 } else { 0.5 };
@@ -51,20 +46,10 @@ pub(crate) async fn run() -> Result<(), Failure> {
 async fn all(kind: Kind, distances: &[Duration]) -> f64 {
     let server = Server::start(&[]);
     let all = shares(&server, kind, distances, 1, 8 * MS, RUN).await;
-    let hand_offs_us = hand_offs(&all)
-        .iter()
-        .map(|gap| gap.as_secs_f64() * 1e6)
-        .collect();
+    let hand_offs_us = hand_offs(&all).iter().map(|gap| gap.as_secs_f64() * 1e6).collect();
     let hand_off_us = median(hand_offs_us);
     for share in &all {
-        let Share {
-            distance,
-            grants,
-            fair,
-            longest_wait,
-            busy,
-            ..
-        } = share;
+        let Share { distance, grants, fair, longest_wait, busy, .. } = share;
         println!(
             "{kind:<14} {:>5.0} ms {grants:>8} {fair:>8.3} {:>11.1} ms {busy:>6} {hand_off_us:>11.0} µs",
             distance.as_secs_f64() * 1e3,

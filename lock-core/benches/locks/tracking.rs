@@ -36,12 +36,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     );
     for (name, rounds) in ["not followed", "followed"].into_iter().zip(held) {
         let each = |of: usize| median(rounds.iter().map(|round: &[f64; 3]| round[of]).collect());
-        println!(
-            "{name:<13} {:>8.2} {:>8.2} {:>8.2}",
-            each(0),
-            each(1),
-            each(2)
-        );
+        println!("{name:<13} {:>8.2} {:>8.2} {:>8.2}", each(0), each(1), each(2));
     }
     println!("\nshort cycles of 16 tasks beside {LOCKS} held locks that are followed, and not");
     cycle::heading("unfollowed");
@@ -49,7 +44,8 @@ pub(crate) async fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the locks, holds them, and gives them back; in between others have short cycles, which are measured apart.
+/// Takes the locks, holds them, and gives them back; in between others have short cycles, which are measured
+/// apart.
 async fn hold(
     client: &Client,
     server: &Server,

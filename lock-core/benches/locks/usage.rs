@@ -7,11 +7,8 @@ use crate::support::Server;
 /// The server's process.
 pub(crate) fn pid(server: &Server) -> io::Result<u32> {
     let info = server.ok(&["INFO", "server"]);
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("process_id:"));
-    line.and_then(|pid| pid.trim().parse().ok())
-        .ok_or_else(|| io::Error::other("INFO names no process"))
+    let line = info.lines().find_map(|line| line.strip_prefix("process_id:"));
+    line.and_then(|pid| pid.trim().parse().ok()).ok_or_else(|| io::Error::other("INFO names no process"))
 }
 
 /// Processor time of all threads that live, from their scheduler's own nanosecond count.
@@ -32,6 +29,5 @@ pub(crate) fn resident(pid: u32) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map(|kib| kib * 1024)
-        .ok_or_else(|| io::Error::other(format!("no VmRSS of {pid}")))
+    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other(format!("no VmRSS of {pid}")))
 }

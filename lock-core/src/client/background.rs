@@ -38,21 +38,17 @@ impl Drop for Ticket {
 
 impl Background {
     pub(crate) fn new(runtime: ClientRuntime) -> Self {
-        Background {
-            runtime,
-            running: Arc::default(),
-            closed: watch::Sender::new(false),
-        }
+        Background { runtime, running: Arc::default(), closed: watch::Sender::new(false) }
     }
 
-    /// Starts a task that `finish` waits for. May be called outside of a runtime. Once the client's runtime has ended it runs on the
-    /// caller's, if there is one.
+    /// Starts a task that `finish` waits for. May be called outside of a runtime. Once the client's runtime
+    /// has ended it runs on the caller's, if there is one.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(self.counted(work));
     }
 
-    /// As `spawn`, and begins where it is called: what it writes first has left before a task is made of it, which may wait behind what
-    /// this thread does next, or never run because the runtime ends with `main`.
+    /// As `spawn`, and begins where it is called: what it writes first has left before a task is made of it,
+    /// which may wait behind what this thread does next, or never run because the runtime ends with `main`.
     pub(crate) fn begin(&self, work: impl Future<Output = ()> + Send + 'static) {
         if machine::is_simulated() || self.has_no_runtime() {
             return self.spawn(work);
@@ -116,9 +112,7 @@ impl Background {
     /// Sleeps, or returns true at once when the client closes.
     pub(crate) async fn closed_within(&self, pause: Duration) -> bool {
         let mut closed = self.closed.subscribe();
-        timeout(pause, closed.wait_for(|closed| *closed))
-            .await
-            .is_ok()
+        timeout(pause, closed.wait_for(|closed| *closed)).await.is_ok()
     }
 
     /// Nothing waits any more.

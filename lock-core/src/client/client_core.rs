@@ -1,4 +1,5 @@
-//! What everything of one client shares: its identity, its connections, what its holds and waiters have in common.
+//! What everything of one client shares: its identity, its connections, what its holds and waiters have in
+//! common.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::AtomicUsize;
@@ -46,10 +47,7 @@ pub(crate) struct ClientCore {
 /// Every guard, lock and hold has it, so that it says no more than which client it is.
 impl fmt::Debug for ClientCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("id", &self.id)
-            .field("servers", &self.set)
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("id", &self.id).field("servers", &self.set).finish_non_exhaustive()
     }
 }
 

@@ -19,11 +19,7 @@ pub struct Credentials {
 impl Credentials {
     /// A password of the server's default user, without an end.
     pub fn new(password: impl Into<String>) -> Self {
-        Credentials {
-            user: None,
-            password: password.into(),
-            valid_for: None,
-        }
+        Credentials { user: None, password: password.into(), valid_for: None }
     }
 
     /// Sets the user.
@@ -54,9 +50,10 @@ type Answer = Result<Credentials, Box<dyn Error + Send + Sync>>;
 /// Tells a client its [`Credentials`]: tokens of ElastiCache or Entra, a secret that a vault rotates. For
 /// [`ClientOptions::credentials`](crate::ClientOptions::credentials).
 ///
-/// It is asked whenever a connection is made, and for each open one when four fifths of the time are over; one that fails or is silent then is asked
-/// again until the time is over, and nothing is lost with that alone: the server decides what becomes of the connection. One that
-/// fails while a connection is made is asked again with the next try, within the caller's bound.
+/// It is asked whenever a connection is made, and for each open one when four fifths of the time are over;
+/// one that fails or is silent then is asked again until the time is over, and nothing is lost with that
+/// alone: the server decides what becomes of the connection. One that fails while a connection is made is
+/// asked again with the next try, within the caller's bound.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -86,13 +83,9 @@ impl CredentialsProvider {
     pub(crate) async fn ask(&self, patience: Duration) -> Result<Credentials, String> {
         let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
         match timeout(patience, asked).await {
-            Ok(Ok(told)) => {
-                told.map_err(|error| format!("the provider of credentials failed: {error}"))
-            }
+            Ok(Ok(told)) => told.map_err(|error| format!("the provider of credentials failed: {error}")),
             Ok(Err(_)) => Err("the provider of credentials panicked".to_owned()),
-            Err(_) => Err(format!(
-                "the provider of credentials did not answer within {patience:?}"
-            )),
+            Err(_) => Err(format!("the provider of credentials did not answer within {patience:?}")),
         }
     }
 }

@@ -66,20 +66,21 @@ pub struct Client {
 const MOST_MASTERS: usize = 64;
 
 impl Client {
-    /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the client's connections, subscriptions and
-    /// renewals, whichever runtime asks for them: somebody has to drive it. Once that runtime has ended, an acquire is refused with `Failed`, whatever waits for one is cut off,
-    /// and holds that are renewed are [lost](crate::LostReason::RuntimeEnded); what is held can still be released from another.
+    /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the
+    /// client's connections, subscriptions and renewals, whichever runtime asks for them: somebody has to
+    /// drive it. Once that runtime has ended, an acquire is refused with `Failed`, whatever waits for one is
+    /// cut off, and holds that are renewed are [lost](crate::LostReason::RuntimeEnded); what is held can
+    /// still be released from another.
     ///
-    /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target or a setting
-    /// cannot work.
+    /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target
+    /// or a setting cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::connect(target, &options, tls, &runtime).await;
         let routes = routes.map_err(|mut error| {
             let kind = match error.message.contains("DB index is out of range") {
                 true => {
-                    let known =
-                        "; a server has those from 0 to one less than CONFIG GET databases says";
+                    let known = "; a server has those from 0 to one less than CONFIG GET databases says";
                     error.message.push_str(known);
                     ErrorKind::Invalid
                 }
@@ -88,15 +89,14 @@ impl Client {
             LockError::at_node(kind, CONNECT, &target.to_string(), error)
         })?;
         let concerns = concerns(&routes, &options).await;
-        concerns
-            .iter()
-            .for_each(|one| degraded(&one.node, &one.found));
+        concerns.iter().for_each(|one| degraded(&one.node, &one.found));
         Client::of(target, options, routes, concerns, runtime)
     }
 
-    /// As [`connect`](Client::connect), for a service that starts before its Redis: nobody is dialled before the first use, whose bound counts
-    /// for the connecting too. An acquire waits for a server as it waits for the lock. What [`concerns`](Client::concerns) would say of the
-    /// servers at connect is for [`survey`](Client::survey).
+    /// As [`connect`](Client::connect), for a service that starts before its Redis: nobody is dialled before
+    /// the first use, whose bound counts for the connecting too. An acquire waits for a server as it waits
+    /// for the lock. What [`concerns`](Client::concerns) would say of the servers at connect is for
+    /// [`survey`](Client::survey).
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, ErrorKind, Kind};
@@ -112,8 +112,9 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// Errors: `Invalid` if the target or a setting cannot work, outside of a Tokio runtime, and for a cluster where neither says how messages
-    /// are published ([`ClientOptions::pub_sub`]), which only its servers could.
+    /// Errors: `Invalid` if the target or a setting cannot work, outside of a Tokio runtime, and for a
+    /// cluster where neither says how messages are published ([`ClientOptions::pub_sub`]), which only its
+    /// servers could.
     pub fn new(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::unconnected(target, &options, tls, &runtime);
@@ -157,8 +158,8 @@ impl Client {
         })
     }
 
-    /// This client's identity, a UUID in lower case. It is of version 8, by which a fair lock tells our waiters from those of a Java
-    /// client, whose identity is of version 4.
+    /// This client's identity, a UUID in lower case. It is of version 8, by which a fair lock tells our
+    /// waiters from those of a Java client, whose identity is of version 4.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
@@ -168,11 +169,12 @@ impl Client {
         &self.inner.options
     }
 
-    /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were then; the
-    /// worst of each server first. Empty where there is nothing to say. Settings that this user may not read are
-    /// reported as unknown, and servers that were not reached are not judged: [`survey`](Client::survey) asks all.
-    /// A subscription that a server refuses is there as soon as a waiter has wanted it, and as long as it is refused; so is what
-    /// [`KeyTracking::On`] needs, as soon as a hold has wanted it.
+    /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were
+    /// then; the worst of each server first. Empty where there is nothing to say. Settings that this user may
+    /// not read are reported as unknown, and servers that were not reached are not judged:
+    /// [`survey`](Client::survey) asks all. A subscription that a server refuses is there as soon as a waiter
+    /// has wanted it, and as long as it is refused; so is what [`KeyTracking::On`] needs, as soon as a hold
+    /// has wanted it.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
         let is_wanted = self.inner.options.key_tracking == KeyTracking::On;
@@ -225,13 +227,14 @@ impl Client {
         self.names(name, of).map_err(invalid)
     }
 
-    /// Several re-entrant locks as one, taken, renewed and given back in one call each: all of them or none, and each also an
-    /// [RLock](Kind::Reentrant) by its own name, for clients of other libraries too. Nothing is sent. It is called by the first of its names in
-    /// order; who waits for it waits until all are free at once, in which a crowd on single ones can keep it waiting.
+    /// Several re-entrant locks as one, taken, renewed and given back in one call each: all of them or none,
+    /// and each also an [RLock](Kind::Reentrant) by its own name, for clients of other libraries too. Nothing
+    /// is sent. It is called by the first of its names in order; who waits for it waits until all are free at
+    /// once, in which a crowd on single ones can keep it waiting.
     ///
-    /// Errors: `Invalid` for no name, for one that comes twice, and for names that do not lie in one slot, also where there is
-    /// no cluster, so that what works on one server works on many; else as [`lock`](Client::lock). Locks of several slots or servers are for
-    /// [`MultiLock`](crate::MultiLock).
+    /// Errors: `Invalid` for no name, for one that comes twice, and for names that do not lie in one slot,
+    /// also where there is no cluster, so that what works on one server works on many; else as
+    /// [`lock`](Client::lock). Locks of several slots or servers are for [`MultiLock`](crate::MultiLock).
     pub fn all_of(&self, names: &[&str]) -> Result<Lock, LockError> {
         const WORD: &str = "all-of";
         let each = names.iter();
@@ -254,13 +257,7 @@ impl Client {
         format: &'static dyn LockFormat,
         servers: Servers,
     ) -> Arc<LockInner> {
-        Arc::new(LockInner {
-            client: Arc::clone(&self.inner),
-            names,
-            word,
-            format,
-            servers,
-        })
+        Arc::new(LockInner { client: Arc::clone(&self.inner), names, word, format, servers })
     }
 
     pub(crate) fn shared(&self) -> &Arc<ClientCore> {
@@ -299,19 +296,19 @@ impl Client {
 
     /// What was sent so far.
     pub fn stats(&self) -> ClientStats {
-        ClientStats {
-            commands: self.inner.routes.iter().map(|route| route.commands()).sum(),
-        }
+        ClientStats { commands: self.inner.routes.iter().map(|route| route.commands()).sum() }
     }
 
-    /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and closes the
-    /// connections. Holds are left to their leases; their guards say lost when those run out. Permits of a [`Semaphore`](crate::Semaphore)
-    /// have none: those that a guard still holds stay taken, since somebody may still work under them, unless
-    /// [`close_and_release`](Client::close_and_release) gives them back.
+    /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and
+    /// closes the connections. Holds are left to their leases; their guards say lost when those run out.
+    /// Permits of a [`Semaphore`](crate::Semaphore) have none: those that a guard still holds stay taken,
+    /// since somebody may still work under them, unless [`close_and_release`](Client::close_and_release)
+    /// gives them back.
     ///
-    /// Every task that waits for anything of this client gets an error at once: `Failed`, or `Unknown` where it may
-    /// have been given it, and that or its place in a line is given back before the connections close. A wait whose future nobody polls
-    /// cannot end, and delays the closing by its bound. What is asked for afterwards is refused with `Failed`, and nothing is sent.
+    /// Every task that waits for anything of this client gets an error at once: `Failed`, or `Unknown` where
+    /// it may have been given it, and that or its place in a line is given back before the connections close.
+    /// A wait whose future nobody polls cannot end, and delays the closing by its bound. What is asked for
+    /// afterwards is refused with `Failed`, and nothing is sent.
     pub async fn close(self) {
         self.end().await;
         for route in self.inner.routes.iter() {
@@ -319,8 +316,9 @@ impl Client {
         }
     }
 
-    /// As [`close`](Client::close), and gives back what guards still hold, permits included: for a service that shuts down in order, while
-    /// tasks of it may be in the middle of their work. Their guards say at once that they are [lost](crate::LostReason::Closed).
+    /// As [`close`](Client::close), and gives back what guards still hold, permits included: for a service
+    /// that shuts down in order, while tasks of it may be in the middle of their work. Their guards say at
+    /// once that they are [lost](crate::LostReason::Closed).
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, Kind, LostReason};
@@ -387,9 +385,8 @@ impl Client {
 /// # Ok(()) }
 /// ```
 pub async fn connect(url: &str) -> Result<Client, LockError> {
-    let invalid = |error: TargetError| {
-        LockError::invalid("connect to", "the servers of a URL", error.to_string())
-    };
+    let invalid =
+        |error: TargetError| LockError::invalid("connect to", "the servers of a URL", error.to_string());
     let target: Target = url.parse().map_err(invalid)?;
     Client::connect(&target, ClientOptions::default()).await
 }
@@ -412,9 +409,8 @@ fn prepared(
         true => Some(Secure::new(&options.tls.or(&target.parameters.tls)).map_err(invalid)?),
     };
     let runtime = ClientRuntime::current();
-    let runtime = runtime.map_err(|_| {
-        invalid("it needs a Tokio runtime, and is called outside of one".to_owned())
-    })?;
+    let runtime =
+        runtime.map_err(|_| invalid("it needs a Tokio runtime, and is called outside of one".to_owned()))?;
     Ok((options, tls, runtime))
 }
 
@@ -424,17 +420,13 @@ fn fresh_id() -> String {
     id.into_uuid().to_string()
 }
 
-/// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer than for
-/// one answer.
+/// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer
+/// than for one answer.
 async fn concerns(routes: &[Arc<Route>], options: &ClientOptions) -> Vec<Concern> {
     let deadline = Instant::now() + options.response_timeout;
     let masters: Vec<_> = routes.iter().flat_map(|route| route.masters()).collect();
-    let asked = masters
-        .iter()
-        .map(|node| survey::ask_connected(node, deadline));
+    let asked = masters.iter().map(|node| survey::ask_connected(node, deadline));
     let reports = join_all(asked).await;
     let judged = reports.iter().flatten();
-    judged
-        .flat_map(|report| report.concerns(options.durability))
-        .collect()
+    judged.flat_map(|report| report.concerns(options.durability)).collect()
 }

@@ -1,8 +1,6 @@
 //! How a client behaves, with a setter for each setting.
 
-use std::{
-    collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration,
-};
+use std::{collections::HashMap, fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use crate::bounds::{ANSWERS, ENDLESS, RECORD_LIFE, SHORTEST_LEASE};
 use crate::client::credentials::CredentialsProvider;
@@ -11,9 +9,9 @@ use crate::durability::Durability;
 use crate::named_enum::named;
 
 const MS: Duration = Duration::from_millis(1);
-/// A request is asked again for so many response timeouts, and the servers must know it still: their latches end after this.
-const LONGEST_ANSWER: Duration =
-    Duration::from_millis(RECORD_LIFE.as_millis() as u64 / ANSWERS as u64);
+/// A request is asked again for so many response timeouts, and the servers must know it still: their latches
+/// end after this.
+const LONGEST_ANSWER: Duration = Duration::from_millis(RECORD_LIFE.as_millis() as u64 / ANSWERS as u64);
 /// What is waited for longer than a day is not waited for. A bound is needed, since instants have an end.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
@@ -49,7 +47,8 @@ pub struct TlsOptions {
     pub key_file: Option<PathBuf>,
     /// The authorities to trust, in place of those of a file.
     pub ca_pem: Option<Pem>,
-    /// The certificate, with its chain, that this client shows, and its private key, in place of those of files.
+    /// The certificate, with its chain, that this client shows, and its private key, in place of those of
+    /// files.
     pub client_pem: Option<(Pem, Pem)>,
     /// The name that the servers' certificates are for; otherwise each server's address.
     pub server_name: Option<String>,
@@ -65,11 +64,7 @@ impl TlsOptions {
     }
 
     /// Shows a certificate to servers that ask for one; PEM files of the certificate and its private key.
-    pub fn client_certificate(
-        mut self,
-        cert_file: impl Into<PathBuf>,
-        key_file: impl Into<PathBuf>,
-    ) -> Self {
+    pub fn client_certificate(mut self, cert_file: impl Into<PathBuf>, key_file: impl Into<PathBuf>) -> Self {
         self.cert_file = Some(cert_file.into());
         self.key_file = Some(key_file.into());
         self
@@ -110,23 +105,20 @@ impl TlsOptions {
             cert_file: shows.cert_file.clone(),
             key_file: shows.key_file.clone(),
             client_pem: shows.client_pem.clone(),
-            server_name: self
-                .server_name
-                .clone()
-                .or_else(|| other.server_name.clone()),
+            server_name: self.server_name.clone().or_else(|| other.server_name.clone()),
             insecure: self.insecure || other.insecure,
         }
     }
 }
 
 named! {
-    /// How releases are announced to waiters, and how waiters hear of them. All clients of a lock must agree; those that
-    /// do not still get in, by looking at the lock again, but later.
+    /// How releases are announced to waiters, and how waiters hear of them. All clients of a lock must agree;
+    /// those that do not still get in, by looking at the lock again, but later.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     #[non_exhaustive]
     pub enum PubSub {
-        /// As Redisson chooses: sharded on a cluster whose servers know it (Redis 7.0), plain anywhere else. What the
-        /// target's URL says comes before that.
+        /// As Redisson chooses: sharded on a cluster whose servers know it (Redis 7.0), plain anywhere else.
+        /// What the target's URL says comes before that.
         #[default]
         Auto = "auto",
         /// PUBLISH and SUBSCRIBE: reaches every client; a cluster carries each message to all its nodes.
@@ -139,11 +131,13 @@ named! {
 }
 
 named! {
-    /// Whether a holder is told by its server, at once, when its key is deleted or overwritten by somebody else; without it, it learns that
-    /// at its next renewal, after a third of its lease. By `CLIENT TRACKING`, over a connection of its own for each server.
+    /// Whether a holder is told by its server, at once, when its key is deleted or overwritten by somebody
+    /// else; without it, it learns that at its next renewal, after a third of its lease. By
+    /// `CLIENT TRACKING`, over a connection of its own for each server.
     ///
-    /// It begins with the first renewal, which comes after 1 s then: holds that are shorter cost nothing. What is followed costs one short read
-    /// for each renewal. What the server says is only a reason to renew at once: a hold is lost when that finds nothing.
+    /// It begins with the first renewal, which comes after 1 s then: holds that are shorter cost nothing.
+    /// What is followed costs one short read for each renewal. What the server says is only a reason to renew
+    /// at once: a hold is lost when that finds nothing.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     #[non_exhaustive]
     pub enum KeyTracking {
@@ -152,7 +146,8 @@ named! {
         /// For renewed leases of 3 s and more, on servers that have it (Redis 6.0) and let this user use it.
         #[default]
         Auto = "auto",
-        /// For each renewed lease; a server that has it not, or refuses it, is among the [`concerns`](crate::Client::concerns).
+        /// For each renewed lease; a server that has it not, or refuses it, is among the
+        /// [`concerns`](crate::Client::concerns).
         On = "on",
     }
 }
@@ -170,81 +165,91 @@ impl FromStr for PubSub {
     fn from_str(text: &str) -> Result<Self, UnknownPubSub> {
         let all = [PubSub::Auto, PubSub::Plain, PubSub::Sharded, PubSub::Both];
         let found = all.into_iter().find(|way| way.name() == text);
-        found.ok_or_else(|| UnknownPubSub {
-            text: text.to_owned(),
-        })
+        found.ok_or_else(|| UnknownPubSub { text: text.to_owned() })
     }
 }
 
 /// How a client behaves; `Default` suits a lease of tens of seconds on a local network.
 ///
-/// [`Client::connect`](crate::Client::connect) refuses what cannot work as `Invalid`, before it dials anybody: it names the setting, its
-/// value and what is allowed.
+/// [`Client::connect`](crate::Client::connect) refuses what cannot work as `Invalid`, before it dials
+/// anybody: it names the setting, its value and what is allowed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use = "it does nothing until a client connects with it"]
 pub struct ClientOptions {
-    /// Longest wait for one reply before it counts as lost; also the bound of [`Wait::Try`](crate::Wait::Try).
-    /// 1 ms to 7.5 s: a request is asked again for four times as long, and a server knows it again for 30 s. Default 1 s.
+    /// Longest wait for one reply before it counts as lost; also the bound of
+    /// [`Wait::Try`](crate::Wait::Try). 1 ms to 7.5 s: a request is asked again for four times as long, and a
+    /// server knows it again for 30 s. Default 1 s.
     pub response_timeout: Duration,
     /// Longest wait for a connection, 1 ms to a day. Default 1 s.
     pub connect_timeout: Duration,
-    /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s, as the Redisson family has it.
+    /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s, as the
+    /// Redisson family has it.
     pub watchdog_lease: Duration,
-    /// A waiter looks at the lock at least this often, whatever messages it gets or misses; 1 ms to a day. Default 1 s.
+    /// A waiter looks at the lock at least this often, whatever messages it gets or misses; 1 ms to a day.
+    /// Default 1 s.
     pub poll_bound: Duration,
     /// Durability of every acquire that does not say otherwise. Default none.
     pub durability: Durability,
-    /// Longest wait for the replicas' acknowledgements, 1 ms to a day; servers round it up to their tick (100 ms with
-    /// `hz 10`). Default 500 ms.
+    /// Longest wait for the replicas' acknowledgements, 1 ms to a day; servers round it up to their tick (100
+    /// ms with `hz 10`). Default 500 ms.
     pub durability_timeout: Duration,
-    /// How many replicas each master has, 1 or more: what [`Durability::WaitAll`] and [`Durability::WaitMajority`] go by, which are
-    /// `Invalid` without it. What the target's URL says (`?replicas=N`) is used where this is `None`.
+    /// How many replicas each master has, 1 or more: what [`Durability::WaitAll`] and
+    /// [`Durability::WaitMajority`] go by, which are `Invalid` without it. What the target's URL says
+    /// (`?replicas=N`) is used where this is `None`.
     ///
-    /// No server knows the number: a master that is cut off from its replicas forgets them, and they are promoted. A set that is made
-    /// larger needs clients with the new number before its new replica can be promoted; [`Client::concerns`](crate::Client::concerns)
-    /// names a master that has more.
+    /// No server knows the number: a master that is cut off from its replicas forgets them, and they are
+    /// promoted. A set that is made larger needs clients with the new number before its new replica can be
+    /// promoted; [`Client::concerns`](crate::Client::concerns) names a master that has more.
     pub replicas: Option<u32>,
-    /// Longest wait for one of several independent masters, 1 ms to a day; `None` is a twentieth of the lease, at least
-    /// 50 ms, at most `response_timeout` and half the lease. A silent minority never costs it.
+    /// Longest wait for one of several independent masters, 1 ms to a day; `None` is a twentieth of the
+    /// lease, at least 50 ms, at most `response_timeout` and half the lease. A silent minority never costs
+    /// it.
     pub node_timeout: Option<Duration>,
-    /// A server that has run for less than this grants nothing: what it had granted before may have been lost with its
-    /// memory. As long as the longest lease, it makes Redlock safe over masters without persistence (antirez's delayed
-    /// restart). All clients of a lock must set it; releases and renewals go on. A hundred years at most. Default none.
+    /// A server that has run for less than this grants nothing: what it had granted before may have been lost
+    /// with its memory. As long as the longest lease, it makes Redlock safe over masters without persistence
+    /// (antirez's delayed restart). All clients of a lock must set it; releases and renewals go on. A hundred
+    /// years at most. Default none.
     ///
-    /// The server says itself since when it runs, by its own clock in whole seconds, so that it may be kept waiting a
-    /// second longer; servers that were just installed are kept waiting too. Costs one INFO for each connection.
+    /// The server says itself since when it runs, by its own clock in whole seconds, so that it may be kept
+    /// waiting a second longer; servers that were just installed are kept waiting too. Costs one INFO for
+    /// each connection.
     pub restart_delay: Option<Duration>,
     /// Where to dial instead of announced addresses.
     pub address_map: AddressMap,
-    /// Dials beyond this machine only the addresses of the target's URL and of [`address_map`](ClientOptions::address_map), wherever
-    /// sentinels, a cluster or a redirection lead: for a tool whose user consented to these servers and no others. Default false.
+    /// Dials beyond this machine only the addresses of the target's URL and of
+    /// [`address_map`](ClientOptions::address_map), wherever sentinels, a cluster or a redirection lead: for
+    /// a tool whose user consented to these servers and no others. Default false.
     pub only_named_addresses: bool,
     /// CLIENT SETNAME of each connection: printable ASCII without spaces, as servers want it.
     pub client_name: Option<String>,
-    /// Tells user and password of the data nodes, in place of those of the target's URL, where they change. Default none.
+    /// Tells user and password of the data nodes, in place of those of the target's URL, where they change.
+    /// Default none.
     pub credentials: Option<CredentialsProvider>,
-    /// Stands before every name of a lock, semaphore, permits or latch, as `app:`, and so before each key of this client. Default nothing.
+    /// Stands before every name of a lock, semaphore, permits or latch, as `app:`, and so before each key of
+    /// this client. Default nothing.
     pub name_prefix: String,
     /// How connections to a `rediss` target are made.
     pub tls: TlsOptions,
-    /// On a cluster, names whose braces would part the lock from its companion keys are put in braces as a whole:
-    /// the lock `a}b` then is the key `{a}b}`, `}b` is `{:}b}`, and other names stay as they are. All clients of such a
-    /// lock must do the same. Default false: such names are refused.
+    /// On a cluster, names whose braces would part the lock from its companion keys are put in braces as a
+    /// whole: the lock `a}b` then is the key `{a}b}`, `}b` is `{:}b}`, and other names stay as they are. All
+    /// clients of such a lock must do the same. Default false: such names are refused.
     pub retag_names: bool,
     /// Who gets each command and message as an event. Default nobody; passwords are not among them.
     pub tracer: Option<Tracer>,
     /// How releases are announced and heard. Default `Auto`.
     pub pub_sub: PubSub,
-    /// Whether a holder is told at once when its key is deleted or overwritten. Not of leases that are not renewed, nor of what several
-    /// hold at once (readers, semaphores, permits, several locks as one). Default `Auto`.
+    /// Whether a holder is told at once when its key is deleted or overwritten. Not of leases that are not
+    /// renewed, nor of what several hold at once (readers, semaphores, permits, several locks as one).
+    /// Default `Auto`.
     pub key_tracking: KeyTracking,
-    /// Of a read-write lock, writers who wait come before new readers; an owner who reads or writes already may always read again, but
-    /// not as another owner, who would wait behind the writer that waits for it.
-    /// A writer counts as waiting for one and a half poll bounds after it has looked, or until it gives up. A reader that has stood
-    /// back for as long takes a lock that is free like any writer, so that a stream of writers keeps no reader out for ever. Clients that
-    /// do not ask for it, Java peers among them, neither keep readers out for it nor are kept out. Default true: else readers who
-    /// overlap keep every writer out for ever. Beside Java peers it costs nothing but that our readers let our writers pass.
+    /// Of a read-write lock, writers who wait come before new readers; an owner who reads or writes already
+    /// may always read again, but not as another owner, who would wait behind the writer that waits for it. A
+    /// writer counts as waiting for one and a half poll bounds after it has looked, or until it gives up. A
+    /// reader that has stood back for as long takes a lock that is free like any writer, so that a stream of
+    /// writers keeps no reader out for ever. Clients that do not ask for it, Java peers among them, neither
+    /// keep readers out for it nor are kept out. Default true: else readers who overlap keep every writer out
+    /// for ever. Beside Java peers it costs nothing but that our readers let our writers pass.
     pub writer_preference: bool,
 }
 
@@ -326,15 +331,12 @@ impl ClientOptions {
 
     /// What cannot work: the setting, its value, what is allowed.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let within =
-            |name: &str, value: Option<Duration>, least: Duration, most: Duration| match value
-                .filter(|value| !(least..=most).contains(value))
-            {
-                None => Ok(()),
-                Some(value) => Err(format!(
-                    "{name} is {value:?}, and {least:?} to {most:?} is allowed"
-                )),
-            };
+        let within = |name: &str, value: Option<Duration>, least: Duration, most: Duration| match value
+            .filter(|value| !(least..=most).contains(value))
+        {
+            None => Ok(()),
+            Some(value) => Err(format!("{name} is {value:?}, and {least:?} to {most:?} is allowed")),
+        };
         let (answer, dial) = (self.response_timeout, self.connect_timeout);
         let (lease, acknowledged) = (self.watchdog_lease, self.durability_timeout);
         within("response_timeout", Some(answer), MS, LONGEST_ANSWER)?;
@@ -352,9 +354,7 @@ impl ClientOptions {
         }
         let name = self.client_name.as_deref().unwrap_or_default();
         if !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!(
-                "client_name is {name:?}, and printable ASCII without spaces is allowed"
-            ));
+            return Err(format!("client_name is {name:?}, and printable ASCII without spaces is allowed"));
         }
         Ok(())
     }

@@ -39,12 +39,8 @@ const KNOWN: [&str; 14] = [
 ];
 
 /// What other libraries call some of them.
-const ALSO: [(&str, &str); 4] = [
-    ("database", "db"),
-    ("user", "username"),
-    ("pass", "password"),
-    ("sentinelMasterId", "master-name"),
-];
+const ALSO: [(&str, &str); 4] =
+    [("database", "db"), ("user", "username"), ("pass", "password"), ("sentinelMasterId", "master-name")];
 
 impl Parameters {
     /// Reads `name=value&…`; `tls` if the scheme asks for TLS.
@@ -70,9 +66,7 @@ impl Parameters {
             }
             seen.push(name);
             if name.starts_with("tls-") && !tls {
-                return bad(format!(
-                    "`{name}` belongs to a URL with TLS, such as rediss://"
-                ));
+                return bad(format!("`{name}` belongs to a URL with TLS, such as rediss://"));
             }
             let value = decode(value, name)?;
             if value.is_empty() {
@@ -108,10 +102,7 @@ impl Parameters {
                         read.database = Some(database);
                     }
                     _ => {
-                        return refuse(
-                            value,
-                            "is no database: a number from 0 to 65535 is allowed",
-                        );
+                        return refuse(value, "is no database: a number from 0 to 65535 is allowed");
                     }
                 },
                 "protocol" => {
@@ -150,10 +141,8 @@ impl Parameters {
 /// As it is read; nothing where nothing was set.
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = |file: &Option<std::path::PathBuf>| {
-            file.as_ref()
-                .map(|file| file.to_string_lossy().into_owned())
-        };
+        let file =
+            |file: &Option<std::path::PathBuf>| file.as_ref().map(|file| file.to_string_lossy().into_owned());
         let tls = &self.tls;
         let said = |condition: bool, word: &str| condition.then(|| word.to_owned());
         let values = [
@@ -162,18 +151,13 @@ impl fmt::Display for Parameters {
             ("tls-key", file(&tls.key_file)),
             ("tls-server-name", tls.server_name.clone()),
             ("tls-insecure", said(tls.insecure, "true")),
-            (
-                "pubsub",
-                said(self.pub_sub != PubSub::Auto, self.pub_sub.name()),
-            ),
+            ("pubsub", said(self.pub_sub != PubSub::Auto, self.pub_sub.name())),
             ("replicas", self.replicas.map(|count| count.to_string())),
             ("db", self.database.map(|number| number.to_string())),
             ("sentinel-user", self.sentinel_user.clone()),
             ("sentinel-password", self.sentinel_password.clone()),
         ];
-        let given = values
-            .into_iter()
-            .filter_map(|(name, value)| value.map(|value| (name, value)));
+        let given = values.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
         for (i, (name, value)) in given.enumerate() {
             let mark = if i == 0 { '?' } else { '&' };
             // A password is shown to nobody.

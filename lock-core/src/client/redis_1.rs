@@ -29,18 +29,12 @@ impl TryFrom<&ConnectionInfo> for Target {
     type Error = TargetError;
 
     fn try_from(info: &ConnectionInfo) -> Result<Self, TargetError> {
-        let tcp = |host: &String, port: &u16| Endpoint::Tcp {
-            host: host.clone(),
-            port: *port,
-        };
+        let tcp = |host: &String, port: &u16| Endpoint::Tcp { host: host.clone(), port: *port };
         let (endpoint, tls, is_insecure) = match info.addr() {
             ConnectionAddr::Tcp(host, port) => (tcp(host, port), false, false),
-            ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure,
-                tls_params: None,
-            } => (tcp(host, port), true, *insecure),
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params: None } => {
+                (tcp(host, port), true, *insecure)
+            }
             ConnectionAddr::TcpTls { .. } => {
                 return Err(TargetError::new(
                     "redis-rs shows its certificates to nobody: give them in ClientOptions::tls too, and connect by an address without them",
@@ -52,8 +46,7 @@ impl TryFrom<&ConnectionInfo> for Target {
         let mut target = Target::from_parts(TopologyKind::Single, vec![endpoint])?;
         let settings = info.redis_settings();
         let database = u16::try_from(settings.db());
-        target.database =
-            database.map_err(|_| TargetError::new("a database is a number from 0 to 65535"))?;
+        target.database = database.map_err(|_| TargetError::new("a database is a number from 0 to 65535"))?;
         target.username = settings.username().map(str::to_owned);
         target.password = settings.password().map(str::to_owned);
         target.tls = tls;

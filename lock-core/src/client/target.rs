@@ -5,9 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use percent_encoding::{
-    AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode,
-};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
 use crate::client::parameters::Parameters;
 use crate::{ClientOptions, PubSub};
@@ -19,7 +17,8 @@ const SENTINEL_PORT: u16 = 26379;
 /// What every message about a bad scheme offers instead.
 const ALLOWED: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
     (rediss://, rediss-sentinel://, rediss-cluster://, redlocks://), or redis+unix://";
-/// Each scheme with its shape, and whether it means TLS; of several that mean the same the one that is shown comes first.
+/// Each scheme with its shape, and whether it means TLS; of several that mean the same the one that is shown
+/// comes first.
 const SCHEMES: &[(&str, TopologyKind, bool)] = &[
     ("redis", TopologyKind::Single, false),
     ("rediss", TopologyKind::Single, true),
@@ -43,7 +42,8 @@ const SCHEMES: &[(&str, TopologyKind, bool)] = &[
 const UNIX: &str = "redis+unix";
 const UNIX_TOO: &[&str] = &["unix", "valkey+unix", "redis-socket", "redis+socket"];
 
-/// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place that tells them apart.
+/// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place
+/// that tells them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyKind {
     /// `redis://`, `rediss://`, `redis+unix://`
@@ -108,10 +108,11 @@ impl fmt::Display for Endpoint {
 /// | `redlock://[[user]:password@]host[:port],…` | independent masters, each with a vote |
 /// | `redis+unix://[[user]:password@]/path` | one server by its Unix socket |
 ///
-/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. What redis-rs, redis-py and Lettuce write is read too:
-/// `unix://`, `valkey://`, `redis+sentinel://`, `redis+cluster://`, `redis-socket://` and their like, `#insecure` behind a URL with TLS, and
-/// the master's name behind `#` with the database alone in the path. An IPv6 address stands in
-/// brackets. User and password are percent-encoded (a password may have `@`, `:` and `,` as they are, but no `/`) and belong to the data nodes. Sentinels get
+/// `rediss`, `rediss-sentinel`, `rediss-cluster` and `redlocks` are the same with TLS. What redis-rs,
+/// redis-py and Lettuce write is read too: `unix://`, `valkey://`, `redis+sentinel://`, `redis+cluster://`,
+/// `redis-socket://` and their like, `#insecure` behind a URL with TLS, and the master's name behind `#` with
+/// the database alone in the path. An IPv6 address stands in brackets. User and password are percent-encoded
+/// (a password may have `@`, `:` and `,` as they are, but no `/`) and belong to the data nodes. Sentinels get
 /// them too, once they ask for a password, unless the URL has `sentinel-password`.
 ///
 /// Each may end with settings, `?name=value&…`, that [`ClientOptions`] has too (and overrides):
@@ -147,8 +148,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target by its parts, for who has them apart: nothing is percent-encoded. The default user, database 0, no TLS, and no name
-    /// of a master, which sentinels need.
+    /// A target by its parts, for who has them apart: nothing is percent-encoded. The default user, database
+    /// 0, no TLS, and no name of a master, which sentinels need.
     ///
     /// ```
     /// use lock_core::{Endpoint, Target, TopologyKind};
@@ -173,9 +174,7 @@ impl Target {
             tls: false,
             parameters: Parameters::default(),
         };
-        checked(target).map_err(|fault| TargetError {
-            message: fault.message(""),
-        })
+        checked(target).map_err(|fault| TargetError { message: fault.message("") })
     }
 
     /// Sets the name under which the sentinels know the master.
@@ -191,11 +190,7 @@ impl Target {
     }
 
     /// Sets the password that the sentinels have of their own, and their user if it is not the default one.
-    pub fn with_sentinel_password(
-        mut self,
-        user: Option<&str>,
-        password: impl Into<String>,
-    ) -> Self {
+    pub fn with_sentinel_password(mut self, user: Option<&str>, password: impl Into<String>) -> Self {
         self.parameters.sentinel_user = user.map(str::to_owned);
         self.parameters.sentinel_password = Some(password.into());
         self
@@ -308,8 +303,7 @@ impl Target {
         }
         let mut all = SCHEMES.iter();
         let ours = all.find(|(_, shape, tls)| (*shape, *tls) == (self.shape, self.tls));
-        ours.expect("each shape has a scheme, with TLS and without")
-            .0
+        ours.expect("each shape has a scheme, with TLS and without").0
     }
 }
 
@@ -317,9 +311,7 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(url: &str) -> Result<Self, TargetError> {
-        read(url).map_err(|fault| TargetError {
-            message: fault.message(url),
-        })
+        read(url).map_err(|fault| TargetError { message: fault.message(url) })
     }
 }
 
@@ -337,15 +329,8 @@ fn read(url: &str) -> Result<Target, Fault> {
     let (rest, mut parameters) = split_parameters(rest, shape, tls)?;
     let (username, password) = parameters.credentials(credentials)?;
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let port = if shape == TopologyKind::Sentinel {
-        SENTINEL_PORT
-    } else {
-        SERVER_PORT
-    };
-    let endpoints = hosts
-        .split(',')
-        .map(|host| endpoint(host, port))
-        .collect::<Result<Vec<_>, _>>()?;
+    let port = if shape == TopologyKind::Sentinel { SENTINEL_PORT } else { SERVER_PORT };
+    let endpoints = hosts.split(',').map(|host| endpoint(host, port)).collect::<Result<Vec<_>, _>>()?;
     let (master_name, database) = match parameters.master_name.take() {
         None => path_parts(shape, path)?,
         name if shape == TopologyKind::Sentinel => (name, database(path)?),
@@ -364,16 +349,7 @@ fn read(url: &str) -> Result<Target, Fault> {
     if parameters.sentinel_password.is_some() && shape != TopologyKind::Sentinel {
         return bad("sentinel-password belongs to redis-sentinel:// and rediss-sentinel://");
     }
-    checked(Target {
-        shape,
-        endpoints,
-        master_name,
-        username,
-        password,
-        database,
-        tls,
-        parameters,
-    })
+    checked(Target { shape, endpoints, master_name, username, password, database, tls, parameters })
 }
 
 fn has_databases(shape: TopologyKind) -> bool {
@@ -382,9 +358,7 @@ fn has_databases(shape: TopologyKind) -> bool {
 
 /// A target whose addresses fit its shape.
 fn checked(target: Target) -> Result<Target, Fault> {
-    let Target {
-        shape, endpoints, ..
-    } = &target;
+    let Target { shape, endpoints, .. } = &target;
     if endpoints.is_empty() {
         return bad("a target needs an address");
     }
@@ -411,30 +385,19 @@ fn dialable(endpoint: &Endpoint) -> Result<(), Fault> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     match endpoint {
         Endpoint::Unix(path) if path.is_absolute() && path.as_os_str().len() > 1 => Ok(()),
-        Endpoint::Unix(_) => {
-            bad("a Unix socket is given by its full path: redis+unix:///run/redis.sock")
-        }
+        Endpoint::Unix(_) => bad("a Unix socket is given by its full path: redis+unix:///run/redis.sock"),
         Endpoint::Tcp { host, .. } if host.is_empty() => {
             bad("an address is missing: write host:port, with commas between several")
         }
         Endpoint::Tcp { port: 0, .. } => refuse("0", NO_PORT),
-        Endpoint::Tcp { host, .. }
-            if host.parse::<Ipv6Addr>().is_err() && !host.chars().all(allowed) =>
-        {
-            refuse(
-                host,
-                "is no host name: letters, digits and - . _ can stand there",
-            )
+        Endpoint::Tcp { host, .. } if host.parse::<Ipv6Addr>().is_err() && !host.chars().all(allowed) => {
+            refuse(host, "is no host name: letters, digits and - . _ can stand there")
         }
         Endpoint::Tcp { .. } => Ok(()),
     }
 }
 
-fn split_parameters(
-    rest: &str,
-    shape: TopologyKind,
-    tls: bool,
-) -> Result<(&str, Parameters), Fault> {
+fn split_parameters(rest: &str, shape: TopologyKind, tls: bool) -> Result<(&str, Parameters), Fault> {
     let (rest, fragment) = match rest.split_once('#') {
         None => (rest, None),
         Some((rest, fragment)) => (rest, Some(fragment)),
@@ -447,9 +410,7 @@ fn split_parameters(
         None => {}
         Some("insecure") if tls => parameters.tls.insecure = true,
         Some(name)
-            if shape == TopologyKind::Sentinel
-                && !name.is_empty()
-                && parameters.master_name.is_none() =>
+            if shape == TopologyKind::Sentinel && !name.is_empty() && parameters.master_name.is_none() =>
         {
             parameters.master_name = Some(decode(name, "master name")?);
         }
@@ -471,7 +432,8 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Of a URL that has an `@` or a setting for a password no part is repeated, since any may be of a password that is written wrongly.
+    /// Of a URL that has an `@` or a setting for a password no part is repeated, since any may be of a
+    /// password that is written wrongly.
     fn message(self, url: &str) -> String {
         let Fault { part, says } = self;
         match part {
@@ -539,18 +501,13 @@ fn split_credentials(rest: &str) -> Result<(Credentials, &str), Fault> {
     };
     let Some((user, password)) = authority[..at].split_once(':') else {
         return bad(
-            "a user needs a password: user:password@host, or :password@host without a user"
-                .to_owned(),
+            "a user needs a password: user:password@host, or :password@host without a user".to_owned()
         );
     };
     if password.is_empty() {
         return bad("the password before `@` is empty".to_owned());
     }
-    let user = if user.is_empty() {
-        None
-    } else {
-        Some(decode(user, "user")?)
-    };
+    let user = if user.is_empty() { None } else { Some(decode(user, "user")?) };
     Ok(((user, Some(decode(password, "password")?)), &rest[at + 1..]))
 }
 
@@ -587,10 +544,7 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
             _ => return refuse(port, NO_PORT),
         },
     };
-    Ok(Endpoint::Tcp {
-        host: host.to_owned(),
-        port,
-    })
+    Ok(Endpoint::Tcp { host: host.to_owned(), port })
 }
 
 fn path_parts(shape: TopologyKind, path: &str) -> Result<(Option<String>, u16), Fault> {
@@ -599,22 +553,14 @@ fn path_parts(shape: TopologyKind, path: &str) -> Result<(Option<String>, u16), 
         TopologyKind::Sentinel => {
             let (name, rest) = path.split_once('/').unwrap_or((path, ""));
             if name.is_empty() {
-                return bad(
-                    "the master's name is missing: redis-sentinel://host:26379,host:26379/mymaster"
-                        .to_owned(),
-                );
+                return bad("the master's name is missing: redis-sentinel://host:26379,host:26379/mymaster"
+                    .to_owned());
             }
             Ok((Some(decode(name, "master name")?), database(rest)?))
         }
         TopologyKind::Cluster | TopologyKind::Masters if ["", "0"].contains(&path) => Ok((None, 0)),
-        TopologyKind::Cluster => refuse(
-            path,
-            "stands after the addresses: a cluster has no databases",
-        ),
-        TopologyKind::Masters => refuse(
-            path,
-            "stands after the addresses: redlock:// takes addresses only",
-        ),
+        TopologyKind::Cluster => refuse(path, "stands after the addresses: a cluster has no databases"),
+        TopologyKind::Masters => refuse(path, "stands after the addresses: redlock:// takes addresses only"),
     }
 }
 
@@ -630,12 +576,7 @@ fn database(text: &str) -> Result<u16, Fault> {
 
 /// Undoes percent-encoding. The text is not repeated in the message: it may be a password.
 pub(crate) fn decode(text: &str, what: &'static str) -> Result<String, Fault> {
-    let digits = |after: &str| {
-        (after.bytes().take(2))
-            .filter(u8::is_ascii_hexdigit)
-            .count()
-            == 2
-    };
+    let digits = |after: &str| (after.bytes().take(2)).filter(u8::is_ascii_hexdigit).count() == 2;
     if !text.split('%').skip(1).all(digits) {
         return bad(format!(
             "the {what} has a bad percent sign: write %XX with two hexadecimal digits, %25 for `%`"
@@ -648,11 +589,7 @@ pub(crate) fn decode(text: &str, what: &'static str) -> Result<String, Fault> {
 }
 
 pub(crate) fn encode(text: &str) -> PercentEncode<'_> {
-    const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
-        .remove(b'-')
-        .remove(b'.')
-        .remove(b'_')
-        .remove(b'~');
+    const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     utf8_percent_encode(text, PLAIN)
 }
 
@@ -686,7 +623,8 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` or a setting for a password it repeats nothing.
+/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` or a setting
+/// for a password it repeats nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {

@@ -1,4 +1,5 @@
-//! What is dangerous for locks about a server, why, and how to fix it; judged from what the server says about itself. Pure.
+//! What is dangerous for locks about a server, why, and how to fix it; judged from what the server says about
+//! itself. Pure.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -100,11 +101,7 @@ impl Concern {
 
 impl fmt::Display for Concern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {}: {}; {}",
-            self.node, self.found, self.why, self.remedy
-        )
+        write!(f, "{}: {}: {}; {}", self.node, self.found, self.why, self.remedy)
     }
 }
 
@@ -124,7 +121,8 @@ pub struct ServerReport {
     pub given_replicas: Option<u32>,
     /// Whether it belongs to a cluster.
     pub clustered: bool,
-    /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name, and [`DOWN_AFTER`](ServerReport::DOWN_AFTER) if its sentinels say it.
+    /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name, and
+    /// [`DOWN_AFTER`](ServerReport::DOWN_AFTER) if its sentinels say it.
     pub settings: BTreeMap<String, String>,
     /// What it refuses of scripts, and what it said to that, if so.
     pub refused_scripts: Option<String>,
@@ -151,10 +149,7 @@ impl ServerReport {
 
     /// What is dangerous about it for locks that ask for `durability`, the worst first.
     pub fn concerns(&self, durability: Durability) -> Vec<Concern> {
-        let mut concerns = Concerns {
-            node: &self.node,
-            all: Vec::new(),
-        };
+        let mut concerns = Concerns { node: &self.node, all: Vec::new() };
         if let Some(silence) = &self.silence {
             concerns.add(
                 (Severity::Danger, ConcernKind::Silent),
@@ -181,9 +176,7 @@ impl ServerReport {
         self.replication(&mut concerns, durability);
         self.acknowledgements(&mut concerns, durability);
         self.unread(&mut concerns);
-        concerns
-            .all
-            .sort_by_key(|concern| std::cmp::Reverse(concern.severity));
+        concerns.all.sort_by_key(|concern| std::cmp::Reverse(concern.severity));
         concerns.all
     }
 
@@ -271,8 +264,8 @@ impl ServerReport {
             _ => {}
         }
         let down_after_ms = self.number(Self::DOWN_AFTER);
-        if let Some(ms) = down_after_ms
-            .filter(|ms| u128::from(*ms) < ClientOptions::default().watchdog_lease.as_millis())
+        if let Some(ms) =
+            down_after_ms.filter(|ms| u128::from(*ms) < ClientOptions::default().watchdog_lease.as_millis())
             && durability == Durability::None
         {
             concerns.add(
@@ -371,9 +364,7 @@ mod tests {
             role: Some("master".to_owned()),
             replicas: Some(replicas),
             clustered,
-            settings: settings
-                .map(|(name, value)| (name.to_string(), value.to_string()))
-                .collect(),
+            settings: settings.map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             ..ServerReport::default()
         };
         let concerns = report.concerns(Durability::None);
@@ -391,10 +382,7 @@ mod tests {
         assert_eq!(kinds(0, false, &[no_file]), [Forgets]);
         let snapshots = ("save", "3600 1");
         assert_eq!(kinds(0, false, &[no_file, snapshots]), [ForgetsLatest]);
-        assert_eq!(
-            kinds(0, false, &[("appendfsync", "everysec")]),
-            [ForgetsLatest]
-        );
+        assert_eq!(kinds(0, false, &[("appendfsync", "everysec")]), [ForgetsLatest]);
         assert_eq!(kinds(1, false, &[]), [UnguardedFailover]);
         let down_after = |ms| (ServerReport::DOWN_AFTER, ms);
         assert_eq!(kinds(0, false, &[down_after("29999")]), [EarlyFailover]);
@@ -410,11 +398,8 @@ mod tests {
     #[test]
     fn a_replica_that_no_grant_waits_for_is_a_danger() {
         let said = |durability: &str, connected, given| {
-            let report = ServerReport {
-                replicas: Some(connected),
-                given_replicas: given,
-                ..ServerReport::default()
-            };
+            let report =
+                ServerReport { replicas: Some(connected), given_replicas: given, ..ServerReport::default() };
             let concerns = report.concerns(durability.parse().expect("a durability"));
             let of_kind = |concern: &Concern| concern.kind == ConcernKind::Acknowledgements;
             let mut said = concerns.into_iter().filter(of_kind);

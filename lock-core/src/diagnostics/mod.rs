@@ -1,5 +1,5 @@
-//! For tools that look at locks and their servers: what is said on the wire ([`Tracer`]), what is
-//! dangerous about their settings ([`ServerReport`], [`Concern`]), and a handshake for a connection beside the client's
+//! For tools that look at locks and their servers: what is said on the wire ([`Tracer`]), what is dangerous
+//! about their settings ([`ServerReport`], [`Concern`]), and a handshake for a connection beside the client's
 //! ([`TlsHandshake`]).
 //!
 //! ```
@@ -42,8 +42,8 @@ use crate::clock::Instant;
 use crate::topology::{Secure, survey};
 
 impl Client {
-    /// Asks every master that is known now about itself, and those that do not answer within the connect timeout stand in
-    /// the result too, as silent.
+    /// Asks every master that is known now about itself, and those that do not answer within the connect
+    /// timeout stand in the result too, as silent.
     pub async fn survey(&self) -> Vec<ServerReport> {
         let options = &self.shared().options;
         let deadline = Instant::now() + options.connect_timeout + options.response_timeout;
@@ -53,8 +53,7 @@ impl Client {
         });
         let reports = masters.map(|(node, down_after_ms)| async move {
             let mut report = survey::ask_any(&node, deadline).await;
-            let said =
-                down_after_ms.map(|ms| (ServerReport::DOWN_AFTER.to_owned(), ms.to_string()));
+            let said = down_after_ms.map(|ms| (ServerReport::DOWN_AFTER.to_owned(), ms.to_string()));
             report.settings.extend(said);
             report
         });
@@ -62,8 +61,8 @@ impl Client {
     }
 }
 
-/// TLS for a connection beside the client's, for tools that talk to servers themselves: how a target's servers are trusted, with the
-/// files that its URL names. Cheap to clone.
+/// TLS for a connection beside the client's, for tools that talk to servers themselves: how a target's
+/// servers are trusted, with the files that its URL names. Cheap to clone.
 #[derive(Clone)]
 pub struct TlsHandshake {
     secure: Secure,
@@ -86,7 +85,8 @@ impl TlsHandshake {
         }))
     }
 
-    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at another one.
+    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at
+    /// another one.
     pub fn any_address(&self) -> bool {
         self.any_address
     }

@@ -29,7 +29,8 @@ pub struct Traced {
     pub took: Duration,
 }
 
-/// A function that gets each event. It runs in the middle of the client's work: it must be quick and must not block.
+/// A function that gets each event. It runs in the middle of the client's work: it must be quick and must not
+/// block.
 #[derive(Clone)]
 pub struct Tracer(Arc<dyn Fn(Traced) + Send + Sync>);
 
@@ -39,19 +40,14 @@ impl Tracer {
         Tracer(Arc::new(tell))
     }
 
-    /// A panic of the function ends here: a caller's mistake in a trace must not end the task that hears messages.
+    /// A panic of the function ends here: a caller's mistake in a trace must not end the task that hears
+    /// messages.
     pub(crate) fn tell(&self, event: Traced) {
         let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(event)));
     }
 
     /// A subscription that was asked for or ended, or a message that came.
-    pub(crate) fn channel(
-        &self,
-        node: &str,
-        command: &'static str,
-        name: &str,
-        text: Option<&[u8]>,
-    ) {
+    pub(crate) fn channel(&self, node: &str, command: &'static str, name: &str, text: Option<&[u8]>) {
         self.tell(Traced {
             at: clock::Instant::now().std(),
             node: node.to_owned(),

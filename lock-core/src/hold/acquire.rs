@@ -45,11 +45,7 @@ pub(crate) fn acquire_for(
     asked
 }
 
-async fn search_for(
-    lock: &Arc<LockInner>,
-    who: HolderIdentity,
-    how: &Acquire,
-) -> Result<Guard, LockError> {
+async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -> Result<Guard, LockError> {
     let options = &lock.client.options;
     let lease = match how.lease {
         Lease::Renewed => options.watchdog_lease,
@@ -77,12 +73,13 @@ async fn search_for(
         _ => (true, Some(began + options.request_timeout(durability))),
     };
     let hold = Hold::new(lock, who, how, durability);
-    // Dropped after the search: a client that closes waits until each waiter has begun to give back, and until each question is answered that
-    // may get what no lease ends.
+    // Dropped after the search: a client that closes waits until each waiter has begun to give back, and
+    // until each question is answered that may get what no lease ends.
     let mut counted = lock.format.undo_life().map(|_| background.ticket());
     let mut search = Search::new(hold, end);
     let line = lock.format.line().filter(|_| !once);
-    // Behind others of this client there is nothing to see; but an owner that may hold it already must not queue.
+    // Behind others of this client there is nothing to see; but an owner that may hold it already must not
+    // queue.
     let waits = !once && how.owner.is_none() && lock.waiters_served().is_some();
     let looks = once || !waits && search.hold_back().is_none();
     if looks && line.is_none() {
@@ -109,8 +106,8 @@ async fn search_for(
     })
 }
 
-/// Waits until the search ends, or its client. Apart, so that a call that finds the lock free is not as large as one that waits;
-/// boxed here, so that waiting is compiled in this crate and not with each caller.
+/// Waits until the search ends, or its client. Apart, so that a call that finds the lock free is not as large
+/// as one that waits; boxed here, so that waiting is compiled in this crate and not with each caller.
 fn waited<'a>(
     search: &'a mut Search,
     lock: &'a Arc<LockInner>,
@@ -125,7 +122,8 @@ fn waited<'a>(
             }
         };
         tokio::select! {
-            // The end first: who leaves makes the next one ask, and what a client gets while it closes nobody could give back later.
+            // The end first: who leaves makes the next one ask, and what a client gets while it closes nobody
+            // could give back later.
             biased;
             () = background.closed() => None,
             () = background.runtime_ended() => None,
@@ -259,11 +257,7 @@ impl Search {
                 self.nothing_taken();
                 self.last = LastAttempt::Taken { left };
             }
-            Ok(AttemptAnswer::Queued {
-                left,
-                sent_at,
-                server_us,
-            }) => {
+            Ok(AttemptAnswer::Queued { left, sent_at, server_us }) => {
                 if self.hold.in_line.get() {
                     // From now on it may be given to this owner at any time.
                     self.stands = true;
@@ -337,16 +331,14 @@ impl Search {
         }
     }
 
-    /// Gives back what too few replicas have. Only when that is acknowledged is it certain that it is not held.
+    /// Gives back what too few replicas have. Only when that is acknowledged is it certain that it is not
+    /// held.
     async fn too_thin(&mut self, acked: u32, demanded: u32) -> LockError {
         let why = self.hold.durability.shortage(acked, demanded);
         let mut kind = ErrorKind::NotDurable;
         if let Servers::One(route) = &self.hold.lock.servers {
             let bound = Instant::now() + self.hold.client().options.response_timeout;
-            let how = GiveBack {
-                valid: false,
-                deadline: self.end.map_or(bound, |end| end.min(bound)),
-            };
+            let how = GiveBack { valid: false, deadline: self.end.map_or(bound, |end| end.min(bound)) };
             let request = self.hold.lock.format.undo(&self.hold.request());
             match release_at(route, &self.hold, &request, how).await {
                 Ok(_) => self.nothing_taken(),
@@ -395,11 +387,7 @@ impl Search {
             // Without an acknowledgement the line lives by polling.
             let bound = Instant::now() + options.response_timeout;
             let bounds = [self.end, lets_go_first].into_iter().flatten();
-            within(
-                Some(bounds.fold(bound, Instant::min)),
-                subscriptions.ready(),
-            )
-            .await;
+            within(Some(bounds.fold(bound, Instant::min)), subscriptions.ready()).await;
             front.subscriptions = Some(subscriptions);
             front.look_at = Instant::now();
         }
@@ -426,7 +414,8 @@ impl Search {
                         subscriptions.know();
                     }
                     Some(false) => {
-                        // Until somebody has looked the message counts: a waiter that goes before it has leaves the look to the next.
+                        // Until somebody has looked the message counts: a waiter that goes before it has
+                        // leaves the look to the next.
                         let planned = std::mem::replace(&mut front.look_at, Instant::now());
                         if !settle(subscriptions, &lock.servers, front.rivals > 0).await {
                             front.look_at = planned.min(Instant::now() + doubt());
@@ -472,8 +461,9 @@ impl Search {
         }
     }
 
-    /// Waits until nobody of this client is before it. A waiter that stays alive and is not polled would keep all others from the lock: who
-    /// finds that nobody has attended to the front for two poll bounds asks for itself, and so does who gives up behind such a one.
+    /// Waits until nobody of this client is before it. A waiter that stays alive and is not polled would keep
+    /// all others from the lock: who finds that nobody has attended to the front for two poll bounds asks for
+    /// itself, and so does who gives up behind such a one.
     async fn come_to_front(&mut self, place: &Position<'_>) -> Result<GateOutcome, LockError> {
         let poll_bound = self.hold.client().options.poll_bound;
         let mut front = std::pin::pin!(place.front());
@@ -517,7 +507,8 @@ impl Search {
         let client = Arc::clone(self.hold.client());
         let returning = self.hold.release_key().filter(|_| !line.shares_place());
         if let Some(key) = returning.filter(|key| client.returns.has(key)) {
-            // What the same owner gives back takes its place in the line along: this one's, if it were there by then.
+            // What the same owner gives back takes its place in the line along: this one's, if it were there
+            // by then.
             let ended = client.returns.ended(&key);
             if within(self.end, ended).await.is_none() {
                 let why = "what its owner had, or waited for, is still being given back";
@@ -562,9 +553,9 @@ impl Search {
                     Some(WaiterEvent::Called { token, lease, from }) => {
                         let lease = lease.min(self.hold.lease);
                         self.hold.may_last(Instant::now(), lease);
-                        // Replicas acknowledge to the one who asks them, so there one more look is needed. So it is of a call of which
-                        // nobody knows how old it is, or of one that is too old: the server gives a holder that asks its whole lease, and
-                        // any other its place again.
+                        // Replicas acknowledge to the one who asks them, so there one more look is needed. So
+                        // it is of a call of which nobody knows how old it is, or of one that is too old: the
+                        // server gives a holder that asks its whole lease, and any other its place again.
                         if self.hold.durability == Durability::None
                             && let Some(from) = from
                             && lease.saturating_sub(from.elapsed()) >= least_left(self.hold.lease)
@@ -616,9 +607,7 @@ impl Search {
                 let slack = Duration::from_micros(rand::random_range(1_000..3_000));
                 poll.min(*left + slack)
             }
-            LastAttempt::None | LastAttempt::Behind { .. } | LastAttempt::Taken { left: None } => {
-                poll
-            }
+            LastAttempt::None | LastAttempt::Behind { .. } | LastAttempt::Taken { left: None } => poll,
             LastAttempt::Split => Duration::from_millis(rand::random_range(5..50)).min(poll),
             LastAttempt::TooLate => backoff(1),
             LastAttempt::Trouble(_) => backoff(self.failures).min(poll),
@@ -644,13 +633,10 @@ impl Search {
             (None, seen) => {
                 let taken = self.hold.lock.format.taken();
                 let why = match seen {
-                    LastAttempt::Taken { left: Some(left) } => format!(
-                        "{taken}, for {} ms more unless it is renewed or released",
-                        left.as_millis()
-                    ),
-                    LastAttempt::TooLate => {
-                        "it was granted only after the lease had passed".to_owned()
+                    LastAttempt::Taken { left: Some(left) } => {
+                        format!("{taken}, for {} ms more unless it is renewed or released", left.as_millis())
                     }
+                    LastAttempt::TooLate => "it was granted only after the lease had passed".to_owned(),
                     LastAttempt::Split => "no contender got a majority".to_owned(),
                     LastAttempt::Behind { silence } => format!(
                         "it stood behind other waiters of this client, of which the first was polled {} ms ago",
@@ -664,7 +650,8 @@ impl Search {
         LockError::at_node(kind, ACTION, name, error)
     }
 
-    /// The error when the client closes. What an attempt may have taken is given back; that is not waited for here.
+    /// The error when the client closes. What an attempt may have taken is given back; that is not waited for
+    /// here.
     fn closed(&self, kind: ErrorKind) -> LockError {
         let name = &self.hold.lock.names.key;
         LockError::at_node(kind, ACTION, name, NodeError::closed())

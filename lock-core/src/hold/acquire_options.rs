@@ -20,27 +20,19 @@ impl Owner {
     /// A fresh owner, never used before in this process.
     pub fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(FIRST_FRESH);
-        Owner {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            is_fresh: true,
-        }
+        Owner { number: NEXT.fetch_add(1, Ordering::Relaxed), is_fresh: true }
     }
 
-    /// An owner that the caller numbers (`<client id>:<number>` on the wire), 0 to 2^63 − 1. The numbers above are those of fresh
-    /// owners, whose locks it would enter: whatever is asked for with one is refused as `Invalid`, and nothing is sent.
+    /// An owner that the caller numbers (`<client id>:<number>` on the wire), 0 to 2^63 − 1. The numbers
+    /// above are those of fresh owners, whose locks it would enter: whatever is asked for with one is refused
+    /// as `Invalid`, and nothing is sent.
     pub fn numbered(n: u64) -> Self {
-        Owner {
-            number: n,
-            is_fresh: false,
-        }
+        Owner { number: n, is_fresh: false }
     }
 
     /// The owner of a hold, by the number that stands on the server.
     pub(crate) fn of_hold(number: u64) -> Self {
-        Owner {
-            number,
-            is_fresh: number >= FIRST_FRESH,
-        }
+        Owner { number, is_fresh: number >= FIRST_FRESH }
     }
 
     pub(crate) fn number(self) -> u64 {
@@ -62,7 +54,8 @@ impl Owner {
 pub enum Lease {
     /// Renewed by the client until released.
     Renewed,
-    /// Exactly this long, from 3 ms to a hundred years. A grant that takes longer to come than its lease, less drift, is none.
+    /// Exactly this long, from 3 ms to a hundred years. A grant that takes longer to come than its lease,
+    /// less drift, is none.
     Fixed(Duration),
 }
 
@@ -70,7 +63,8 @@ pub enum Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// One try, bounded by the response timeout, and by the durability timeout besides where replicas are asked.
+    /// One try, bounded by the response timeout, and by the durability timeout besides where replicas are
+    /// asked.
     Try,
     /// At most this long, whatever the network does. Zero is one try.
     AtMost(Duration),
@@ -98,15 +92,17 @@ pub struct Acquire {
     pub wait: Wait,
     /// How long it lasts without a release.
     pub lease: Lease,
-    /// Who holds; `None` is a fresh owner, which nobody else can be and which costs the server least.
-    /// An equal owner that holds the lock already gets it again, at once, and has to release as often. Each of its holds has its own
-    /// lease: one that runs out is over, whether it was released or not, and the lock lasts as long as the longest of the others. The
-    /// [count of holds](crate::Lock::holds_of) follows when the owner takes, extends or releases the next one.
+    /// Who holds; `None` is a fresh owner, which nobody else can be and which costs the server least. An
+    /// equal owner that holds the lock already gets it again, at once, and has to release as often. Each of
+    /// its holds has its own lease: one that runs out is over, whether it was released or not, and the lock
+    /// lasts as long as the longest of the others. The [count of holds](crate::Lock::holds_of) follows when
+    /// the owner takes, extends or releases the next one.
     pub owner: Option<Owner>,
     /// How many replicas must have it; `None` is the client's setting.
     pub durability: Option<Durability>,
-    /// How long the counter of a [fenced](crate::Kind::Fenced) or [queued](crate::Kind::Queued) lock outlives its last use; other kinds have
-    /// none. `None` is for ever, as RFencedLock has it: a key for every name that was ever locked.
+    /// How long the counter of a [fenced](crate::Kind::Fenced) or [queued](crate::Kind::Queued) lock outlives
+    /// its last use; other kinds have none. `None` is for ever, as RFencedLock has it: a key for every name
+    /// that was ever locked.
     pub token_life: Option<Duration>,
     /// For how long it may be held at most, whatever is renewed or extended; `None` is without bound.
     pub max_hold: Option<Duration>,
@@ -131,18 +127,21 @@ impl Acquire {
         lease: Lease;
         owner: Owner => Some;
         ///
-        /// Lets the counter of a fenced or queued lock end when it was not used for so long (or for its lease, if that is longer).
+        /// Lets the counter of a fenced or queued lock end when it was not used for so long (or for its
+        /// lease, if that is longer).
         ///
-        /// A new counter begins at the server's clock in microseconds, above every token issued before, unless that clock
-        /// was set back by more than this life. All clients of a name must ask for it: a counter without an end, such as a
-        /// Java peer makes, is refused with a definite error; a peer that comes later finds the counter
-        /// and counts on, but would begin at 1 after its end. A queued lock begins at the clock in any case and refuses nobody: a
-        /// counter that it finds without an end keeps none.
+        /// A new counter begins at the server's clock in microseconds, above every token issued before,
+        /// unless that clock was set back by more than this life. All clients of a name must ask for it: a
+        /// counter without an end, such as a Java peer makes, is refused with a definite error; a peer that
+        /// comes later finds the counter and counts on, but would begin at 1 after its end. A queued lock
+        /// begins at the clock in any case and refuses nobody: a counter that it finds without an end keeps
+        /// none.
         token_life: Duration => Some;
         durability: Durability => Some;
         ///
-        /// A longest time of holding, for the task that is stuck: so long after the attempt that succeeded was sent, the hold is
-        /// [lost](crate::LostReason::MaxHold) and not renewed any more. The lock is free when its guard is dropped, and within a lease at the latest.
+        /// A longest time of holding, for the task that is stuck: so long after the attempt that succeeded
+        /// was sent, the hold is [lost](crate::LostReason::MaxHold) and not renewed any more. The lock is
+        /// free when its guard is dropped, and within a lease at the latest.
         max_hold: Duration => Some;
     }
 }

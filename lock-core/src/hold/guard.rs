@@ -54,10 +54,7 @@ pub struct Guard {
 impl Guard {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
         let place = hold.client().guarded.add(Arc::downgrade(&hold));
-        Guard {
-            hold,
-            place: Some(place),
-        }
+        Guard { hold, place: Some(place) }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -74,8 +71,8 @@ impl Guard {
         &self.hold.owner
     }
 
-    /// The fencing token, where the kind has one: greater than that of every earlier hold whose grant this server set
-    /// still knows of. What a failover forgets may be issued again.
+    /// The fencing token, where the kind has one: greater than that of every earlier hold whose grant this
+    /// server set still knows of. What a failover forgets may be issued again.
     pub fn token(&self) -> Option<u64> {
         self.hold.token()
     }
@@ -85,15 +82,17 @@ impl Guard {
         self.hold.sent_at().std()
     }
 
-    /// For how long it was granted. A [queued](crate::Kind::Queued) lock that another client's release gave is given for 2 s at most
-    /// and claims the rest of its lease by itself after half a second; every other is granted for what was asked.
+    /// For how long it was granted. A [queued](crate::Kind::Queued) lock that another client's release gave
+    /// is given for 2 s at most and claims the rest of its lease by itself after half a second; every other
+    /// is granted for what was asked.
     pub fn granted_lease(&self) -> Duration {
         self.hold.granted_lease()
     }
 
-    /// Until when it is surely held: the last acknowledged sending plus the lease, less drift (a hundredth of the
-    /// lease and 2 ms). Time for which the machine is suspended counts, though an [`Instant`] may stand still meanwhile: it is as far
-    /// from now as it was asked for, and nearer when it is asked for again after a resume.
+    /// Until when it is surely held: the last acknowledged sending plus the lease, less drift (a hundredth of
+    /// the lease and 2 ms). Time for which the machine is suspended counts, though an [`Instant`] may stand
+    /// still meanwhile: it is as far from now as it was asked for, and nearer when it is asked for again
+    /// after a resume.
     pub fn valid_until(&self) -> Instant {
         self.hold.valid_until().std()
     }
@@ -103,9 +102,9 @@ impl Guard {
         self.hold.lost().is_some()
     }
 
-    /// Completes when the hold is lost, at [`valid_until`](Guard::valid_until) at the latest: before another can enter
-    /// by the lease's end. If the machine was suspended over that, within a second of the resume, and [`is_lost`](Guard::is_lost) says
-    /// it at once. Cancel-safe.
+    /// Completes when the hold is lost, at [`valid_until`](Guard::valid_until) at the latest: before another
+    /// can enter by the lease's end. If the machine was suspended over that, within a second of the resume,
+    /// and [`is_lost`](Guard::is_lost) says it at once. Cancel-safe.
     pub async fn lost(&self) -> LostReason {
         loop {
             if let Some(reason) = self.hold.lost() {
@@ -115,7 +114,8 @@ impl Guard {
         }
     }
 
-    /// A token that is cancelled when the hold is lost, and only then: for code that takes one, or for several tasks of one holder.
+    /// A token that is cancelled when the hold is lost, and only then: for code that takes one, or for
+    /// several tasks of one holder.
     pub fn cancellation_token(&self) -> CancellationToken {
         let token = CancellationToken::new();
         let (told, hold) = (token.clone(), Arc::clone(&self.hold));
@@ -138,8 +138,9 @@ impl Guard {
         }
     }
 
-    /// Runs `work` while it is held: its output, or `NotHeld` as soon as the hold is lost, with `work` dropped where it waits. Work that
-    /// computes without waiting is not interrupted: let it wait for a blocking task, or ask [`check`](Guard::check) between its steps.
+    /// Runs `work` while it is held: its output, or `NotHeld` as soon as the hold is lost, with `work`
+    /// dropped where it waits. Work that computes without waiting is not interrupted: let it wait for a
+    /// blocking task, or ask [`check`](Guard::check) between its steps.
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, Kind};
@@ -164,8 +165,8 @@ impl Guard {
         }
     }
 
-    /// Runs `work` while it is held, as [`run`](Guard::run), and gives it back: what `work` says, or why it was not held until the end, or may
-    /// not be given back.
+    /// Runs `work` while it is held, as [`run`](Guard::run), and gives it back: what `work` says, or why it
+    /// was not held until the end, or may not be given back.
     pub async fn hold_while<T>(self, work: impl Future<Output = T>) -> Result<T, LockError> {
         let done = self.run(work).await?;
         self.release().await.map(|_| done)
@@ -207,17 +208,15 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub fn events(&self) -> GuardEvents {
-        GuardEvents {
-            receiver: self.hold.listen(),
-            hold: Arc::clone(&self.hold),
-        }
+        GuardEvents { receiver: self.hold.listen(), hold: Arc::clone(&self.hold) }
     }
 
     /// Extends the hold to `lease` from now; never shortens it, never revives a lapsed one.
     ///
     /// A lost answer is asked for again, for four times the response timeout and the hold's validity at most.
-    /// Errors: `Invalid` for less than 1 ms or more than a hundred years, `NotHeld` if it is lost, `NotDurable` if too few replicas acknowledged, `Failed` and `Unknown` as
-    /// everywhere; after the last three the hold is as valid as before.
+    /// Errors: `Invalid` for less than 1 ms or more than a hundred years, `NotHeld` if it is lost,
+    /// `NotDurable` if too few replicas acknowledged, `Failed` and `Unknown` as everywhere; after the last
+    /// three the hold is as valid as before.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         const ACTION: &str = "extend the lease on";
         let hold = &self.hold;
@@ -237,9 +236,7 @@ impl Guard {
         });
         match asked.await.map(|(answer, _)| answer) {
             Ok(ExtendOutcome::Held { sent_at }) if hold.extend(sent_at, lease, false) => Ok(()),
-            Ok(ExtendOutcome::Held { .. }) => {
-                Err(not_held("it was lost before the answer came".to_owned()))
-            }
+            Ok(ExtendOutcome::Held { .. }) => Err(not_held("it was lost before the answer came".to_owned())),
             Ok(ExtendOutcome::Missing) => {
                 hold.lose(LostReason::Missing);
                 Err(not_held(LostReason::Missing.to_string()))
@@ -254,11 +251,11 @@ impl Guard {
 
     /// Gives it back, within four times the response timeout.
     ///
-    /// A lost answer is asked for again; the repetition is recognised. If no answer comes in time the error is
-    /// `Unknown` and the client goes on giving it back in the background until an answer or the end of the lease.
-    /// `NotHeld` says that the server did not have this hold any more, or that it was [lost](Guard::is_lost) and an answer to its acquire
-    /// had been, too: what the server gives back then may have come late, after others had the lock. Dropping the future leaves the release to the
-    /// background.
+    /// A lost answer is asked for again; the repetition is recognised. If no answer comes in time the error
+    /// is `Unknown` and the client goes on giving it back in the background until an answer or the end of the
+    /// lease. `NotHeld` says that the server did not have this hold any more, or that it was
+    /// [lost](Guard::is_lost) and an answer to its acquire had been, too: what the server gives back then may
+    /// have come late, after others had the lock. Dropping the future leaves the release to the background.
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.end();
         release::release(&self.hold).await

@@ -1,4 +1,5 @@
-//! Requests that are safe to repeat, asked until they are answered: with the caller waiting or in the background.
+//! Requests that are safe to repeat, asked until they are answered: with the caller waiting or in the
+//! background.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,12 +15,10 @@ use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
-use crate::topology::{
-    NodeError, Request, RequestCommand, RequestPurpose, ServerReply, WRONG_TYPE, slot,
-};
+use crate::topology::{NodeError, Request, RequestCommand, RequestPurpose, ServerReply, WRONG_TYPE, slot};
 
-/// For how long something that must be done is tried in the background: well within the time in which a server knows a
-/// repetition, since later it could be done twice.
+/// For how long something that must be done is tried in the background: well within the time in which a
+/// server knows a repetition, since later it could be done twice.
 const LONGEST: Duration = Duration::from_secs(1_800);
 
 /// Keeps the record of a request that was answered and never sent twice, until several are deleted.
@@ -39,7 +38,8 @@ pub(crate) fn finished(client: &Arc<ClientCore>, record: Vec<u8>) {
     }
 }
 
-/// Deletes the records of finished requests in the background. If it does not come to that, they end by themselves.
+/// Deletes the records of finished requests in the background. If it does not come to that, they end by
+/// themselves.
 pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
     let is_sharded = client.route().is_sharded();
     // One request reaches one slot.
@@ -59,11 +59,7 @@ pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
     }
 }
 
-fn note<T>(
-    client: &Arc<ClientCore>,
-    asked: &Result<Answer<T>, NodeError>,
-    record: Option<Vec<u8>>,
-) {
+fn note<T>(client: &Arc<ClientCore>, asked: &Result<Answer<T>, NodeError>, record: Option<Vec<u8>>) {
     if let (Ok(answer), Some(record)) = (asked, record)
         && !answer.doubtful
     {
@@ -74,10 +70,7 @@ fn note<T>(
 impl LockInner {
     /// For questions to one server set.
     pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject {
-            client: &self.client,
-            names: &self.names,
-        }
+        Subject { client: &self.client, names: &self.names }
     }
 }
 
@@ -87,8 +80,8 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Asks, and again after a lost answer, for four times the response timeout at most. Dropping the future leaves open
-    /// whether it is done.
+    /// Asks, and again after a lost answer, for four times the response timeout at most. Dropping the future
+    /// leaves open whether it is done.
     pub(crate) async fn ask<T>(
         &self,
         action: &'static str,
@@ -108,8 +101,7 @@ impl Subject<'_> {
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         let asked = self.ask_for_long(&request, read).await;
-        let answer =
-            asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?;
+        let answer = asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?;
         Ok(answer.said)
     }
 
@@ -122,7 +114,8 @@ impl Subject<'_> {
         ask(self.client, request, until, read).await
     }
 
-    /// As `ask`, for what must be done once it was asked for: it goes on in the background when nobody waits any more.
+    /// As `ask`, for what must be done once it was asked for: it goes on in the background when nobody waits
+    /// any more.
     pub(crate) async fn ask_surely<T: Send + 'static>(
         &self,
         action: &'static str,
@@ -174,13 +167,8 @@ impl Subject<'_> {
         answered
     }
 
-    fn said<T>(
-        &self,
-        action: &'static str,
-        asked: Result<Answer<T>, NodeError>,
-    ) -> Result<T, LockError> {
-        let answer =
-            asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?;
+    fn said<T>(&self, action: &'static str, asked: Result<Answer<T>, NodeError>) -> Result<T, LockError> {
+        let answer = asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?;
         Ok(answer.said)
     }
 
@@ -209,7 +197,8 @@ async fn ask<T>(
     Ok(Answer { said, doubtful })
 }
 
-/// Of an answer that is no number where one is asked for by a command of the server's own: the key is another's.
+/// Of an answer that is no number where one is asked for by a command of the server's own: the key is
+/// another's.
 pub(crate) fn no_number(sent: &ServerReply) -> NodeError {
     match &sent.value {
         Value::BulkString(_) => NodeError {

@@ -40,21 +40,21 @@ use crate::servers::server_set::Servers;
 use crate::sync::{Flag, Mutex};
 use crate::telemetry::HoldTelemetry;
 
-/// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both sides.
+/// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both
+/// sides.
 pub(crate) fn drift(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
 
 pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
     if lease < SHORTEST_LEASE {
-        return Some(
-            "a lease is at least 3 ms, since 2 of them are kept back for clocks that differ",
-        );
+        return Some("a lease is at least 3 ms, since 2 of them are kept back for clocks that differ");
     }
     bad_extension(lease)
 }
 
-/// Why no hold can be extended to this, if so. What is too short to be granted extends nothing, and is no mistake.
+/// Why no hold can be extended to this, if so. What is too short to be granted extends nothing, and is no
+/// mistake.
 pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
     if lease < Duration::from_millis(1) {
         return Some("a lease is at least 1 ms");
@@ -138,7 +138,8 @@ pub(crate) struct Hold {
     pub(crate) key_is_followed: Flag,
     /// Of what several may hold at once, there was room for another.
     pub(crate) room: Flag,
-    /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give back.
+    /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give
+    /// back.
     late: AtomicU64,
     absent: AtomicU64,
     place: DueSlot,
@@ -278,8 +279,7 @@ impl Hold {
 
     /// By what a release of it is known for which the same owner waits before it asks again.
     pub(crate) fn release_key(&self) -> Option<ReleaseKey> {
-        let is_waited_for =
-            self.is_of_named_owner() && matches!(self.lock.servers, Servers::One(_));
+        let is_waited_for = self.is_of_named_owner() && matches!(self.lock.servers, Servers::One(_));
         is_waited_for.then(|| (self.lock.names.key.clone(), self.owner.clone()))
     }
 
@@ -322,8 +322,8 @@ impl Hold {
         self.absent.load(Ordering::SeqCst) & bit != 0
     }
 
-    /// A master had nothing to give back. True if it is known to have granted nevertheless: then the release had
-    /// overtaken the acquire.
+    /// A master had nothing to give back. True if it is known to have granted nevertheless: then the release
+    /// had overtaken the acquire.
     pub(crate) fn was_absent(&self, route: usize) -> bool {
         let bit = 1 << route;
         self.absent.fetch_or(bit, Ordering::SeqCst);
@@ -362,9 +362,7 @@ impl Hold {
         }
         if by_watchdog {
             let until = state.valid_until;
-            state
-                .telemetry
-                .renewed(self.lock.labels(), until, self.lease / 3);
+            state.telemetry.renewed(self.lock.labels(), until, self.lease / 3);
         }
         let until = valid_until(sent_at, lease).min(self.longest_until(state.sent_at));
         if until > state.valid_until {
@@ -444,9 +442,7 @@ impl Hold {
     /// The lease that stands now, less drift: of one that has not claimed the rest yet what it was given for.
     pub(crate) fn standing_lease(&self) -> Duration {
         let state = self.state.lock();
-        state
-            .valid_until
-            .saturating_duration_since(state.counts_from)
+        state.valid_until.saturating_duration_since(state.counts_from)
     }
 
     /// It was given for less than was asked for, and has to claim the rest.
@@ -474,7 +470,8 @@ impl Hold {
         receiver
     }
 
-    /// Completes at the next loss or at the end, and at the latest when the validity that stands now runs out.
+    /// Completes at the next loss or at the end, and at the latest when the validity that stands now runs
+    /// out.
     pub(crate) async fn change(&self) {
         let changed = self.changed.notified();
         let mut changed = std::pin::pin!(changed);
@@ -505,8 +502,8 @@ impl Renewable for Hold {
     }
 }
 
-/// Raises the lost-signal if the validity has run out, or if nobody renews it any more: time itself ends a hold, and the first
-/// look says so.
+/// Raises the lost-signal if the validity has run out, or if nobody renews it any more: time itself ends a
+/// hold, and the first look says so.
 fn check(hold: &Hold, state: &mut State) {
     if hold.renewed && hold.client().background.has_no_runtime() {
         lose(hold, state, LostReason::RuntimeEnded);
@@ -527,9 +524,7 @@ fn lose(hold: &Hold, state: &mut State, reason: LostReason) {
         return;
     }
     let since = state.sent_at;
-    state
-        .telemetry
-        .ended(hold.lock.labels(), since, Some(&reason));
+    state.telemetry.ended(hold.lock.labels(), since, Some(&reason));
     state.phase = Phase::Lost(reason.clone());
     let at = Instant::now().std();
     tell(state, GuardEvent::Lost { reason, at });
@@ -538,7 +533,5 @@ fn lose(hold: &Hold, state: &mut State, reason: LostReason) {
 }
 
 fn tell(state: &mut State, event: GuardEvent) {
-    state
-        .listeners
-        .retain(|listener| listener.send(event.clone()).is_ok());
+    state.listeners.retain(|listener| listener.send(event.clone()).is_ok());
 }

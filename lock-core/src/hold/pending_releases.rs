@@ -1,7 +1,8 @@
-//! Releases in the background that an owner may have to wait for: an owner that the caller named may ask again
-//! while the release of its dropped guard is still on its way, and must not be refused for it.
+//! Releases in the background that an owner may have to wait for: an owner that the caller named may ask
+//! again while the release of its dropped guard is still on its way, and must not be refused for it.
 //!
-//! Of independent masters one that is silent would keep the owner waiting for as long as a lease: there the next vote settles it.
+//! Of independent masters one that is silent would keep the owner waiting for as long as a lease: there the
+//! next vote settles it.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -27,10 +28,7 @@ impl PendingReleases {
     /// Something is about to be given back.
     pub(crate) fn begin(self: &Arc<Self>, key: ReleaseKey) -> PendingRelease {
         *self.under_way.lock().entry(key.clone()).or_default() += 1;
-        PendingRelease {
-            returns: Arc::clone(self),
-            key,
-        }
+        PendingRelease { returns: Arc::clone(self), key }
     }
 
     /// Whether something is on its way back that was held for the same owner.

@@ -28,13 +28,13 @@ pub(crate) enum ReleaseReason {
     Release,
     /// An acquire that may have been granted.
     Undo,
-    /// The same for a waiter that a release has named, whose answer was lost. It names nobody: those named would be given back in turn if
-    /// they had left too, two for each, without end.
+    /// The same for a waiter that a release has named, whose answer was lost. It names nobody: those named
+    /// would be given back in turn if they had left too, two for each, without end.
     UndoNamed,
 }
 
-/// The server sets on which something is still to be given back; what is open when it is dropped is given back
-/// in the background. That makes every future that holds one safe to drop.
+/// The server sets on which something is still to be given back; what is open when it is dropped is given
+/// back in the background. That makes every future that holds one safe to drop.
 #[derive(Debug)]
 pub(crate) struct Open {
     hold: Arc<Hold>,
@@ -45,11 +45,7 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn new(hold: &Arc<Hold>, giving: ReleaseReason) -> Self {
-        Open {
-            hold: Arc::clone(hold),
-            giving,
-            routes: 0,
-        }
+        Open { hold: Arc::clone(hold), giving, routes: 0 }
     }
 
     pub(crate) fn add(&mut self, route: usize) {
@@ -98,10 +94,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
         let why = format!("{why}; it is given back in the background");
         return Err(LockError::local(kind, ACTION, name, why));
     }
-    let how = GiveBack {
-        valid,
-        deadline: Instant::now() + client.options.response_timeout * ANSWERS,
-    };
+    let how = GiveBack { valid, deadline: Instant::now() + client.options.response_timeout * ANSWERS };
     let successors = Handoff::of(hold, how.deadline);
     let request = request(hold, ReleaseReason::Release, &successors);
     let given = match &hold.lock.servers {
@@ -131,7 +124,8 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
                 ReleaseAnswer::Freed | ReleaseAnswer::Passed { .. } | ReleaseAnswer::Kept
                     if !how.valid && hold.unsettled.get() =>
                 {
-                    let why = "it was lost before, and what was given back may be a late repetition of its acquire";
+                    let why =
+                        "it was lost before, and what was given back may be a late repetition of its acquire";
                     Err(LockError::local(ErrorKind::NotHeld, ACTION, name, why))
                 }
                 ReleaseAnswer::Freed | ReleaseAnswer::Passed { .. } => Ok(Released::Freed),
@@ -168,10 +162,7 @@ pub(crate) fn take_back(hold: &Arc<Hold>) {
 }
 
 fn request(hold: &Hold, giving: ReleaseReason, successors: &Handoff) -> Request {
-    let ask = LockRequest {
-        successors: successors.said(),
-        ..hold.request()
-    };
+    let ask = LockRequest { successors: successors.said(), ..hold.request() };
     match giving {
         ReleaseReason::Release => hold.lock.format.release(&ask),
         _ if hold.client().wait_queues.shares_owner(hold) => {
@@ -198,8 +189,8 @@ impl Drop for Undo<'_> {
     }
 }
 
-/// Why a client asks for no more of what no lease ends, if so: each acquire whose answer is lost leaves an undo that must come to the server,
-/// and while none comes there they would pile up, and all arrive together.
+/// Why a client asks for no more of what no lease ends, if so: each acquire whose answer is lost leaves an
+/// undo that must come to the server, and while none comes there they would pile up, and all arrive together.
 pub(crate) fn too_many_undos(lock: &LockInner) -> Option<NodeError> {
     const MOST: usize = 1_000;
     lock.format.undo_life()?;
@@ -234,20 +225,16 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     request.leaves_at_once = true;
     let mut names = giving == ReleaseReason::Undo && !successors.said().is_empty();
     let mut successors = Some(successors);
-    // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is repeated
-    // for as long as the lease could last; an acquire with a record is kept out by the record.
-    // So it is for one that nobody waits for any more: what it waits behind is another connection's than the release's where replicas
-    // are asked, and else if the release itself gets no answer.
+    // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is
+    // repeated for as long as the lease could last; an acquire with a record is kept out by the record. So it
+    // is for one that nobody waits for any more: what it waits behind is another connection's than the
+    // release's where replicas are asked, and else if the release itself gets no answer.
     let dropped = giving != ReleaseReason::Release && hold.asking.get();
     let may_come_late = !hold.has_records();
     let mut repeat =
         may_come_late && (hold.unsettled.get() || dropped && hold.durability != Durability::None);
     // A place in the line may outlast the lease that was asked for by far; all would wait for its owner once.
-    let line = hold
-        .lock
-        .format
-        .line()
-        .filter(|_| giving != ReleaseReason::Release && hold.in_line.get());
+    let line = hold.lock.format.line().filter(|_| giving != ReleaseReason::Release && hold.in_line.get());
     let place = line.map_or(Duration::ZERO, |line| line.place_life());
     let until = hold.server_until().max(Instant::now() + place) + client.options.response_timeout;
     let until = undo_life.map_or(until, |life| until.min(Instant::now() + life));
@@ -275,7 +262,8 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
             Ok(_) => {}
         }
         request.leaves_at_once = false;
-        // Those who wait may be others by the time that a repeated undo finds something: it names nobody, and they ask.
+        // Those who wait may be others by the time that a repeated undo finds something: it names nobody, and
+        // they ask.
         if std::mem::take(&mut names) {
             successors = None;
             request = self::request(hold, giving, &Handoff::none());

@@ -1,9 +1,10 @@
 //! The queue of renewals: what is to be renewed now, and when to look again.
 //!
-//! Registering and removing cost a tree operation under a short mutex and no task; a hold that ends leaves nothing
-//! behind. What is promised, and proved over all orders of events by `tests/lock_models.rs`: a hold that is held is
-//! in here or in the hands of the task that renews; one that has ended is not in here once both its end and its
-//! renewal are through; and the task is woken for everything that is due before it would look.
+//! Registering and removing cost a tree operation under a short mutex and no task; a hold that ends leaves
+//! nothing behind. What is promised, and proved over all orders of events by `tests/lock_models.rs`: a hold
+//! that is held is in here or in the hands of the task that renews; one that has ended is not in here once
+//! both its end and its renewal are through; and the task is woken for everything that is due before it would
+//! look.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -48,17 +49,13 @@ struct Holds<H> {
 impl<H: Renewable> RenewalQueue<H> {
     pub(crate) fn new() -> Self {
         RenewalQueue {
-            holds: Mutex::new(Holds {
-                due: BTreeMap::new(),
-                last_number: 0,
-                looks_at: None,
-                closed: false,
-            }),
+            holds: Mutex::new(Holds { due: BTreeMap::new(), last_number: 0, looks_at: None, closed: false }),
             wake: Notify::new(),
         }
     }
 
-    /// The hold is due then. Nothing happens if it has ended, or the queue has. True if the task was woken for it.
+    /// The hold is due then. Nothing happens if it has ended, or the queue has. True if the task was woken
+    /// for it.
     pub(crate) fn insert(&self, hold: &Arc<H>, at: Instant) -> bool {
         let mut holds = self.holds.lock();
         // A release ends the hold before it looks for it here: the one that comes second sees the other.
@@ -88,7 +85,8 @@ impl<H: Renewable> RenewalQueue<H> {
         }
     }
 
-    /// A hold that is due later is due now. False if it is not in here: it is over, or in the hands of the task that renews.
+    /// A hold that is due later is due now. False if it is not in here: it is over, or in the hands of the
+    /// task that renews.
     pub(crate) fn hasten(&self, hold: &H) -> bool {
         let mut holds = self.holds.lock();
         let due = hold.place().0.lock().take();
@@ -115,16 +113,16 @@ impl<H: Renewable> RenewalQueue<H> {
             hold.place().0.lock().take();
             due.push(hold);
         }
-        // The task goes on sleeping towards the moment that was known, even if what was due then is gone: otherwise each
-        // of many holds that come and go, and find the queue empty, would wake it.
+        // The task goes on sleeping towards the moment that was known, even if what was due then is gone:
+        // otherwise each of many holds that come and go, and find the queue empty, would wake it.
         let known = holds.looks_at.filter(|at| *at > now);
         let first = holds.due.first_key_value().map(|((at, _), _)| *at);
         holds.looks_at = first.into_iter().chain(known).min();
         Some((due, holds.looks_at))
     }
 
-    /// Completes when something is due before `take_due` said, or at the end. Cancel-safe; what happened since then
-    /// counts.
+    /// Completes when something is due before `take_due` said, or at the end. Cancel-safe; what happened
+    /// since then counts.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -141,8 +139,8 @@ impl<H: Renewable> RenewalQueue<H> {
     }
 }
 
-/// How much too early a renewal may be, so that several share a request: a three-hundredth of the lease, which is a
-/// hundredth of the period.
+/// How much too early a renewal may be, so that several share a request: a three-hundredth of the lease,
+/// which is a hundredth of the period.
 fn early(lease: Duration) -> Duration {
     lease / 300
 }

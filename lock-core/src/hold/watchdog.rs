@@ -1,4 +1,5 @@
-//! Renewals: one task per client keeps every renewed hold alive, each at its own time, all servers side by side.
+//! Renewals: one task per client keeps every renewed hold alive, each at its own time, all servers side by
+//! side.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

@@ -40,11 +40,9 @@ impl LockFormat for AllOf {
             return REENTRANT.read_extend(value);
         };
         // All are held, or the whole is lost.
-        answers.iter().try_fold(ExtendAnswer::Held, |all, answer| {
-            match REENTRANT.read_extend(answer)? {
-                ExtendAnswer::Held => Some(all),
-                ExtendAnswer::Missing => Some(ExtendAnswer::Missing),
-            }
+        answers.iter().try_fold(ExtendAnswer::Held, |all, answer| match REENTRANT.read_extend(answer)? {
+            ExtendAnswer::Held => Some(all),
+            ExtendAnswer::Missing => Some(ExtendAnswer::Missing),
         })
     }
 
@@ -61,10 +59,7 @@ impl LockFormat for AllOf {
     }
 
     fn count(&self, names: &Names) -> Option<Request> {
-        Some(with_keys(
-            Request::new(RequestCommand::Command("EXISTS")),
-            names,
-        ))
+        Some(with_keys(Request::new(RequestCommand::Command("EXISTS")), names))
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

@@ -1,4 +1,5 @@
-//! The RFairLock format: RLock's hash, a list of who waits, and each one's deadline; every waiter has a channel of its own.
+//! The RFairLock format: RLock's hash, a list of who waits, and each one's deadline; every waiter has a
+//! channel of its own.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -13,14 +14,14 @@ use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Message, Request, RequestCommand, Script};
 
-/// How long a place in the line lasts without a heartbeat, beside what RFairLock's scripts take from it for each peer ahead (`fair.lua`). A Java
-/// peer whose clock is ahead by more evicts us, and we queue again; one that finds a dead place of ours at the head of a free lock waits for
-/// so long. Ours pass it over as soon as it did not come when it was called, those who only try, too. A dead peer is passed over by those
-/// of ours who stand behind it alone: others could not tell it from one that came and is back.
+/// How long a place in the line lasts without a heartbeat, beside what RFairLock's scripts take from it for
+/// each peer ahead (`fair.lua`). A Java peer whose clock is ahead by more evicts us, and we queue again; one
+/// that finds a dead place of ours at the head of a free lock waits for so long. Ours pass it over as soon as
+/// it did not come when it was called, those who only try, too. A dead peer is passed over by those of ours
+/// who stand behind it alone: others could not tell it from one that came and is back.
 const PLACE: Duration = Duration::from_secs(30);
 
-static ACQUIRE: Counting =
-    counting!("acquire_fair", "fair").given_back_by(&RELEASE.once, &RELEASE.several);
+static ACQUIRE: Counting = counting!("acquire_fair", "fair").given_back_by(&RELEASE.once, &RELEASE.several);
 static RELEASE: Counting = counting!("release_fair", "fair");
 static HEARTBEAT: Script = script!("heartbeat_fair", "fair");
 static FORCE_RELEASE: Script = script!("force_release_fair", "fair");
@@ -42,10 +43,8 @@ fn give(ask: &LockRequest<'_>, undo: bool) -> Request {
     let request = with_holds(request(RELEASE.of(ask), ask.names), ask, ask.owner);
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();
-    let request = request
-        .arg(ask.owner.as_bytes())
-        .arg(ask.publish.as_bytes())
-        .arg(if leaves { b"1" } else { b"0" });
+    let request =
+        request.arg(ask.owner.as_bytes()).arg(ask.publish.as_bytes()).arg(if leaves { b"1" } else { b"0" });
     match ask.id {
         // A question for it may come late, and a place lasts longer than its lease.
         Some(_) if leaves => request.arg_ms(RECORD_LIFE),
@@ -68,10 +67,9 @@ impl LockFormat for Fair {
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         match value {
             Value::Array(parts) => match parts.as_slice() {
-                [Value::Int(0), Value::Int(pttl_ms), Value::Int(at)] => Some(Reply::Queued {
-                    left: left(*pttl_ms),
-                    server_us: us(*at)?,
-                }),
+                [Value::Int(0), Value::Int(pttl_ms), Value::Int(at)] => {
+                    Some(Reply::Queued { left: left(*pttl_ms), server_us: us(*at)? })
+                }
                 _ => None,
             },
             other => acquired(other),
@@ -128,13 +126,8 @@ impl ServerLine for Fair {
         let Value::Array(parts) = value else {
             return None;
         };
-        let [
-            Value::Int(now),
-            Value::Int(pttl_ms),
-            Value::BulkString(head),
-            Value::Int(free),
-            absent @ ..,
-        ] = parts.as_slice()
+        let [Value::Int(now), Value::Int(pttl_ms), Value::BulkString(head), Value::Int(free), absent @ ..] =
+            parts.as_slice()
         else {
             return None;
         };
@@ -191,16 +184,10 @@ mod tests {
     fn a_message_names_its_owner_by_its_channel() {
         let names = Names::new("n");
         let read = |channel: &str| {
-            let message = Message {
-                channel: channel.to_owned(),
-                payload: b"0".to_vec(),
-            };
+            let message = Message { channel: channel.to_owned(), payload: b"0".to_vec() };
             Fair.read_message(&names, &message)
         };
-        assert_eq!(
-            read("redisson_lock__channel:{n}:u:7"),
-            Some(LineMessage::Turn("u:7".to_owned()))
-        );
+        assert_eq!(read("redisson_lock__channel:{n}:u:7"), Some(LineMessage::Turn("u:7".to_owned())));
         assert_eq!(read("redisson_lock__channel:{n}"), None);
     }
 }

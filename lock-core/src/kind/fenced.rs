@@ -6,8 +6,7 @@ use super::format::{Counting, LockFormat, LockRequest, Reply, acquired, counting
 use super::hash::{self, REENTRANT};
 use crate::{names::companion, topology::Request};
 
-static ACQUIRE: Counting =
-    counting!("acquire_fenced").given_back_by(&hash::RELEASE, &hash::RELEASE_COUNTED);
+static ACQUIRE: Counting = counting!("acquire_fenced").given_back_by(&hash::RELEASE, &hash::RELEASE_COUNTED);
 
 /// RFencedLock's format. The counter has no end, as Redisson's, unless the caller gives it one.
 #[derive(Debug)]
@@ -16,12 +15,8 @@ pub(crate) struct Fenced;
 impl LockFormat for Fenced {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let counter = companion("redisson_lock_token", &ask.names.key);
-        let request = Request::new(ACQUIRE.of(ask))
-            .key(ask.names.key.as_bytes())
-            .key(counter.as_bytes());
-        let request = hash::with_holds(request, ask, ask.owner)
-            .arg_ms(ask.lease)
-            .arg(ask.owner.as_bytes());
+        let request = Request::new(ACQUIRE.of(ask)).key(ask.names.key.as_bytes()).key(counter.as_bytes());
+        let request = hash::with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner.as_bytes());
         // A counter that ends before the lease would start over under its holder.
         match ask.token_life {
             Some(life) => request.arg_ms(life.max(ask.lease)),
@@ -32,9 +27,7 @@ impl LockFormat for Fenced {
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         match value {
             Value::Array(items) => match items.as_slice() {
-                [Value::Int(token)] => Some(Reply::Granted {
-                    token: Some(u64::try_from(*token).ok()?),
-                }),
+                [Value::Int(token)] => Some(Reply::Granted { token: Some(u64::try_from(*token).ok()?) }),
                 _ => None,
             },
             Value::Nil => None,

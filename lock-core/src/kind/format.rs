@@ -365,9 +365,7 @@ pub(super) fn acquired(value: &Value) -> Option<Reply> {
         Value::Int(-3) => Some(Reply::Settled),
         // The owner holds the lock already, and may not re-enter it.
         Value::Int(-4) => Some(Reply::Own),
-        Value::Int(pttl_ms) => Some(Reply::Busy {
-            left: left(*pttl_ms),
-        }),
+        Value::Int(pttl_ms) => Some(Reply::Busy { left: left(*pttl_ms) }),
         _ => None,
     }
 }
@@ -393,11 +391,7 @@ pub(super) fn held(value: &Value) -> Option<Option<CurrentHolder>> {
 
 pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
     match parts {
-        [
-            Value::Int(pttl_ms),
-            Value::BulkString(owner),
-            Value::Int(count),
-        ] => Some(CurrentHolder {
+        [Value::Int(pttl_ms), Value::BulkString(owner), Value::Int(count)] => Some(CurrentHolder {
             owner: String::from_utf8_lossy(owner).into_owned(),
             count: u64::try_from(*count).ok()?,
             token: None,
@@ -424,23 +418,14 @@ pub(crate) struct RecordedRequest {
 
 impl From<Request> for RecordedRequest {
     fn from(request: Request) -> Self {
-        RecordedRequest {
-            request,
-            record: None,
-        }
+        RecordedRequest { request, record: None }
     }
 }
 
 /// A request with a record of its own: a key that keeps the answer, so that a repetition has no effect.
-pub(super) fn with_record(
-    names: &Names,
-    request: impl FnOnce(&[u8]) -> Request,
-) -> RecordedRequest {
+pub(super) fn with_record(names: &Names, request: impl FnOnce(&[u8]) -> Request) -> RecordedRequest {
     let record = names.record("locklab_answer_latch", rand::random());
-    RecordedRequest {
-        request: request(&record),
-        record: Some(record),
-    }
+    RecordedRequest { request: request(&record), record: Some(record) }
 }
 
 /// A script about one lock and a record.
@@ -474,11 +459,7 @@ pub(super) struct Counting {
 }
 
 impl Counting {
-    pub(super) const fn given_back_by(
-        mut self,
-        once: &'static Script,
-        several: &'static Script,
-    ) -> Self {
+    pub(super) const fn given_back_by(mut self, once: &'static Script, several: &'static Script) -> Self {
         self.once.release = Some(once);
         self.several.release = Some(several);
         self

@@ -13,8 +13,7 @@ static ACQUIRE_ALL: Counting =
     counting!("acquire_all").given_back_by(&RELEASE_ALL.once, &RELEASE_ALL.several);
 static RELEASE_ALL: Counting = counting!("release_all", "speak");
 static ACQUIRE_COUNTED: Script =
-    script!("acquire_counted"; "acquire_alone", "counted", "acquire_all")
-        .given_back_by(&RELEASE_COUNTED);
+    script!("acquire_counted"; "acquire_alone", "counted", "acquire_all").given_back_by(&RELEASE_COUNTED);
 pub(super) static RELEASE_COUNTED: Script =
     script!("release_counted"; "speak", "release_alone", "counted", "release_all");
 static EXTEND_COUNTED: Script = script!("extend_counted", "counted");
@@ -28,20 +27,11 @@ pub(crate) struct Hash {
 }
 
 /// Re-entrant, and waiters are woken.
-pub(crate) static REENTRANT: Hash = Hash {
-    reentrant: true,
-    speaks: true,
-};
+pub(crate) static REENTRANT: Hash = Hash { reentrant: true, speaks: true };
 /// An owner that has the lock is refused instead of getting it again.
-pub(crate) static NON_REENTRANT: Hash = Hash {
-    reentrant: false,
-    speaks: true,
-};
+pub(crate) static NON_REENTRANT: Hash = Hash { reentrant: false, speaks: true };
 /// Re-entrant, without messages: waiters ask again and again.
-pub(crate) static SPIN: Hash = Hash {
-    reentrant: true,
-    speaks: false,
-};
+pub(crate) static SPIN: Hash = Hash { reentrant: true, speaks: false };
 /// First and longest pause of a waiter that is not woken.
 const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 
@@ -81,9 +71,7 @@ impl LockFormat for Hash {
         }
         let (first, longest) = SPIN_PAUSE_MS;
         let pause_ms = (first << look.min(16)).min(longest);
-        Some(Duration::from_micros(rand::random_range(
-            pause_ms * 500..=pause_ms * 1000,
-        )))
+        Some(Duration::from_micros(rand::random_range(pause_ms * 500..=pause_ms * 1000)))
     }
 }
 
@@ -128,14 +116,12 @@ fn release_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
     with_record_life(with_channels(request, ask.names), ask)
 }
 
-/// Extends one hold of an owner that may have several. By its own acquire alone such a hold is given back and extended: a release
-/// that comes late, from a server that was silent or from a network that kept it, is no release of the owner's next hold.
+/// Extends one hold of an owner that may have several. By its own acquire alone such a hold is given back and
+/// extended: a release that comes late, from a server that was silent or from a network that kept it, is no
+/// release of the owner's next hold.
 pub(super) fn extend_counted(ask: &LockRequest<'_>) -> Option<Request> {
     ask.id?;
-    let request = with_keys(
-        Request::new(RequestCommand::Script(&EXTEND_COUNTED)),
-        ask.names,
-    );
+    let request = with_keys(Request::new(RequestCommand::Script(&EXTEND_COUNTED)), ask.names);
     let request = with_holds(request, ask, ask.owner);
     Some(request.arg_ms(ask.lease).arg(ask.owner.as_bytes()))
 }
@@ -150,8 +136,8 @@ pub(super) fn with_channels(request: Request, names: &Names) -> Request {
     channels.fold(request, Request::arg)
 }
 
-/// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it counts in `field`, and
-/// the record of this one.
+/// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it
+/// counts in `field`, and the record of this one.
 pub(super) fn with_holds(request: Request, ask: &LockRequest<'_>, field: &str) -> Request {
     let Some(id) = ask.id else {
         return request;
@@ -170,8 +156,8 @@ pub(super) fn with_record_life(request: Request, ask: &LockRequest<'_>) -> Reque
     }
 }
 
-/// For how long a server keeps the answer to a release, and a late acquire out. A record must outlive the repetitions of its request, and
-/// those end with the lease.
+/// For how long a server keeps the answer to a release, and a late acquire out. A record must outlive the
+/// repetitions of its request, and those end with the lease.
 pub(crate) fn record_life(lease: Duration) -> Duration {
     lease.clamp(Duration::from_secs(1), RECORD_LIFE)
 }

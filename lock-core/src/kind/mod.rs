@@ -26,8 +26,7 @@ use std::{fmt, str::FromStr};
 
 pub(crate) use format::{
     ChannelSpec, CurrentHolder, ExtendAnswer, Heartbeat, LineMessage, LockFormat, LockRequest,
-    MissingWaiters, QueuePlace, RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor,
-    Waiting,
+    MissingWaiters, QueuePlace, RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor, Waiting,
 };
 
 /// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.
@@ -105,25 +104,30 @@ pub enum Kind {
     NonReentrant,
     /// As re-entrant, without messages: waiters ask again after 1 to 128 ms.
     Spin,
-    /// As re-entrant, with a fencing token that rises from hold to hold: 1, 2, 3, from one counter with Java clients
-    /// and without an end, or from the server's clock on with a life ([`Acquire::token_life`](crate::Acquire::token_life)).
+    /// As re-entrant, with a fencing token that rises from hold to hold: 1, 2, 3, from one counter with Java
+    /// clients and without an end, or from the server's clock on with a life
+    /// ([`Acquire::token_life`](crate::Acquire::token_life)).
     Fenced,
-    /// In the order of arrival, across clients, in the wire format of RFairLock; re-entrant. A release calls the first in the line, who
-    /// then takes it; who does not come within a second while others wait is passed over.
+    /// In the order of arrival, across clients, in the wire format of RFairLock; re-entrant. A release calls
+    /// the first in the line, who then takes it; who does not come within a second while others wait is
+    /// passed over.
     Fair,
-    /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line and tells that
-    /// one alone; within a client the release itself is the hand-off. A client says for how long its waiters have waited, so between
-    /// clients the order is as exact as a request is fast. Fenced, with the counter of [`Kind::Fenced`], but that a new one begins at
-    /// the server's clock, with a life or without; not re-entrant. Who is called from another client has it for two seconds at first
-    /// and claims the rest of the lease by itself. A task that gets it from one of its own client has it for the whole lease at once,
-    /// since a runtime that works without a pause must not lose it: if that task is never polled again, the line stands still for so
-    /// long. Our own format: a client of another library on that name excludes it and is excluded, but stands in no line.
+    /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line
+    /// and tells that one alone; within a client the release itself is the hand-off. A client says for how
+    /// long its waiters have waited, so between clients the order is as exact as a request is fast. Fenced,
+    /// with the counter of [`Kind::Fenced`], but that a new one begins at the server's clock, with a life or
+    /// without; not re-entrant. Who is called from another client has it for two seconds at first and claims
+    /// the rest of the lease by itself. A task that gets it from one of its own client has it for the whole
+    /// lease at once, since a runtime that works without a pause must not lose it: if that task is never
+    /// polled again, the line stands still for so long. Our own format: a client of another library on that
+    /// name excludes it and is excluded, but stands in no line.
     Queued,
-    /// The shared side of a read-write lock, in the wire format of RReadWriteLock; re-entrant. Many may read at a time, while nobody
-    /// else writes. See [`ReadWrite`](crate::ReadWrite).
+    /// The shared side of a read-write lock, in the wire format of RReadWriteLock; re-entrant. Many may read
+    /// at a time, while nobody else writes. See [`ReadWrite`](crate::ReadWrite).
     Read,
-    /// The exclusive side of a read-write lock; re-entrant. Who writes may read too, and then give the write hold back: a
-    /// downgrade. Who only reads is refused, since two readers that wait to become writers would wait for each other.
+    /// The exclusive side of a read-write lock; re-entrant. Who writes may read too, and then give the write
+    /// hold back: a downgrade. Who only reads is refused, since two readers that wait to become writers would
+    /// wait for each other.
     Write,
     /// Quorum lock over independent masters; each master's part is in the wire format of RLock.
     Redlock,
@@ -151,31 +155,25 @@ impl Kind {
                 "one string, SET NX PX in and compare-and-delete out; not re-entrant",
                 &plain::Plain,
             ),
-            Kind::Reentrant => (
-                "reentrant",
-                "re-entrant mutex, wire-compatible with Redisson's RLock",
-                &hash::REENTRANT,
-            ),
+            Kind::Reentrant => {
+                ("reentrant", "re-entrant mutex, wire-compatible with Redisson's RLock", &hash::REENTRANT)
+            }
             Kind::NonReentrant => (
                 "non-reentrant",
                 "as reentrant, but an owner that has it already is refused",
                 &hash::NON_REENTRANT,
             ),
-            Kind::Spin => (
-                "spin",
-                "as reentrant, but waiters poll and releases publish nothing",
-                &hash::SPIN,
-            ),
+            Kind::Spin => {
+                ("spin", "as reentrant, but waiters poll and releases publish nothing", &hash::SPIN)
+            }
             Kind::Fenced => (
                 "fenced",
                 "as reentrant, with a rising token, wire-compatible with RFencedLock",
                 &fenced::Fenced,
             ),
-            Kind::Fair => (
-                "fair",
-                "first come, first served, re-entrant, wire-compatible with RFairLock",
-                &fair::Fair,
-            ),
+            Kind::Fair => {
+                ("fair", "first come, first served, re-entrant, wire-compatible with RFairLock", &fair::Fair)
+            }
             Kind::Queued => (
                 "queued",
                 "first come, first served: a release calls the next waiter by itself; fenced, our own format",
@@ -191,11 +189,9 @@ impl Kind {
                 "exclusive side of a read-write lock; its holder may also read, and so become a reader",
                 &rw::AccessMode::Write,
             ),
-            Kind::Redlock => (
-                "redlock",
-                "majority of independent masters, each member an RLock",
-                &hash::REENTRANT,
-            ),
+            Kind::Redlock => {
+                ("redlock", "majority of independent masters, each member an RLock", &hash::REENTRANT)
+            }
         }
     }
 
@@ -214,7 +210,8 @@ impl Kind {
         self == Kind::Read
     }
 
-    /// Whether a majority of independent masters decides, of which one server set is one; the other kinds live in one set.
+    /// Whether a majority of independent masters decides, of which one server set is one; the other kinds
+    /// live in one set.
     pub(crate) fn is_voted(self) -> bool {
         self == Kind::Redlock
     }
@@ -248,9 +245,7 @@ impl FromStr for Kind {
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
         let mut all = Kind::ALL.iter();
         let kind = all.find(|kind| kind.name() == name).copied();
-        kind.ok_or_else(|| UnknownKind {
-            name: name.to_owned(),
-        })
+        kind.ok_or_else(|| UnknownKind { name: name.to_owned() })
     }
 }
 
@@ -274,9 +269,6 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "mutex".parse::<Kind>().unwrap_err().to_string();
-        assert!(
-            error.contains("fenced, fair, queued, read, write, redlock"),
-            "{error}"
-        );
+        assert!(error.contains("fenced, fair, queued, read, write, redlock"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! The RPermitExpirableSemaphore format: a number of free permits, and the ids of those that are held with their ends.
+//! The RPermitExpirableSemaphore format: a number of free permits, and the ids of those that are held with
+//! their ends.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -6,8 +7,8 @@ use redis::Value;
 
 use super::RecordedRequest;
 use super::format::{
-    ANSWER_LIFE, CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, delete, left,
-    of_lock, script, with_record,
+    ANSWER_LIFE, CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, delete, left, of_lock, script,
+    with_record,
 };
 use crate::locks::permit_id::PermitId;
 use crate::names::Names;
@@ -50,15 +51,10 @@ impl LockFormat for Permits {
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         match value {
             Value::Array(free) => match free.as_slice() {
-                [Value::Int(free)] => Some(Reply::Admitted {
-                    more: *free > 0,
-                    server_ms: None,
-                }),
+                [Value::Int(free)] => Some(Reply::Admitted { more: *free > 0, server_ms: None }),
                 _ => None,
             },
-            Value::Int(ends_ms) => Some(Reply::Busy {
-                left: left(*ends_ms),
-            }),
+            Value::Int(ends_ms) => Some(Reply::Busy { left: left(*ends_ms) }),
             _ => None,
         }
     }
@@ -91,9 +87,7 @@ impl LockFormat for Permits {
     }
 
     fn look(&self, names: &Names) -> Request {
-        with_keys(&COUNT, names)
-            .arg(EVERYBODY)
-            .arg(names.channel.as_bytes())
+        with_keys(&COUNT, names).arg(EVERYBODY).arg(names.channel.as_bytes())
     }
 
     fn read_holder(&self, _: &Value) -> Option<Option<CurrentHolder>> {
@@ -125,12 +119,7 @@ pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -
     })
 }
 
-pub(crate) fn lease(
-    names: &Names,
-    permit: PermitId,
-    lease: Duration,
-    publish: &'static str,
-) -> Request {
+pub(crate) fn lease(names: &Names, permit: PermitId, lease: Duration, publish: &'static str) -> Request {
     with_keys(&LEASE, names)
         .arg(publish.as_bytes())
         .arg_ms(lease)
@@ -156,9 +145,7 @@ pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> Re
 }
 
 pub(crate) fn list(names: &Names) -> Request {
-    with_keys(&LIST, names)
-        .arg(EVERYBODY)
-        .arg(names.channel.as_bytes())
+    with_keys(&LIST, names).arg(EVERYBODY).arg(names.channel.as_bytes())
 }
 
 fn held_key(names: &Names) -> String {
@@ -171,8 +158,5 @@ fn with_keys(script: &'static Script, names: &Names) -> Request {
 
 /// The ids as a server has them: 16 bytes each.
 fn raw(ids: &str) -> Vec<u8> {
-    PermitId::read_all(ids)
-        .iter()
-        .flat_map(|permit| permit.0)
-        .collect()
+    PermitId::read_all(ids).iter().flat_map(|permit| permit.0).collect()
 }

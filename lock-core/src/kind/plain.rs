@@ -1,7 +1,8 @@
 //! The lock of the Redis documentation: `SET name value NX PX lease` in, compare and delete out by a script.
 //!
-//! Redis 8.4 and Valkey 9 have commands of their own for the latter (`DELEX key IFEQ value`, `DELIFEQ key value`). They spare the server
-//! some of a release, and are not used: each would be a second form of it, to be found out per connection and proved for itself.
+//! Redis 8.4 and Valkey 9 have commands of their own for the latter (`DELEX key IFEQ value`,
+//! `DELIFEQ key value`). They spare the server some of a release, and are not used: each would be a second
+//! form of it, to be found out per connection and proved for itself.
 
 use std::borrow::Cow;
 
@@ -22,7 +23,8 @@ static EXTEND: Script = script!("extend_plain");
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// The value of one hold: the owner, and where the owner may come again, what tells this time from the others.
+/// The value of one hold: the owner, and where the owner may come again, what tells this time from the
+/// others.
 pub(super) fn value<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
     match ask.id {
         None => ask.owner.into(),
@@ -42,8 +44,8 @@ pub(super) fn read_numbered_holder(value: &Value) -> Option<Option<CurrentHolder
 }
 
 impl LockFormat for Plain {
-    /// One native command. A script asks only for who waits, since it says when the lease ends, which SET does not, and after a lost
-    /// answer, since it knows its own value again.
+    /// One native command. A script asks only for who waits, since it says when the lease ends, which SET
+    /// does not, and after a lost answer, since it knows its own value again.
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         if ask.repeated || ask.place.is_some() {
             let request = of_lock(RequestCommand::Script(&ACQUIRE), ask.names);
@@ -62,9 +64,7 @@ impl LockFormat for Plain {
             Value::Int(HELD) => Some(Reply::Granted { token: None }),
             // SET does not say for how long.
             Value::Nil => Some(Reply::Busy { left: None }),
-            Value::Int(pttl_ms) => Some(Reply::Busy {
-                left: left(*pttl_ms),
-            }),
+            Value::Int(pttl_ms) => Some(Reply::Busy { left: left(*pttl_ms) }),
             _ => None,
         }
     }

@@ -1,20 +1,20 @@
-//! A lock with a line: its release calls the next waiter by itself. Our own format; the lock's key excludes RLock and is
-//! excluded by it.
+//! A lock with a line: its release calls the next waiter by itself. Our own format; the lock's key excludes
+//! RLock and is excluded by it.
 
 use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
 use super::format::{
-    ChannelSpec, CurrentHolder, HandedGrant, Heartbeat, LineMessage, LockFormat, LockRequest,
-    MissingWaiters, ReleaseAnswer, Reply, ServerLine, Waiting, left, released, script,
+    ChannelSpec, CurrentHolder, HandedGrant, Heartbeat, LineMessage, LockFormat, LockRequest, MissingWaiters,
+    ReleaseAnswer, Reply, ServerLine, Waiting, left, released, script,
 };
 use super::plain;
 use crate::names::{Names, companion};
 use crate::topology::{Message, Request, RequestCommand, Script};
 
-/// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all that the server
-/// knows it may be gone. After that the next one is called.
+/// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all
+/// that the server knows it may be gone. After that the next one is called.
 const UNCLAIMED: Duration = Duration::from_secs(2);
 /// How long a client counts as alive after it was heard.
 const ALIVE: Duration = Duration::from_secs(3);
@@ -71,13 +71,12 @@ impl LockFormat for Queued {
             return None;
         };
         match parts.as_slice() {
-            [Value::Int(1), Value::Int(token), Value::Int(_)] => Some(Reply::Granted {
-                token: Some(u64::try_from(*token).ok()?),
-            }),
-            [Value::Int(0), Value::Int(pttl_ms), Value::Int(at)] => Some(Reply::Queued {
-                left: left(*pttl_ms),
-                server_us: u64::try_from(*at).ok()?,
-            }),
+            [Value::Int(1), Value::Int(token), Value::Int(_)] => {
+                Some(Reply::Granted { token: Some(u64::try_from(*token).ok()?) })
+            }
+            [Value::Int(0), Value::Int(pttl_ms), Value::Int(at)] => {
+                Some(Reply::Queued { left: left(*pttl_ms), server_us: u64::try_from(*at).ok()? })
+            }
             _ => None,
         }
     }
@@ -107,9 +106,7 @@ impl LockFormat for Queued {
                 let token = |token: &i64| u64::try_from(*token).ok();
                 Some(match parts.as_slice() {
                     [Value::Int(now)] => ReleaseAnswer::Passed { token: token(now)? },
-                    [Value::Int(before), Value::Int(0)] => ReleaseAnswer::Inherited {
-                        token: token(before)?,
-                    },
+                    [Value::Int(before), Value::Int(0)] => ReleaseAnswer::Inherited { token: token(before)? },
                     _ => return None,
                 })
             }
@@ -122,9 +119,7 @@ impl LockFormat for Queued {
     }
 
     fn look(&self, names: &Names) -> Request {
-        Request::new(RequestCommand::Script(&LOOK))
-            .key(names.key.as_bytes())
-            .key(counter(names).as_bytes())
+        Request::new(RequestCommand::Script(&LOOK)).key(names.key.as_bytes()).key(counter(names).as_bytes())
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
@@ -143,9 +138,7 @@ impl LockFormat for Queued {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(&FORCE_RELEASE, names)
-            .arg(publish.as_bytes())
-            .arg_ms(UNCLAIMED)
+        request(&FORCE_RELEASE, names).arg(publish.as_bytes()).arg_ms(UNCLAIMED)
     }
 
     /// A hold has an owner of its own on the server, so a repetition is known without one.
@@ -190,12 +183,8 @@ impl ServerLine for Queued {
         let Value::Array(parts) = value else {
             return None;
         };
-        let [
-            Value::Int(now),
-            Value::BulkString(standing),
-            Value::Int(pttl_ms),
-            holder @ ..,
-        ] = parts.as_slice()
+        let [Value::Int(now), Value::BulkString(standing), Value::Int(pttl_ms), holder @ ..] =
+            parts.as_slice()
         else {
             return None;
         };
@@ -233,12 +222,14 @@ impl ServerLine for Queued {
     }
 }
 
-/// The owner of one hold: the caller's owner, and where that may come again, what tells this time from the others.
+/// The owner of one hold: the caller's owner, and where that may come again, what tells this time from the
+/// others.
 fn hold<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
     plain::value(ask)
 }
 
-/// By what a hold is granted, by any client's script: the lease in ms, and the life of the token counter in ms, if one is asked for.
+/// By what a hold is granted, by any client's script: the lease in ms, and the life of the token counter in
+/// ms, if one is asked for.
 fn terms(lease: Duration, life: Option<Duration>) -> String {
     let ms = |duration: Duration| duration.as_millis().max(1);
     match life {
@@ -259,10 +250,7 @@ mod tests {
     fn a_message_is_read_and_a_foreign_one_is_not() {
         let names = Names::new("n");
         let read = |payload: &[u8]| {
-            let message = Message {
-                channel: String::new(),
-                payload: payload.to_vec(),
-            };
+            let message = Message { channel: String::new(), payload: payload.to_vec() };
             Queued.read_message(&names, &message)
         };
         let called = HandedGrant {

@@ -4,9 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use redis::Value;
 
-use super::format::{
-    Counting, CurrentHolder, LockFormat, LockRequest, counting, holder, of_lock, script,
-};
+use super::format::{Counting, CurrentHolder, LockFormat, LockRequest, counting, holder, of_lock, script};
 use super::hash::{REENTRANT, with_holds, with_record_life};
 use crate::names::{Names, companion};
 use crate::topology::{Request, RequestCommand, Script};
@@ -53,7 +51,8 @@ fn first_ending(names: &Names, owner: &str) -> String {
     names.suffixed(&format!("{owner}:rwlock_timeout:1"))
 }
 
-/// The writers that wait, each until then. Ours; no peer knows of it, and without such writers it is not there.
+/// The writers that wait, each until then. Ours; no peer knows of it, and without such writers it is not
+/// there.
 fn writers(names: &Names) -> String {
     companion("locklab_writers_latch", &names.key)
 }
@@ -65,9 +64,7 @@ impl LockFormat for AccessMode {
             AccessMode::Write => &ACQUIRE_WRITE,
         };
         let request = of_lock(script.of(ask), ask.names).key(writers(ask.names).as_bytes());
-        let request = with_holds(request, ask, &self.field(ask))
-            .arg_ms(ask.lease)
-            .arg(ask.owner.as_bytes());
+        let request = with_holds(request, ask, &self.field(ask)).arg_ms(ask.lease).arg(ask.owner.as_bytes());
         match (self, ask.writers_first) {
             (AccessMode::Read, Some(first)) => {
                 let patient = ask.place.is_none_or(|place| place.waited < first);
@@ -114,7 +111,8 @@ impl LockFormat for AccessMode {
     fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         let request = request.key(ask.names.key.as_bytes());
         match self {
-            // Named, so that a server that has the one and not yet the other, since their slot moves, says so.
+            // Named, so that a server that has the one and not yet the other, since their slot moves, says
+            // so.
             AccessMode::Read => request.key(first_ending(ask.names, ask.owner).as_bytes()),
             AccessMode::Write => request,
         }
@@ -185,19 +183,11 @@ mod tests {
 
     #[test]
     fn of_several_readers_the_one_with_the_longest_lease_is_named() {
-        let reader = |ms, owner: &str| {
-            [
-                Value::Int(ms),
-                Value::BulkString(owner.as_bytes().to_vec()),
-                Value::Int(1),
-            ]
-        };
+        let reader =
+            |ms, owner: &str| [Value::Int(ms), Value::BulkString(owner.as_bytes().to_vec()), Value::Int(1)];
         let all = [reader(10, "u:1"), reader(30, "u:2"), reader(20, "u:3")];
         let answer = Value::Array(all.concat());
-        assert_eq!(
-            AccessMode::Read.read_holders(&answer).map(|all| all.len()),
-            Some(3)
-        );
+        assert_eq!(AccessMode::Read.read_holders(&answer).map(|all| all.len()), Some(3));
         let longest = AccessMode::Read.read_holder(&answer).flatten();
         assert_eq!(longest.map(|held| held.owner).as_deref(), Some("u:2"));
         assert_eq!(AccessMode::Read.read_holder(&Value::Nil), Some(None));

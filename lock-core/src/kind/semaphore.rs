@@ -6,8 +6,8 @@ use redis::Value;
 
 use super::RecordedRequest;
 use super::format::{
-    ANSWER_LIFE, CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply,
-    UNDONE_LIFE, of_lock, of_record, script, with_record,
+    ANSWER_LIFE, CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply, UNDONE_LIFE,
+    of_lock, of_record, script, with_record,
 };
 use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
@@ -18,10 +18,8 @@ static UNDO: Script = script!("undo_semaphore", "speak").alone();
 static SET: Script = script!("set_semaphore", "speak");
 static DRAIN: Script = script!("drain_semaphore");
 /// Permits of a number have no lease, and nobody may believe to have extended one.
-static ENDLESS: Script = Script::new(
-    "endless",
-    "return redis.error_reply('ENDLESS permits of a semaphore have no lease')",
-);
+static ENDLESS: Script =
+    Script::new("endless", "return redis.error_reply('ENDLESS permits of a semaphore have no lease')");
 
 /// What the acquire script answers for an acquire that was undone before.
 const SETTLED: i64 = -3;
@@ -45,13 +43,10 @@ impl LockFormat for Semaphore {
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
         match value {
             Value::Array(parts) => match parts.as_slice() {
-                [Value::Int(left), Value::Int(now)] => Some(Reply::Admitted {
-                    more: *left > 0,
-                    server_ms: u64::try_from(*now).ok(),
-                }),
-                [Value::Int(now)] => Some(Reply::Late {
-                    server_ms: u64::try_from(*now).ok()?,
-                }),
+                [Value::Int(left), Value::Int(now)] => {
+                    Some(Reply::Admitted { more: *left > 0, server_ms: u64::try_from(*now).ok() })
+                }
+                [Value::Int(now)] => Some(Reply::Late { server_ms: u64::try_from(*now).ok()? }),
                 _ => None,
             },
             Value::Int(SETTLED) => Some(Reply::Settled),
@@ -60,7 +55,8 @@ impl LockFormat for Semaphore {
         }
     }
 
-    /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see `add`.
+    /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see
+    /// `add`.
     fn release(&self, ask: &LockRequest<'_>) -> Request {
         of_record(&UNDO, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())
@@ -165,7 +161,5 @@ pub(crate) fn set(
 }
 
 pub(crate) fn drain(names: &Names) -> RecordedRequest {
-    with_record(names, |record| {
-        of_record(&DRAIN, names, record).arg_ms(ANSWER_LIFE)
-    })
+    with_record(names, |record| of_record(&DRAIN, names, record).arg_ms(ANSWER_LIFE))
 }

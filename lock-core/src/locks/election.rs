@@ -1,4 +1,5 @@
-//! Election of a leader among the clients that campaign under one name: a queued lock, whose token is the leader's term.
+//! Election of a leader among the clients that campaign under one name: a queued lock, whose token is the
+//! leader's term.
 
 use std::{ops::Deref, time::Duration};
 
@@ -12,10 +13,12 @@ use crate::hold::guard_event::Released;
 use crate::locks::fenced_lock::{FencedGuard, FencedLock};
 use crate::waiting::gate::unheard_pause;
 
-/// An election by its name: of all who campaign one leads at a time, in the order in which they came. Cheap to clone.
+/// An election by its name: of all who campaign one leads at a time, in the order in which they came. Cheap
+/// to clone.
 ///
-/// It is a [queued](crate::Kind::Queued) lock. A leader that dies is followed when its lease ends, 30 s by default
-/// ([`ClientOptions::watchdog_lease`](crate::ClientOptions::watchdog_lease)); one that resigns is followed at once.
+/// It is a [queued](crate::Kind::Queued) lock. A leader that dies is followed when its lease ends, 30 s by
+/// default ([`ClientOptions::watchdog_lease`](crate::ClientOptions::watchdog_lease)); one that resigns is
+/// followed at once.
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
@@ -63,7 +66,8 @@ impl Leader {
 }
 
 impl Client {
-    /// An election by its name, which is the Redis key itself. Nothing is sent; errors as [`lock`](Client::lock).
+    /// An election by its name, which is the Redis key itself. Nothing is sent; errors as
+    /// [`lock`](Client::lock).
     pub fn election(&self, name: &str) -> Result<Election, LockError> {
         let lock = self.queued(name)?;
         Ok(Election { lock })
@@ -76,13 +80,14 @@ impl Election {
         self.lock.name()
     }
 
-    /// Waits until it leads, for ever if need be; leads until it resigns. Dropping the future ends the campaign.
+    /// Waits until it leads, for ever if need be; leads until it resigns. Dropping the future ends the
+    /// campaign.
     pub async fn campaign(&self) -> Result<Leadership, LockError> {
         self.campaign_with(Acquire::default()).await
     }
 
-    /// As [`campaign`](Election::campaign), with a wait, a lease, a durability or a longest time of leading; errors as
-    /// [`Lock::acquire_with`](crate::Lock::acquire_with).
+    /// As [`campaign`](Election::campaign), with a wait, a lease, a durability or a longest time of leading;
+    /// errors as [`Lock::acquire_with`](crate::Lock::acquire_with).
     pub async fn campaign_with(&self, how: Acquire) -> Result<Leadership, LockError> {
         let guard = self.lock.acquire_with(how).await?;
         Ok(Leadership { guard })
@@ -91,24 +96,16 @@ impl Election {
     /// Who leads now, if anybody; only a look. Errors: `Failed`.
     pub async fn leader(&self) -> Result<Option<Leader>, LockError> {
         let holder = self.lock.holder().await?;
-        Ok(holder.and_then(|holder| {
-            Some(Leader {
-                term: holder.token?,
-                candidate: holder.owner,
-            })
-        }))
+        Ok(holder.and_then(|holder| Some(Leader { term: holder.token?, candidate: holder.owner })))
     }
 
-    /// Each leader from now on, that of now first, as long as the client is open; a term that ends between two looks may be missed. It looks
-    /// each [`poll_bound`](crate::ClientOptions::poll_bound), more often just after nobody led. An error means that nothing is seen
-    /// for a while: it comes once, and what follows it is the next leader.
+    /// Each leader from now on, that of now first, as long as the client is open; a term that ends between
+    /// two looks may be missed. It looks each [`poll_bound`](crate::ClientOptions::poll_bound), more often
+    /// just after nobody led. An error means that nothing is seen for a while: it comes once, and what
+    /// follows it is the next leader.
     pub fn observe(&self) -> BoxStream<'static, Result<Leader, LockError>> {
-        let observation = Observation {
-            election: self.clone(),
-            seen: None,
-            nobody_for: Duration::ZERO,
-            failed: false,
-        };
+        let observation =
+            Observation { election: self.clone(), seen: None, nobody_for: Duration::ZERO, failed: false };
         let next = |mut observation: Observation| async move {
             let said = observation.next().await?;
             Some((said, observation))
@@ -157,7 +154,8 @@ impl Observation {
     }
 }
 
-/// A term of leading, in all else the [`Guard`] that it dereferences to: [`lost`](Guard::lost) says when it is over. Dropping it resigns.
+/// A term of leading, in all else the [`Guard`] that it dereferences to: [`lost`](Guard::lost) says when it
+/// is over. Dropping it resigns.
 #[derive(Debug)]
 #[must_use = "dropping it resigns at once"]
 pub struct Leadership {
@@ -165,7 +163,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The term, a fencing token: what the leader writes to must refuse it when it has seen an equal or a greater one of another leader.
+    /// The term, a fencing token: what the leader writes to must refuse it when it has seen an equal or a
+    /// greater one of another leader.
     pub fn term(&self) -> u64 {
         self.guard.token()
     }

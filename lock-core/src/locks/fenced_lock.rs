@@ -11,8 +11,8 @@ use crate::kind::Kind;
 use crate::locks::lock::Lock;
 use crate::locks::short_forms::short_forms;
 
-/// A lock whose every hold has a fencing token: [`Client::fenced`] or [`Client::queued`]. Cheap to clone; in all else the [`Lock`] that it
-/// dereferences to.
+/// A lock whose every hold has a fencing token: [`Client::fenced`] or [`Client::queued`]. Cheap to clone; in
+/// all else the [`Lock`] that it dereferences to.
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
@@ -110,7 +110,8 @@ pub struct FencedGuard {
 }
 
 impl FencedGuard {
-    /// The token, as [`Guard::token`]. The resource must refuse it when it has seen an equal or a greater one.
+    /// The token, as [`Guard::token`]. The resource must refuse it when it has seen an equal or a greater
+    /// one.
     pub fn token(&self) -> u64 {
         self.token
     }

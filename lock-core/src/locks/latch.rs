@@ -19,10 +19,10 @@ use crate::waiting::subscriptions::Subscriptions;
 
 /// A count under a name that goes down to nothing, in the wire format of RCountDownLatch. Cheap to clone.
 ///
-/// It is open while there is no count, so also before the first one was set, and closed again by the next. A message that
-/// is lost keeps nobody waiting: each waiter looks on every new subscription and after
-/// [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound) at the latest. Waiters of one client listen once and look each for itself: a thousand of
-/// them take 1.5 % of a server's core.
+/// It is open while there is no count, so also before the first one was set, and closed again by the next. A
+/// message that is lost keeps nobody waiting: each waiter looks on every new subscription and after
+/// [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound) at the latest. Waiters of one client
+/// listen once and look each for itself: a thousand of them take 1.5 % of a server's core.
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
@@ -61,14 +61,13 @@ struct LatchInner {
 impl Client {
     /// A latch by its name, which is the Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); on a cluster also for every name with braces, since the channel of
-    /// RCountDownLatch puts braces around those too. A latch lives in one server set, so not in independent masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); on a cluster also for every name with braces, since
+    /// the channel of RCountDownLatch puts braces around those too. A latch lives in one server set, so not
+    /// in independent masters.
     pub fn latch(&self, name: &str) -> Result<Latch, LockError> {
         let names = self.in_one_set("latch", name, Names::of_latch)?;
         let client = Arc::clone(self.shared());
-        Ok(Latch {
-            inner: Arc::new(LatchInner { client, names }),
-        })
+        Ok(Latch { inner: Arc::new(LatchInner { client, names }) })
     }
 }
 
@@ -92,8 +91,8 @@ impl Latch {
 
     /// Counts down by one, never below zero; what is left.
     ///
-    /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future is dropped, it
-    /// goes on in the background for half an hour.
+    /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future
+    /// is dropped, it goes on in the background for half an hour.
     pub async fn count_down(&self) -> Result<u64, LockError> {
         let publish = self.inner.client.publish_command();
         let request = requests::count_down(&self.inner.names, publish);
@@ -121,15 +120,17 @@ impl Latch {
         self.wait_with(Wait::Forever).await.map(|_| ())
     }
 
-    /// Waits for `timeout` at most; false if it was not open in that time. As [`wait_with`](Latch::wait_with).
+    /// Waits for `timeout` at most; false if it was not open in that time. As
+    /// [`wait_with`](Latch::wait_with).
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, LockError> {
         self.wait_with(Wait::AtMost(timeout)).await
     }
 
-    /// Waits until it is open; false if it was not within the wait. One that opened and was closed again between two looks
-    /// may be missed.
+    /// Waits until it is open; false if it was not within the wait. One that opened and was closed again
+    /// between two looks may be missed.
     ///
-    /// Errors: `Failed` where the last look had no answer or a refusal. Dropping the future leaves nothing behind.
+    /// Errors: `Failed` where the last look had no answer or a refusal. Dropping the future leaves nothing
+    /// behind.
     pub async fn wait_with(&self, wait: Wait) -> Result<bool, LockError> {
         tokio::select! {
             biased;
@@ -198,10 +199,7 @@ impl Latch {
 
 impl LatchInner {
     fn subject(&self) -> Subject<'_> {
-        Subject {
-            client: &self.client,
-            names: &self.names,
-        }
+        Subject { client: &self.client, names: &self.names }
     }
 
     fn listen(&self) -> Subscriptions {

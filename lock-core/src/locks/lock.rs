@@ -23,18 +23,14 @@ pub struct Holder {
     pub holds: u64,
     /// Its fencing token, where the kind tells it to others: [`Kind::Queued`] does.
     pub token: Option<u64>,
-    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for a key without an end.
+    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for a key without
+    /// an end.
     pub remaining: Option<Duration>,
 }
 
 impl From<CurrentHolder> for Holder {
     fn from(held: CurrentHolder) -> Self {
-        Holder {
-            owner: held.owner,
-            holds: held.count,
-            token: held.token,
-            remaining: held.left,
-        }
+        Holder { owner: held.owner, holds: held.count, token: held.token, remaining: held.left }
     }
 }
 
@@ -60,23 +56,25 @@ impl Lock {
 
     /// Acquires as `how` says; `ErrorKind::Busy` when the wait ran out while another held it.
     ///
-    /// A lost answer is asked for again on the spot, as long as the wait lasts; the repetition is recognised by the
-    /// server. If the wait ends before it is known, the error is `ErrorKind::Unknown` and whatever may have been
-    /// taken is given back in the background. The same happens when the future is dropped.
+    /// A lost answer is asked for again on the spot, as long as the wait lasts; the repetition is recognised
+    /// by the server. If the wait ends before it is known, the error is `ErrorKind::Unknown` and whatever may
+    /// have been taken is given back in the background. The same happens when the future is dropped.
     pub async fn acquire_with(&self, how: Acquire) -> Result<Guard, LockError> {
         acquire::acquire(&self.inner, &how).await
     }
 
-    /// Whether anybody holds it, by the word of its master; of a redlock, by the word of a majority. A read lock is held by
-    /// who reads, a write lock by who writes. Errors: `Failed`, also where no answer came, as of everything that only looks.
+    /// Whether anybody holds it, by the word of its master; of a redlock, by the word of a majority. A read
+    /// lock is held by who reads, a write lock by who writes. Errors: `Failed`, also where no answer came, as
+    /// of everything that only looks.
     pub async fn is_locked(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.is_locked(&self.inner, deadline).await;
         asked.map_err(|error| self.unseen(error))
     }
 
-    /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers the one with the
-    /// longest lease. One command for each server, and only a look: it may be over when it is read.
+    /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers
+    /// the one with the longest lease. One command for each server, and only a look: it may be over when it
+    /// is read.
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holder(&self.inner, deadline).await;
@@ -92,7 +90,8 @@ impl Lock {
         Ok(held.into_iter().map(Holder::from).collect())
     }
 
-    /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or nobody.
+    /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or
+    /// nobody.
     ///
     /// Errors: `Invalid` for a number that is no caller's, else as [`holder`](Lock::holder).
     pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
@@ -105,14 +104,13 @@ impl Lock {
         Ok(ours.map_or(0, |holder| holder.holds))
     }
 
-    /// Takes it away from its holder; true if somebody did. The holder learns at its next renewal, extension or release; also
-    /// where its owner has taken the lock anew meanwhile, which the old guard does not touch.
+    /// Takes it away from its holder; true if somebody did. The holder learns at its next renewal, extension
+    /// or release; also where its owner has taken the lock anew meanwhile, which the old guard does not
+    /// touch.
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.force_release(&self.inner, deadline);
-        asked
-            .await
-            .map_err(|error| LockError::from_write("take away", self.name(), error))
+        asked.await.map_err(|error| LockError::from_write("take away", self.name(), error))
     }
 
     fn unseen(&self, error: NodeError) -> LockError {

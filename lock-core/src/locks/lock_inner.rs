@@ -29,11 +29,7 @@ impl fmt::Debug for LockInner {
 
 impl LockInner {
     pub(crate) fn labels(&self) -> LockLabels<'_> {
-        LockLabels {
-            kind: self.word,
-            name: &self.names.key,
-            servers: &self.client.set,
-        }
+        LockLabels { kind: self.word, name: &self.names.key, servers: &self.client.set }
     }
 
     pub(crate) fn publish(&self) -> &'static str {
@@ -45,7 +41,8 @@ impl LockInner {
         (self.word, self.names.line())
     }
 
-    /// What to give to [`call_waiter`](Self::call_waiter), if somebody waits; asked before the release is sent.
+    /// What to give to [`call_waiter`](Self::call_waiter), if somebody waits; asked before the release is
+    /// sent.
     pub(crate) fn waiters_served(&self) -> Option<u64> {
         let gates = &self.client.gates;
         let waits = !gates.is_empty();

@@ -19,18 +19,20 @@ use crate::locks::short_forms::short_forms;
 
 const ACTION: &str = "acquire all of";
 
-/// How long one who holds some waits for the next before it gives all back: against deadlocks with clients that see another
-/// order, such as of the same servers by other addresses. Random, so that two do not give way to each other in step.
+/// How long one who holds some waits for the next before it gives all back: against deadlocks with clients
+/// that see another order, such as of the same servers by other addresses. Random, so that two do not give
+/// way to each other in step.
 const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 
 /// Several locks that are held together: all of them or none.
 ///
-/// The members are ordered by servers and name, whatever order they are given in, so that two of these with members in common
-/// cannot wait for each other. They are first tried side by side, which costs one round trip when all are free. If one is
-/// taken, what was got is given back, and the members are waited for in their order.
+/// The members are ordered by servers and name, whatever order they are given in, so that two of these with
+/// members in common cannot wait for each other. They are first tried side by side, which costs one round
+/// trip when all are free. If one is taken, what was got is given back, and the members are waited for in
+/// their order.
 ///
-/// Members keep what their kinds promise, each on its own servers: this is no [quorum](crate::Kind::Redlock), and
-/// one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
+/// Members keep what their kinds promise, each on its own servers: this is no [quorum](crate::Kind::Redlock),
+/// and one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
 ///
 /// ```
 /// # use lock_core::{Acquire, Client, ClientOptions, Kind, MultiLock};
@@ -64,8 +66,8 @@ type Refusal = (LockError, bool);
 impl MultiLock {
     /// One lock of several. Nothing is sent.
     ///
-    /// Errors: `Invalid` if there are none, or if one is named twice on the same servers: its second part would wait for its
-    /// first.
+    /// Errors: `Invalid` if there are none, or if one is named twice on the same servers: its second part
+    /// would wait for its first.
     pub fn new(members: impl IntoIterator<Item = Lock>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| place(one).cmp(&place(other)));
@@ -73,9 +75,7 @@ impl MultiLock {
         if members.is_empty() {
             return Err(invalid("", "there is no lock to acquire"));
         }
-        let twice = members
-            .windows(2)
-            .find(|two| place(&two[0]) == place(&two[1]));
+        let twice = members.windows(2).find(|two| place(&two[0]) == place(&two[1]));
         match twice {
             Some(two) => Err(invalid(
                 two[0].name(),
@@ -94,10 +94,10 @@ impl MultiLock {
 
     /// Acquires all members, each as `how` says; the wait is that of all together.
     ///
-    /// Of an error nothing is left held: `Busy` and `Failed` say that whatever had been got is acknowledged to be given back,
-    /// `Unknown` that some of it is given back in the background. Giving back takes four response timeouts more at most where no bound
-    /// was given, as with one try. The future may be dropped anywhere. A fixed lease counts
-    /// from when the last member was got.
+    /// Of an error nothing is left held: `Busy` and `Failed` say that whatever had been got is acknowledged
+    /// to be given back, `Unknown` that some of it is given back in the background. Giving back takes four
+    /// response timeouts more at most where no bound was given, as with one try. The future may be dropped
+    /// anywhere. A fixed lease counts from when the last member was got.
     pub async fn acquire_with(&self, how: Acquire) -> Result<MultiGuard, LockError> {
         let (once, end) = match how.wait {
             Wait::AtMost(wait) if !wait.is_zero() => (false, Instant::now().checked_add(wait)),
@@ -122,17 +122,9 @@ impl MultiLock {
     }
 
     /// Tries every member at once.
-    async fn side_by_side(
-        &self,
-        how: &Acquire,
-        end: Option<Instant>,
-    ) -> Result<MultiGuard, Refusal> {
+    async fn side_by_side(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         let one_try = how.clone().wait(Wait::Try);
-        let asked = join_all(
-            self.members
-                .iter()
-                .map(|lock| lock.acquire_with(one_try.clone())),
-        );
+        let asked = join_all(self.members.iter().map(|lock| lock.acquire_with(one_try.clone())));
         let Some(answers) = within(end.map(last_look), asked).await else {
             // Whatever the members may have granted since, dropping their futures gives back.
             let why = "not every member answered in time";
@@ -156,7 +148,8 @@ impl MultiLock {
         }
     }
 
-    /// Waits for one member after the other. A waiter holds only what comes before in the order that all have.
+    /// Waits for one member after the other. A waiter holds only what comes before in the order that all
+    /// have.
     async fn in_order(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         let mut held: Vec<Guard> = Vec::new();
         for lock in &self.members {
@@ -241,8 +234,8 @@ fn last_look(end: Instant) -> Instant {
     end.max(Instant::now() + LAST_LOOK)
 }
 
-/// Gives back what was got, side by side. The error that led to it stands if that is acknowledged for all; else it is not known
-/// whether nothing is held.
+/// Gives back what was got, side by side. The error that led to it stands if that is acknowledged for all;
+/// else it is not known whether nothing is held.
 async fn give_back(held: Vec<Guard>, error: LockError, end: Option<Instant>) -> LockError {
     let released = join_all(held.into_iter().map(Guard::release));
     let doubt = match within(end.map(last_look), released).await {
@@ -294,8 +287,8 @@ impl MultiGuard {
         MultiGuard { members, sent_at }
     }
 
-    /// From when on every lease counts that stood when all were held: before the first of those was sent that got a member, renewed it, or
-    /// set all leases anew.
+    /// From when on every lease counts that stood when all were held: before the first of those was sent that
+    /// got a member, renewed it, or set all leases anew.
     pub fn sent_at(&self) -> time::Instant {
         self.sent_at.std()
     }
@@ -316,27 +309,24 @@ impl MultiGuard {
         self.members.iter().any(Guard::is_lost)
     }
 
-    /// Completes when the first member is lost, at [`valid_until`](MultiGuard::valid_until) at the latest. The others are held
-    /// and renewed until the guard is released or dropped. Cancel-safe.
+    /// Completes when the first member is lost, at [`valid_until`](MultiGuard::valid_until) at the latest.
+    /// The others are held and renewed until the guard is released or dropped. Cancel-safe.
     pub async fn lost(&self) -> LostMember {
-        let mut any: FuturesUnordered<_> = self
-            .members
-            .iter()
-            .map(|guard| async move {
-                LostMember {
-                    reason: guard.lost().await,
-                    name: guard.name().to_owned(),
-                }
-            })
-            .collect();
+        let mut any: FuturesUnordered<_> =
+            self.members
+                .iter()
+                .map(|guard| async move {
+                    LostMember { reason: guard.lost().await, name: guard.name().to_owned() }
+                })
+                .collect();
         match any.next().await {
             Some(lost) => lost,
             None => pending().await,
         }
     }
 
-    /// Extends every member to `lease` from now, side by side; as [`Guard::extend`] for each. The worst error of all is
-    /// answered, and the members that were extended stay so.
+    /// Extends every member to `lease` from now, side by side; as [`Guard::extend`] for each. The worst error
+    /// of all is answered, and the members that were extended stay so.
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let extended = join_all(self.members.iter().map(|guard| guard.extend(lease))).await;
         let errors = extended.into_iter().filter_map(Result::err);
@@ -344,22 +334,18 @@ impl MultiGuard {
         worst.map_or(Ok(()), Err)
     }
 
-    /// Gives every member back, side by side and whatever becomes of the others. One result for all: the worst error, `Unknown` before
-    /// others and `NotHeld` last; else `StillHeld` if the owner holds one still. [`release_each`](MultiGuard::release_each) tells them
-    /// apart.
+    /// Gives every member back, side by side and whatever becomes of the others. One result for all: the
+    /// worst error, `Unknown` before others and `NotHeld` last; else `StillHeld` if the owner holds one
+    /// still. [`release_each`](MultiGuard::release_each) tells them apart.
     pub async fn release(self) -> Result<Released, LockError> {
         self.release_each().await.whole()
     }
 
     /// As [`release`](MultiGuard::release), with the result of each member; as [`Guard::release`] for each.
     pub async fn release_each(self) -> MultiReleased {
-        let names: Vec<_> = (self.members.iter())
-            .map(|guard| guard.name().to_owned())
-            .collect();
+        let names: Vec<_> = (self.members.iter()).map(|guard| guard.name().to_owned()).collect();
         let released = join_all(self.members.into_iter().map(Guard::release)).await;
-        MultiReleased {
-            members: names.into_iter().zip(released).collect(),
-        }
+        MultiReleased { members: names.into_iter().zip(released).collect() }
     }
 }
 

@@ -26,9 +26,7 @@ impl FromStr for PermitId {
     fn from_str(text: &str) -> Result<Self, UnknownPermitId> {
         let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| digits);
-        let number = number.ok_or_else(|| UnknownPermitId {
-            text: text.to_owned(),
-        })?;
+        let number = number.ok_or_else(|| UnknownPermitId { text: text.to_owned() })?;
         Ok(PermitId(number.to_be_bytes()))
     }
 }

@@ -27,22 +27,24 @@ const MOST: u32 = 4096;
 pub struct Permit {
     /// Its id.
     pub id: PermitId,
-    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for one without an end, such as
-    /// a Java peer can take.
+    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for one without
+    /// an end, such as a Java peer can take.
     pub remaining: Option<Duration>,
 }
 
 /// Permits under a name, in the wire format of RPermitExpirableSemaphore. Cheap to clone.
 ///
-/// Each permit has an id and a lease, and comes back by itself when that ends: with a renewed lease soon after its holder
-/// died, and never while it lives and reaches the server. Free and held permits together are always as many as were set.
+/// Each permit has an id and a lease, and comes back by itself when that ends: with a renewed lease soon
+/// after its holder died, and never while it lives and reaches the server. Free and held permits together are
+/// always as many as were set.
 ///
-/// - Leases are judged by the server's clock. After a failover that is another one, so clocks of masters and replicas should agree to
-///   well under a lease; those of clients do not matter. A Java peer judges by its own.
-/// - An acquire keeps its ids over all its repetitions: a lost answer takes nothing twice, and what may have been taken is
-///   given back, or comes back with its lease.
-/// - Waiters of one client are served in their order, as those of a [`Semaphore`](crate::Semaphore); they wake when permits are
-///   given back, when the next one expires, and at the poll bound.
+/// - Leases are judged by the server's clock. After a failover that is another one, so clocks of masters and
+///   replicas should agree to well under a lease; those of clients do not matter. A Java peer judges by its
+///   own.
+/// - An acquire keeps its ids over all its repetitions: a lost answer takes nothing twice, and what may have
+///   been taken is given back, or comes back with its lease.
+/// - Waiters of one client are served in their order, as those of a [`Semaphore`](crate::Semaphore); they
+///   wake when permits are given back, when the next one expires, and at the poll bound.
 ///
 /// ```
 /// # use lock_core::{Client, ClientOptions};
@@ -77,7 +79,8 @@ pub struct Permits {
 impl Client {
     /// Permits by their name, which is a Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, so not in independent masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, so not in independent
+    /// masters.
     pub fn permits(&self, name: &str) -> Result<Permits, LockError> {
         let inner = counted(self, "semaphore with permits", name, &requests::Permits)?;
         Ok(Permits { inner })
@@ -95,8 +98,8 @@ impl Permits {
         self.change("begin", Change::Begin(permits)).await
     }
 
-    /// Sets how many permits there are, held ones included. What is held stays held: with fewer than that the number of free
-    /// ones is below zero until enough came back.
+    /// Sets how many permits there are, held ones included. What is held stays held: with fewer than that the
+    /// number of free ones is below zero until enough came back.
     pub async fn set_permits(&self, permits: u32) -> Result<(), LockError> {
         let change = Change::Set(permits);
         self.change("set the permits of", change).await.map(|_| ())
@@ -122,7 +125,8 @@ impl Permits {
         self.acquire_many_with(1, how).await
     }
 
-    /// Takes so many permits, and waits for them for ever if need be; as [`acquire_many_with`](Permits::acquire_many_with) by default.
+    /// Takes so many permits, and waits for them for ever if need be; as
+    /// [`acquire_many_with`](Permits::acquire_many_with) by default.
     pub async fn acquire_many(&self, permits: u32) -> Result<PermitGuard, LockError> {
         self.acquire_many_with(permits, Acquire::default()).await
     }
@@ -133,7 +137,8 @@ impl Permits {
         unless_busy(self.acquire_many_with(permits, how).await)
     }
 
-    /// Takes so many permits, and waits for `timeout` at most. As [`acquire_timeout`](Permits::acquire_timeout).
+    /// Takes so many permits, and waits for `timeout` at most. As
+    /// [`acquire_timeout`](Permits::acquire_timeout).
     pub async fn acquire_many_timeout(
         &self,
         permits: u32,
@@ -143,23 +148,18 @@ impl Permits {
         self.acquire_many_with(permits, how).await
     }
 
-    /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are `Invalid`: everybody who knows
-    /// an id holds that permit.
+    /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are
+    /// `Invalid`: everybody who knows an id holds that permit.
     ///
-    /// Errors and bounds as [`Lock::acquire_with`](crate::Lock::acquire_with), and so when the future is dropped.
-    pub async fn acquire_many_with(
-        &self,
-        permits: u32,
-        how: Acquire,
-    ) -> Result<PermitGuard, LockError> {
+    /// Errors and bounds as [`Lock::acquire_with`](crate::Lock::acquire_with), and so when the future is
+    /// dropped.
+    pub async fn acquire_many_with(&self, permits: u32, how: Acquire) -> Result<PermitGuard, LockError> {
         let invalid = |why: String| {
             let name = self.name();
             Err(LockError::invalid("acquire", name, why))
         };
         if permits == 0 || permits > MOST {
-            return invalid(format!(
-                "{permits} permits; 1 to {MOST} can be taken at once"
-            ));
+            return invalid(format!("{permits} permits; 1 to {MOST} can be taken at once"));
         }
         if how.owner.is_some() || how.token_life.is_some() {
             return invalid("permits have ids instead of owners, and no tokens".to_owned());
@@ -171,9 +171,9 @@ impl Permits {
 
     /// Gives permits back by their ids, taken by any client.
     ///
-    /// Errors: `NotHeld` if some of them were not held (any more), and names those; the others are given back. A lost answer is asked
-    /// for again, and the repetition is recognised. After `Unknown`, and when the future is dropped, it goes on in the background for
-    /// half an hour.
+    /// Errors: `NotHeld` if some of them were not held (any more), and names those; the others are given
+    /// back. A lost answer is asked for again, and the repetition is recognised. After `Unknown`, and when
+    /// the future is dropped, it goes on in the background for half an hour.
     pub async fn release(&self, ids: &[PermitId]) -> Result<(), LockError> {
         let unknown = self.release_held(ids).await?;
         if unknown.is_empty() {
@@ -185,7 +185,8 @@ impl Permits {
         Err(LockError::local(ErrorKind::NotHeld, "release", name, why))
     }
 
-    /// Gives back those permits that are held, and answers with the ids of the others; in all else as [`release`](Permits::release).
+    /// Gives back those permits that are held, and answers with the ids of the others; in all else as
+    /// [`release`](Permits::release).
     pub async fn release_held(&self, ids: &[PermitId]) -> Result<Vec<PermitId>, LockError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -198,8 +199,8 @@ impl Permits {
         Ok(unknown.map(|(id, _)| *id).collect())
     }
 
-    /// Gives one permit a lease from now on, longer or shorter than it had; false if it is not held (any more). A guard that
-    /// renews it will extend it again.
+    /// Gives one permit a lease from now on, longer or shorter than it had; false if it is not held (any
+    /// more). A guard that renews it will extend it again.
     pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, LockError> {
         const ACTION: &str = "change a lease of";
         if lease < Duration::from_millis(1) || lease > ENDLESS {
@@ -240,7 +241,8 @@ impl Permits {
         self.inner.subject().look(request, listed).await
     }
 
-    /// Deletes them, held ones included; true if there were any. Holders learn at their next renewal, waiters go on waiting.
+    /// Deletes them, held ones included; true if there were any. Holders learn at their next renewal, waiters
+    /// go on waiting.
     pub async fn delete(&self) -> Result<bool, LockError> {
         delete(&self.inner).await
     }
@@ -278,9 +280,9 @@ fn listed(value: &Value) -> Option<Vec<Permit>> {
     pairs.collect()
 }
 
-/// Permits that this client holds, with one lease; in all else the [`Guard`] that it dereferences to: valid while every one of them is,
-/// lost with the first. An extension says `NotHeld` if one of them is gone; the others are extended. Dropping it gives them back in the
-/// background.
+/// Permits that this client holds, with one lease; in all else the [`Guard`] that it dereferences to: valid
+/// while every one of them is, lost with the first. An extension says `NotHeld` if one of them is gone; the
+/// others are extended. Dropping it gives them back in the background.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permits back at once"]
 pub struct PermitGuard {

@@ -8,8 +8,9 @@ use crate::locks::lock::Lock;
 
 /// A read-write lock: many read at a time, or one writes. Cheap to clone.
 ///
-/// Its two sides are locks of the kinds [`Read`](Kind::Read) and [`Write`](Kind::Write), beside Java clients' RReadWriteLock. Each
-/// hold has its own lease: a reader that is gone keeps nobody out for longer than its own, however many others read.
+/// Its two sides are locks of the kinds [`Read`](Kind::Read) and [`Write`](Kind::Write), beside Java clients'
+/// RReadWriteLock. Each hold has its own lease: a reader that is gone keeps nobody out for longer than its
+/// own, however many others read.
 ///
 /// ```
 /// # use lock_core::{Acquire, Client, ClientOptions};
@@ -55,35 +56,23 @@ impl ReadWrite {
         &self.write
     }
 
-    /// Reads as the one who writes. When `writing` is then released the lock is downgraded: the new guard reads on, with
-    /// nobody having written in between, and readers who wait get in at once.
+    /// Reads as the one who writes. When `writing` is then released the lock is downgraded: the new guard
+    /// reads on, with nobody having written in between, and readers who wait get in at once.
     ///
-    /// The owner in `how` is that of `writing`, whatever was set. While that is held this waits for nobody. Errors: `Invalid` if
-    /// `writing` is no write hold of this lock by this client, else as [`Lock::acquire_with`]; `writing` stays as it is.
+    /// The owner in `how` is that of `writing`, whatever was set. While that is held this waits for nobody.
+    /// Errors: `Invalid` if `writing` is no write hold of this lock by this client, else as
+    /// [`Lock::acquire_with`]; `writing` stays as it is.
     pub async fn read_under(&self, writing: &Guard, how: Acquire) -> Result<Guard, LockError> {
         let hold = writing.hold();
         let ours = hold.lock.word == Kind::Write.name()
             && hold.lock.names.key == self.read.inner.names.key
             && std::ptr::eq(&**hold.client(), &*self.read.inner.client);
         if !ours {
-            let why = format!(
-                "the guard of {} is no write hold of this lock by this client",
-                writing.name()
-            );
-            return Err(LockError::invalid(
-                "read under a write hold of",
-                self.name(),
-                why,
-            ));
+            let why = format!("the guard of {} is no write hold of this lock by this client", writing.name());
+            return Err(LockError::invalid("read under a write hold of", self.name(), why));
         }
-        let number = hold
-            .owner
-            .rsplit(':')
-            .next()
-            .and_then(|number| number.parse().ok());
-        let owner = number
-            .map(Owner::of_hold)
-            .expect("an owner ends with a number");
+        let number = hold.owner.rsplit(':').next().and_then(|number| number.parse().ok());
+        let owner = number.map(Owner::of_hold).expect("an owner ends with a number");
         self.read.acquire_with(how.owner(owner)).await
     }
 }

@@ -20,19 +20,21 @@ use crate::servers::server_set::Servers;
 
 /// A number of permits under a name, in the wire format of RSemaphore. Cheap to clone.
 ///
-/// The server counts what is free, and nothing else: permits have no owner and no lease. A client that took some may crash and
-/// take them along; anybody may give back more than was ever there. Where that matters, [`Permits`](crate::Permits) have ids
-/// and leases.
+/// The server counts what is free, and nothing else: permits have no owner and no lease. A client that took
+/// some may crash and take them along; anybody may give back more than was ever there. Where that matters,
+/// [`Permits`](crate::Permits) have ids and leases.
 ///
-/// - An acquire takes all that it asks for or nothing, and a lost answer takes nothing twice and gives nothing twice: a
-///   repetition within an hour is known. What an acquire took whose answer never came is given back for as long; and a request that a
-///   network keeps takes nothing once its caller has waited for it in vain and five seconds more have passed by the server's clock. A
-///   failover to a server whose clock is slower makes that later by as much; beyond a minute of it such a request can take permits along.
-/// - **Order.** Those who wait in one client are served in the order in which they came, so three at once are not starved
-///   by ones of the same client. [`try_acquire`](Semaphore::try_acquire) does not wait and overtakes them. Between clients
-///   there is no order.
-/// - A release wakes one waiter of each client, and each that finds room wakes the next. Without any message a waiter
-///   looks after [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound), and on every new subscription.
+/// - An acquire takes all that it asks for or nothing, and a lost answer takes nothing twice and gives
+///   nothing twice: a repetition within an hour is known. What an acquire took whose answer never came is
+///   given back for as long; and a request that a network keeps takes nothing once its caller has waited for
+///   it in vain and five seconds more have passed by the server's clock. A failover to a server whose clock
+///   is slower makes that later by as much; beyond a minute of it such a request can take permits along.
+/// - **Order.** Those who wait in one client are served in the order in which they came, so three at once are
+///   not starved by ones of the same client. [`try_acquire`](Semaphore::try_acquire) does not wait and
+///   overtakes them. Between clients there is no order.
+/// - A release wakes one waiter of each client, and each that finds room wakes the next. Without any message
+///   a waiter looks after [`ClientOptions::poll_bound`](crate::ClientOptions::poll_bound), and on every new
+///   subscription.
 /// - A semaphore that has an end keeps it, whatever is taken, given or changed.
 ///
 /// ```
@@ -66,7 +68,8 @@ pub struct Semaphore {
 impl Client {
     /// A semaphore by its name, which is the Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, so not in independent masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, so not in
+    /// independent masters.
     pub fn semaphore(&self, name: &str) -> Result<Semaphore, LockError> {
         let inner = counted(self, "semaphore", name, &requests::Semaphore)?;
         Ok(Semaphore { inner })
@@ -91,13 +94,9 @@ impl Semaphore {
         &self.inner.names.key
     }
 
-    /// Begins with so many permits, and an end after `life` if one is given; false if there is such a semaphore already,
-    /// also one without a free permit.
-    pub async fn try_set_permits(
-        &self,
-        permits: u32,
-        life: Option<Duration>,
-    ) -> Result<bool, LockError> {
+    /// Begins with so many permits, and an end after `life` if one is given; false if there is such a
+    /// semaphore already, also one without a free permit.
+    pub async fn try_set_permits(&self, permits: u32, life: Option<Duration>) -> Result<bool, LockError> {
         const ACTION: &str = "begin";
         if life.is_some_and(|life| life < Duration::from_millis(1) || life > ENDLESS) {
             let why = "a semaphore lives for 1 ms to a hundred years";
@@ -108,12 +107,14 @@ impl Semaphore {
         self.inner.subject().ask(ACTION, once, yes).await
     }
 
-    /// Acquires so many permits, all or none, and waits for them for ever if need be; as [`acquire_with`](Semaphore::acquire_with).
+    /// Acquires so many permits, all or none, and waits for them for ever if need be; as
+    /// [`acquire_with`](Semaphore::acquire_with).
     pub async fn acquire(&self, permits: u32) -> Result<SemaphoreGuard, LockError> {
         self.acquire_with(permits, Wait::Forever).await
     }
 
-    /// Acquires so many permits, all or none, and waits for `timeout` at most; as [`acquire_with`](Semaphore::acquire_with).
+    /// Acquires so many permits, all or none, and waits for `timeout` at most; as
+    /// [`acquire_with`](Semaphore::acquire_with).
     pub async fn acquire_timeout(
         &self,
         permits: u32,
@@ -127,16 +128,13 @@ impl Semaphore {
         unless_busy(self.acquire_with(permits, Wait::Try).await)
     }
 
-    /// Acquires so many permits, all or none. They are given back when the guard is dropped; the server knows nothing of the guard, so
-    /// that a process that dies takes the permits along. None at all is granted at once, without a question.
+    /// Acquires so many permits, all or none. They are given back when the guard is dropped; the server knows
+    /// nothing of the guard, so that a process that dies takes the permits along. None at all is granted at
+    /// once, without a question.
     ///
-    /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire_with`](crate::Lock::acquire_with). After `Unknown`, and when the
-    /// future is dropped, what may have been taken is given back in the background.
-    pub async fn acquire_with(
-        &self,
-        permits: u32,
-        wait: Wait,
-    ) -> Result<SemaphoreGuard, LockError> {
+    /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire_with`](crate::Lock::acquire_with). After
+    /// `Unknown`, and when the future is dropped, what may have been taken is given back in the background.
+    pub async fn acquire_with(&self, permits: u32, wait: Wait) -> Result<SemaphoreGuard, LockError> {
         self.take_with(permits, wait).await?;
         let (client, of) = (&self.inner.client, Arc::downgrade(&self.inner));
         Ok(SemaphoreGuard {
@@ -146,7 +144,8 @@ impl Semaphore {
         })
     }
 
-    /// Takes so many permits without a guard, and waits for them for ever if need be; as [`take_with`](Semaphore::take_with).
+    /// Takes so many permits without a guard, and waits for them for ever if need be; as
+    /// [`take_with`](Semaphore::take_with).
     pub async fn take(&self, permits: u32) -> Result<(), LockError> {
         self.take_with(permits, Wait::Forever).await
     }
@@ -157,8 +156,9 @@ impl Semaphore {
         tried.map(|taken| taken.is_some())
     }
 
-    /// Takes so many permits without a guard, all or none: they stay taken until somebody [gives](Semaphore::release) as many back, in
-    /// this process or another. In all else as [`acquire_with`](Semaphore::acquire_with).
+    /// Takes so many permits without a guard, all or none: they stay taken until somebody
+    /// [gives](Semaphore::release) as many back, in this process or another. In all else as
+    /// [`acquire_with`](Semaphore::acquire_with).
     pub async fn take_with(&self, permits: u32, wait: Wait) -> Result<(), LockError> {
         if permits == 0 {
             return Ok(());
@@ -179,11 +179,11 @@ impl Semaphore {
         giving(&self.inner, permits, absent)
     }
 
-    /// Gives so many permits, taken by any client, and begins a semaphore where there is none, as RSemaphore does. None at all
-    /// is given without a question.
+    /// Gives so many permits, taken by any client, and begins a semaphore where there is none, as RSemaphore
+    /// does. None at all is given without a question.
     ///
-    /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is dropped, it goes
-    /// on in the background for half an hour, as long as the client lives.
+    /// A lost answer is asked for again, and nothing is given twice. After `Unknown`, and when the future is
+    /// dropped, it goes on in the background for half an hour, as long as the client lives.
     pub async fn release(&self, permits: u32) -> Result<(), LockError> {
         self.give_back(permits, MissingCounter::Begins).await
     }
@@ -194,16 +194,14 @@ impl Semaphore {
         }
         let once = self.giving(permits.into(), absent);
         let subject = self.inner.subject();
-        subject
-            .ask_surely("release", once, number)
-            .await
-            .map(|_| ())
+        subject.ask_surely("release", once, number).await.map(|_| ())
     }
 
-    /// Adds so many permits, or takes away so many at once if it is a negative number, also below zero. What is free then.
+    /// Adds so many permits, or takes away so many at once if it is a negative number, also below zero. What
+    /// is free then.
     ///
-    /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is done or not
-    /// also when the future is dropped.
+    /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is
+    /// done or not also when the future is dropped.
     pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
         let once = self.giving(permits.into(), MissingCounter::Begins);
         let subject = self.inner.subject();
@@ -212,16 +210,16 @@ impl Semaphore {
 
     /// Takes all that is free, and says how many that were.
     ///
-    /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped, nobody knows how
-    /// many were taken.
+    /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped,
+    /// nobody knows how many were taken.
     pub async fn drain(&self) -> Result<u64, LockError> {
         let once = requests::drain(&self.inner.names);
         let drained = self.inner.subject().ask("drain", once, number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }
 
-    /// What is free now, by the word of the master; below zero after more was taken away than there was, and 0 where there is
-    /// no such semaphore.
+    /// What is free now, by the word of the master; below zero after more was taken away than there was, and
+    /// 0 where there is no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
         let request = self.inner.format.look(&self.inner.names);
         self.inner.subject().look(request, number).await
@@ -252,7 +250,8 @@ pub(crate) fn give_back_unasked(inner: &LockInner, permits: u32) {
     }
 }
 
-/// Permits of a [`Semaphore`] that are given back in the background when this is dropped, if there is such a semaphore still.
+/// Permits of a [`Semaphore`] that are given back in the background when this is dropped, if there is such a
+/// semaphore still.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permits back at once"]
 pub struct SemaphoreGuard {
@@ -268,20 +267,19 @@ impl SemaphoreGuard {
         self.permits
     }
 
-    /// Gives them back now; as [`Semaphore::release`], but a semaphore that has ended meanwhile is not begun again. `NotHeld` if its
-    /// client [has given them back](Client::close_and_release).
+    /// Gives them back now; as [`Semaphore::release`], but a semaphore that has ended meanwhile is not begun
+    /// again. `NotHeld` if its client [has given them back](Client::close_and_release).
     pub async fn release(mut self) -> Result<(), LockError> {
         if !self.end() {
             let (kind, name) = (ErrorKind::NotHeld, self.semaphore.name());
             let why = LostReason::Closed.to_string();
             return Err(LockError::local(kind, "release", name, why));
         }
-        self.semaphore
-            .give_back(self.permits, MissingCounter::Stays)
-            .await
+        self.semaphore.give_back(self.permits, MissingCounter::Stays).await
     }
 
-    /// Leaves them taken, for somebody else to give back; as [`forget`](tokio::sync::SemaphorePermit::forget) of a permit in tokio.
+    /// Leaves them taken, for somebody else to give back; as [`forget`](tokio::sync::SemaphorePermit::forget)
+    /// of a permit in tokio.
     pub fn leave(mut self) {
         self.end();
     }

@@ -5,8 +5,8 @@ use crate::error::{ErrorKind, LockError};
 /// `acquire`, `try_acquire` and `acquire_timeout` of a type that has an `acquire_with`.
 macro_rules! short_forms {
     ($guard:ty) => {
-        /// Waits until it is acquired, for ever if need be; renewed until released. As [`acquire_with`](Self::acquire_with) by
-        /// default.
+        /// Waits until it is acquired, for ever if need be; renewed until released. As
+        /// [`acquire_with`](Self::acquire_with) by default.
         pub async fn acquire(&self) -> Result<$guard, $crate::LockError> {
             self.acquire_with($crate::Acquire::default()).await
         }
@@ -19,7 +19,8 @@ macro_rules! short_forms {
             $crate::locks::short_forms::unless_busy(self.acquire_with(how).await)
         }
 
-        /// Waits for `timeout` at most; `Busy` if there was none to be had in all that time. Renewed until released.
+        /// Waits for `timeout` at most; `Busy` if there was none to be had in all that time. Renewed until
+        /// released.
         ///
         /// Errors: as [`acquire_with`](Self::acquire_with).
         pub async fn acquire_timeout(

@@ -33,7 +33,9 @@ pub(crate) enum AttemptAnswer {
         sent_at: Instant,
     },
     /// Another holds it, for so long at least if nothing is done.
-    Busy { left: Option<Duration> },
+    Busy {
+        left: Option<Duration>,
+    },
     /// Another holds it; a place in the line was taken, if one was asked for.
     Queued {
         left: Option<Duration>,
@@ -49,7 +51,10 @@ pub(crate) enum AttemptAnswer {
     /// The owner has it already, and the kind does not give it to its owner again.
     Own,
     /// Taken, but too few replicas have it: to be given back.
-    Thin { acked: u32, demanded: u32 },
+    Thin {
+        acked: u32,
+        demanded: u32,
+    },
 }
 
 #[derive(Debug)]
@@ -69,18 +74,13 @@ impl Servers {
         let clock = &hold.client().server_clock;
         let mut late = 0;
         loop {
-            let ask = LockRequest {
-                not_after: clock.after(deadline),
-                ..hold.request()
-            };
+            let ask = LockRequest { not_after: clock.after(deadline), ..hold.request() };
             let mut request = hold.lock.format.acquire(&ask);
             request.wait = wait_for(hold, deadline);
             request.grants = true;
             let tried = match self {
                 Servers::One(route) => acquire_at(route, hold, &request, deadline).await,
-                Servers::Majority(routes) => {
-                    Box::pin(quorum::acquire(routes, hold, request, deadline)).await
-                }
+                Servers::Majority(routes) => Box::pin(quorum::acquire(routes, hold, request, deadline)).await,
             };
             late += 1;
             match tried {
@@ -103,10 +103,7 @@ impl Servers {
         deadline: Instant,
     ) -> Result<ExtendOutcome, NodeError> {
         hold.may_last(deadline, lease);
-        let mut request = hold.lock.format.extend(&LockRequest {
-            lease,
-            ..hold.request()
-        });
+        let mut request = hold.lock.format.extend(&LockRequest { lease, ..hold.request() });
         request.wait = wait_for(hold, deadline);
         match self {
             Servers::One(route) => extend_at(route, hold, &request, deadline).await,
@@ -114,11 +111,7 @@ impl Servers {
         }
     }
 
-    pub(crate) async fn is_locked(
-        &self,
-        lock: &LockInner,
-        deadline: Instant,
-    ) -> Result<bool, NodeError> {
+    pub(crate) async fn is_locked(&self, lock: &LockInner, deadline: Instant) -> Result<bool, NodeError> {
         match lock.format.count(&lock.names) {
             Some(request) => self.yes_or_no(request, deadline).await,
             None => Ok(self.holder(lock, deadline).await?.is_some()),
@@ -133,9 +126,7 @@ impl Servers {
         let request = lock.format.look(&lock.names);
         match self {
             Servers::One(route) => holder_at(route, lock.format, &request, deadline).await,
-            Servers::Majority(routes) => {
-                quorum::holder(routes, lock.format, request, deadline).await
-            }
+            Servers::Majority(routes) => quorum::holder(routes, lock.format, request, deadline).await,
         }
     }
 
@@ -157,11 +148,7 @@ impl Servers {
         }
     }
 
-    pub(crate) async fn force_release(
-        &self,
-        lock: &LockInner,
-        deadline: Instant,
-    ) -> Result<bool, NodeError> {
+    pub(crate) async fn force_release(&self, lock: &LockInner, deadline: Instant) -> Result<bool, NodeError> {
         let publish = lock.client.publish_command();
         let request = lock.format.force_release(&lock.names, publish);
         self.yes_or_no(request, deadline).await
@@ -180,10 +167,8 @@ impl Servers {
 fn wait_for(hold: &Hold, deadline: Instant) -> Option<crate::topology::WaitFor> {
     let timeout = hold.client().options.durability_timeout;
     let time_left = deadline.saturating_duration_since(Instant::now()) / 2;
-    (hold.durability != Durability::None).then(|| crate::topology::WaitFor {
-        durability: hold.durability,
-        timeout: timeout.min(time_left),
-    })
+    (hold.durability != Durability::None)
+        .then(|| crate::topology::WaitFor { durability: hold.durability, timeout: timeout.min(time_left) })
 }
 
 /// Too few acknowledgements, if so.
@@ -214,11 +199,7 @@ pub(crate) async fn acquire_at(
             granted(&sent, None)
         }
         Reply::Busy { left } => AttemptAnswer::Busy { left },
-        Reply::Queued { left, server_us } => AttemptAnswer::Queued {
-            left,
-            server_us,
-            sent_at: sent.sent_at,
-        },
+        Reply::Queued { left, server_us } => AttemptAnswer::Queued { left, server_us, sent_at: sent.sent_at },
         Reply::Late { server_ms } => {
             hold.client().server_clock.showed(sent.sent_at, server_ms);
             AttemptAnswer::Late
@@ -228,17 +209,12 @@ pub(crate) async fn acquire_at(
     })
 }
 
-/// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it is not held.
+/// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it
+/// is not held.
 async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
     let undo = hold.lock.format.undo(&hold.request());
-    match route
-        .send(&undo, deadline.max(Instant::now() + LAST_LOOK))
-        .await
-    {
-        Ok(_) => NodeError {
-            definite: true,
-            ..error
-        },
+    match route.send(&undo, deadline.max(Instant::now() + LAST_LOOK)).await {
+        Ok(_) => NodeError { definite: true, ..error },
         Err(refused) => NodeError {
             message: format!(
                 "{}; it could not be undone, so that {} or a key beside it may stay without an end: {}",
@@ -252,10 +228,7 @@ async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Inst
 fn granted(sent: &ServerReply, token: Option<u64>) -> AttemptAnswer {
     match thin(sent) {
         Some((acked, demanded)) => AttemptAnswer::Thin { acked, demanded },
-        None => AttemptAnswer::Granted {
-            token,
-            sent_at: sent.sent_at,
-        },
+        None => AttemptAnswer::Granted { token, sent_at: sent.sent_at },
     }
 }
 
@@ -270,15 +243,14 @@ pub(crate) async fn extend_at(
     Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
         ExtendAnswer::Held => match thin(&sent) {
             Some((acked, demanded)) => ExtendOutcome::Thin { acked, demanded },
-            None => ExtendOutcome::Held {
-                sent_at: sent.sent_at,
-            },
+            None => ExtendOutcome::Held { sent_at: sent.sent_at },
         },
         ExtendAnswer::Missing => ExtendOutcome::Missing,
     })
 }
 
-/// What holds must have in common to be renewed by one request: servers, script, lease, and on a cluster the slot.
+/// What holds must have in common to be renewed by one request: servers, script, lease, and on a cluster the
+/// slot.
 pub(crate) type Together = (usize, usize, Duration, u16);
 
 /// With which others a hold can be renewed in one request; `None` if only by itself.
@@ -319,9 +291,7 @@ pub(crate) async fn extend_together(
         return Err(not_an_answer(&sent));
     };
     let read = |answer| match lock.format.read_extend(answer) {
-        Some(ExtendAnswer::Held) => Some(ExtendOutcome::Held {
-            sent_at: sent.sent_at,
-        }),
+        Some(ExtendAnswer::Held) => Some(ExtendOutcome::Held { sent_at: sent.sent_at }),
         Some(ExtendAnswer::Missing) => Some(ExtendOutcome::Missing),
         None => None,
     };
@@ -333,15 +303,15 @@ pub(crate) async fn extend_together(
 /// What a release needs to know of its hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GiveBack {
-    /// The hold was valid when its release began. A fresh owner's release that is repeated after a lost answer
-    /// and finds nothing has then done its work the first time: the lease had not run out and nobody else can
-    /// have been touched, so no record is needed on the server to know it.
+    /// The hold was valid when its release began. A fresh owner's release that is repeated after a lost
+    /// answer and finds nothing has then done its work the first time: the lease had not run out and nobody
+    /// else can have been touched, so no record is needed on the server to know it.
     pub(crate) valid: bool,
     pub(crate) deadline: Instant,
 }
 
-/// Gives a hold back at one server set; asks again after lost answers until the deadline. Says what was answered, and when the
-/// question for it was sent.
+/// Gives a hold back at one server set; asks again after lost answers until the deadline. Says what was
+/// answered, and when the question for it was sent.
 pub(crate) async fn release_at(
     route: &Route,
     hold: &Hold,
@@ -351,14 +321,7 @@ pub(crate) async fn release_at(
     let one_answer = hold.client().options.response_timeout;
     let turns = &hold.client().turns;
     turns.giving(&hold.lock);
-    let asked = ask_again(
-        route,
-        request,
-        one_answer,
-        how.deadline,
-        RequestPurpose::Deed,
-    )
-    .await;
+    let asked = ask_again(route, request, one_answer, how.deadline, RequestPurpose::Deed).await;
     let (sent, doubtful) = asked?;
     let given = hold.lock.format.read_release(&sent.value);
     let given = given.ok_or_else(|| not_an_answer(&sent))?;
@@ -372,8 +335,8 @@ pub(crate) async fn release_at(
     Ok((given, sent.sent_at))
 }
 
-/// Asks at one server set, and again after lost answers and passing refusals until the deadline; the request must be safe to repeat.
-/// Says with the answer whether an earlier one was lost.
+/// Asks at one server set, and again after lost answers and passing refusals until the deadline; the request
+/// must be safe to repeat. Says with the answer whether an earlier one was lost.
 pub(crate) async fn ask_again(
     route: &Route,
     request: &Request,
@@ -381,10 +344,7 @@ pub(crate) async fn ask_again(
     until: Instant,
     need: RequestPurpose,
 ) -> Result<(ServerReply, bool), NodeError> {
-    repeat(one_answer, until, need, |deadline| {
-        route.send(request, deadline)
-    })
-    .await
+    repeat(one_answer, until, need, |deadline| route.send(request, deadline)).await
 }
 
 /// Asks, each time for `one_answer` at most, until there is an answer or no use in asking.
@@ -420,17 +380,11 @@ pub(crate) async fn holder_at(
     deadline: Instant,
 ) -> Result<Option<CurrentHolder>, NodeError> {
     let sent = route.send(request, deadline).await?;
-    format
-        .read_holder(&sent.value)
-        .ok_or_else(|| not_an_answer(&sent))
+    format.read_holder(&sent.value).ok_or_else(|| not_an_answer(&sent))
 }
 
 /// Whether a server answers yes (1) or no (0).
-pub(crate) async fn yes_at(
-    route: &Route,
-    request: &Request,
-    deadline: Instant,
-) -> Result<bool, NodeError> {
+pub(crate) async fn yes_at(route: &Route, request: &Request, deadline: Instant) -> Result<bool, NodeError> {
     let sent = route.send(request, deadline).await?;
     match sent.value {
         Value::Int(number) => Ok(number > 0),

@@ -1,8 +1,8 @@
 //! Redlock: the questions to several independent masters at once, and what a majority of answers means.
 //!
-//! The algorithm is antirez's (the distributed locks page of the Redis documentation), with three repairs: the
-//! lease counts from the first sending, whatever was or may have been taken is given back everywhere after a
-//! failure, and an extension only extends what the masters still have.
+//! The algorithm is antirez's (the distributed locks page of the Redis documentation), with three repairs:
+//! the lease counts from the first sending, whatever was or may have been taken is given back everywhere
+//! after a failure, and an extension only extends what the masters still have.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,8 +26,7 @@ use crate::servers::{
 use crate::topology::{NodeError, Request, RequestPurpose, Route, passes};
 
 type Routes = Arc<[Arc<Route>]>;
-type Answers<T> =
-    FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Result<T, NodeError>)> + Send>>>;
+type Answers<T> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Result<T, NodeError>)> + Send>>>;
 
 fn ask_all<T, F, A>(routes: &Routes, request: Request, ask: F) -> Answers<T>
 where
@@ -67,12 +66,8 @@ impl Tally {
                 self.thin = Some((acked, demanded));
                 self.taken.push((index, true));
             }
-            Ok(AttemptAnswer::Busy { left } | AttemptAnswer::Queued { left, .. }) => {
-                self.refused.push(left)
-            }
-            Ok(AttemptAnswer::Split | AttemptAnswer::Late | AttemptAnswer::Own) => {
-                self.refused.push(None)
-            }
+            Ok(AttemptAnswer::Busy { left } | AttemptAnswer::Queued { left, .. }) => self.refused.push(left),
+            Ok(AttemptAnswer::Split | AttemptAnswer::Late | AttemptAnswer::Own) => self.refused.push(None),
             Ok(AttemptAnswer::Settled) => self.settled = true,
             Err(error) => {
                 if !error.definite {
@@ -109,10 +104,7 @@ impl Tally {
         // What was granted and is given back is settled; a lost request may still arrive.
         let granted = self.granted.saturating_sub(given_back);
         let definite = granted + self.doubtful < majority;
-        let code = self
-            .errors
-            .iter()
-            .find(|error| !passes(error, RequestPurpose::Answer));
+        let code = self.errors.iter().find(|error| !passes(error, RequestPurpose::Answer));
         Err(NodeError {
             node: None,
             definite,
@@ -152,10 +144,7 @@ pub(crate) async fn acquire(
             if !answers.is_empty() {
                 late_answers(hold, answers);
             }
-            return Ok(AttemptAnswer::Granted {
-                token: None,
-                sent_at: first_sent_at,
-            });
+            return Ok(AttemptAnswer::Granted { token: None, sent_at: first_sent_at });
         }
         if tally.granted + answers.len() < majority {
             break;
@@ -181,11 +170,9 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<AttemptAnswer>) {
     hold.client().background.spawn(async move {
         while let Some((index, answer)) = answers.next().await {
             let to_give_back = match answer {
-                // The release went to this master too, and over the same connection it comes after the acquire. Only
-                // if it found nothing it had overtaken the acquire.
-                Ok(AttemptAnswer::Granted { .. } | AttemptAnswer::Thin { .. }) => {
-                    late.granted_late(index)
-                }
+                // The release went to this master too, and over the same connection it comes after the
+                // acquire. Only if it found nothing it had overtaken the acquire.
+                Ok(AttemptAnswer::Granted { .. } | AttemptAnswer::Thin { .. }) => late.granted_late(index),
                 Ok(_) => false,
                 Err(error) => {
                     if !error.definite {
@@ -204,14 +191,10 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<AttemptAnswer>) {
 /// Gives back what a failed attempt took or may have taken; what is not acknowledged in time goes on in the
 /// background. Answers how many masters had it and have it no more.
 ///
-/// A master that has just answered gets a moment in any case, also where the others' silence took all the time: else the next
-/// attempt might overtake what is given back there, and lose that vote to its own predecessor.
-async fn give_back(
-    routes: &Routes,
-    hold: &Arc<Hold>,
-    taken: &[(usize, bool)],
-    deadline: Instant,
-) -> usize {
+/// A master that has just answered gets a moment in any case, also where the others' silence took all the
+/// time: else the next attempt might overtake what is given back there, and lose that vote to its own
+/// predecessor.
+async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[(usize, bool)], deadline: Instant) -> usize {
     let request = hold.lock.format.undo(&hold.request());
     let moment = deadline.max(Instant::now() + LAST_LOOK);
     let mut open = Open::new(hold, ReleaseReason::Undo);
@@ -220,10 +203,7 @@ async fn give_back(
         .map(|&(index, answers)| {
             open.add(index);
             let (route, request) = (&routes[index], &request);
-            let how = GiveBack {
-                valid: false,
-                deadline: if answers { moment } else { deadline },
-            };
+            let how = GiveBack { valid: false, deadline: if answers { moment } else { deadline } };
             async move {
                 let given = release_at(route, hold, request, how).await;
                 (index, given.map(|(given, _)| given))
@@ -267,13 +247,9 @@ pub(crate) async fn extend(
         if held >= majority {
             if !answers.is_empty() {
                 // The slow ones are extended too; their answers decide nothing.
-                hold.client()
-                    .background
-                    .spawn(async move { while answers.next().await.is_some() {} });
+                hold.client().background.spawn(async move { while answers.next().await.is_some() {} });
             }
-            return Ok(ExtendOutcome::Held {
-                sent_at: first_sent_at,
-            });
+            return Ok(ExtendOutcome::Held { sent_at: first_sent_at });
         }
         if missing > n - majority {
             return Ok(ExtendOutcome::Missing);
@@ -285,7 +261,8 @@ pub(crate) async fn extend(
     Err(outvoted(&errors, held, n))
 }
 
-/// Gives a hold back on all masters; done when a majority has given it back, the rest goes on in the background.
+/// Gives a hold back on all masters; done when a majority has given it back, the rest goes on in the
+/// background.
 pub(crate) async fn release(
     routes: &Routes,
     hold: &Arc<Hold>,
@@ -301,11 +278,7 @@ pub(crate) async fn release(
         }
     });
     // Where the acquire's answer was lost a release does not keep a late acquire out, its undo does.
-    let giving = if hold.unsettled.get() {
-        ReleaseReason::Undo
-    } else {
-        ReleaseReason::Release
-    };
+    let giving = if hold.unsettled.get() { ReleaseReason::Undo } else { ReleaseReason::Release };
     let mut open = Open::new(hold, giving);
     open.add_all();
     let (mut freed, mut kept, mut absent) = (0, 0, 0);
@@ -313,7 +286,8 @@ pub(crate) async fn release(
     let client = hold.client();
     let calls = how.valid && !client.turns.has_rivals(&hold.lock);
     let served = calls.then(|| hold.lock.waiters_served()).flatten();
-    // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the servers.
+    // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the
+    // servers.
     let mut first = poll!(answers.next());
     if let Some(served) = served {
         hold.lock.call_waiter(served);
@@ -352,11 +326,7 @@ pub(crate) async fn release(
     }
     // A majority has it no more, although not all of them had it until now.
     if freed + kept + absent >= majority {
-        return Ok(if kept > 0 {
-            ReleaseAnswer::Kept
-        } else {
-            ReleaseAnswer::Freed
-        });
+        return Ok(if kept > 0 { ReleaseAnswer::Kept } else { ReleaseAnswer::Freed });
     }
     Err(outvoted(&errors, freed + kept, n))
 }
@@ -380,9 +350,8 @@ pub(crate) async fn yes_or_no(
     deadline: Instant,
 ) -> Result<bool, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
-    let mut answers = ask_all(routes, request, |route, request| async move {
-        yes_at(&route, &request, deadline).await
-    });
+    let mut answers =
+        ask_all(routes, request, |route, request| async move { yes_at(&route, &request, deadline).await });
     let (mut yes, mut no) = (0, 0);
     let mut errors = Vec::new();
     while let Some((_, answer)) = answers.next().await {

@@ -8,8 +8,8 @@ use crate::sync::Mutex;
 /// A request is in time for so much longer than somebody waits for its answer.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// What the servers' clock showed last. Of several servers whose clocks differ by more than the slack each change costs one question
-/// more.
+/// What the servers' clock showed last. Of several servers whose clocks differ by more than the slack each
+/// change costs one question more.
 #[derive(Debug, Default)]
 pub(crate) struct ServerClock(Mutex<Option<(Instant, u64)>>);
 

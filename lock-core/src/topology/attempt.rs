@@ -17,17 +17,19 @@ pub(crate) enum Answer {
         sent_at: Instant,
     },
     /// The server said no: certainly no effect.
-    Refused { code: String, message: String },
+    Refused {
+        code: String,
+        message: String,
+    },
     /// Written, perhaps executed, not answered.
-    Lost { message: String },
+    Lost {
+        message: String,
+    },
 }
 
 impl Answer {
     pub(super) fn refused(code: &str, message: impl Into<String>) -> Self {
-        Answer::Refused {
-            code: code.to_owned(),
-            message: message.into(),
-        }
+        Answer::Refused { code: code.to_owned(), message: message.into() }
     }
 
     /// Something that has to be known first is not: nothing was sent.
@@ -78,9 +80,7 @@ pub(crate) async fn attempt(
     match lease.conn.request(request, limit).await {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
-        Err(NoReply::Cut(why)) => Answer::Lost {
-            message: why.to_string(),
-        },
+        Err(NoReply::Cut(why)) => Answer::Lost { message: why.to_string() },
     }
 }
 
@@ -124,7 +124,8 @@ async fn pipelined(
     let mut count = position + 1;
     let mut blocked = Duration::ZERO;
     if let Some((wait, wanted)) = wait {
-        // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for ever.
+        // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for
+        // ever.
         let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
         let limit = wait.timeout.min(left).max(Duration::from_millis(1));
         bytes.extend(wait_command(wait.durability, wanted, limit).get_packed_command());
@@ -133,17 +134,10 @@ async fn pipelined(
         blocked = limit * lease.busy();
     }
     let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);
-    let answers = match timeout_at(
-        limit,
-        lease.conn.packed(&bytes, count, request.leaves_at_once),
-    )
-    .await
-    {
+    let answers = match timeout_at(limit, lease.conn.packed(&bytes, count, request.leaves_at_once)).await {
         Ok(Ok(answers)) => answers,
         Ok(Err(error)) => {
-            return Answer::Lost {
-                message: error.to_string(),
-            };
+            return Answer::Lost { message: error.to_string() };
         }
         Err(_) => {
             return silent(node, lease, sent_at, blocked);
@@ -155,15 +149,9 @@ async fn pipelined(
         (Answer::Done { value, .. }, Some((_, wanted)), acked) => {
             let answer = acked.unwrap_or(Value::Nil);
             match acknowledged(&answer, wanted) {
-                Some(count) => Answer::Done {
-                    value,
-                    acked: Some((count, wanted)),
-                    sent_at,
-                },
+                Some(count) => Answer::Done { value, acked: Some((count, wanted)), sent_at },
                 // Done, but nobody knows on how many: the role changed meanwhile, for instance.
-                None => Answer::Lost {
-                    message: format!("WAIT was answered {answer:?}"),
-                },
+                None => Answer::Lost { message: format!("WAIT was answered {answer:?}") },
             }
         }
         (done, ..) => done,
@@ -173,15 +161,13 @@ async fn pipelined(
 fn wait_command(durability: Durability, wanted: u32, limit: Duration) -> redis::Cmd {
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     match durability {
-        Durability::WaitAof(count) => {
-            (redis::cmd("WAITAOF").arg(1).arg(count).arg(limit_ms)).take()
-        }
+        Durability::WaitAof(count) => (redis::cmd("WAITAOF").arg(1).arg(count).arg(limit_ms)).take(),
         _ => redis::cmd("WAIT").arg(wanted).arg(limit_ms).take(),
     }
 }
 
-/// How many of those that were wanted have acknowledged: WAIT answers with a number, WAITAOF with the master's disk and
-/// the replicas' apart, of which one does not stand for the other.
+/// How many of those that were wanted have acknowledged: WAIT answers with a number, WAITAOF with the
+/// master's disk and the replicas' apart, of which one does not stand for the other.
 fn acknowledged(answer: &Value, wanted: u32) -> Option<u32> {
     let count = |value: &Value| match value {
         Value::Int(count) => u32::try_from(*count).ok(),
@@ -200,34 +186,26 @@ fn single(answer: Value, sent_at: Instant) -> Answer {
     match answer {
         Value::ServerError(error) => {
             let details = error.details().unwrap_or_default();
-            // Inside a script an access rule has no code of its own: the texts of Redis 7.0, and of later ones and Valkey.
-            let forbidden = [
-                "The user executing the script can't",
-                "ACL failure in script",
-            ];
+            // Inside a script an access rule has no code of its own: the texts of Redis 7.0, and of later
+            // ones and Valkey.
+            let forbidden = ["The user executing the script can't", "ACL failure in script"];
             let code = match forbidden.iter().any(|text| details.contains(text)) {
                 true => "NOPERM",
                 false => error.code(),
             };
             Answer::refused(code, format!("{code} {details}").trim_end())
         }
-        value => Answer::Done {
-            value,
-            acked: None,
-            sent_at,
-        },
+        value => Answer::Done { value, acked: None, sent_at },
     }
 }
 
 fn silent(node: &Node, lease: &Lease<'_>, sent_at: Instant, blocked: Duration) -> Answer {
     lease.conn.suspect(node.dialer.response_timeout + blocked);
-    Answer::Lost {
-        message: format!("no answer within {:?}", sent_at.elapsed()),
-    }
+    Answer::Lost { message: format!("no answer within {:?}", sent_at.elapsed()) }
 }
 
-/// How many must acknowledge. Before the first WAITAOF of a connection the server is asked whether it has one: after a write it could not undo
-/// the write. Nothing is done if that fails.
+/// How many must acknowledge. Before the first WAITAOF of a connection the server is asked whether it has
+/// one: after a write it could not undo the write. Nothing is done if that fails.
 async fn wanted(
     node: &Arc<Node>,
     lease: &Lease<'_>,
@@ -254,26 +232,17 @@ fn too_old(refused: Answer) -> Answer {
 }
 
 /// Asks a master for a WAITAOF of nothing. Whatever goes wrong, nothing was done.
-async fn probed(
-    node: &Node,
-    lease: &Lease<'_>,
-    wait: WaitFor,
-    deadline: Instant,
-) -> Result<(), Answer> {
+async fn probed(node: &Node, lease: &Lease<'_>, wait: WaitFor, deadline: Instant) -> Result<(), Answer> {
     let question = wait_command(Durability::WaitAof(0), 1, Duration::from_millis(1));
     let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
     let limit = deadline.min(Instant::now() + patience);
     match timeout_at(limit, lease.conn.command(&question)).await {
         Ok(Ok(Value::ServerError(error))) => Err(Answer::refused(error.code(), error.to_string())),
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(Answer::try_again(format!(
-            "before a request with WAIT: {error}"
-        ))),
+        Ok(Err(error)) => Err(Answer::try_again(format!("before a request with WAIT: {error}"))),
         Err(_) => {
             lease.conn.suspect(patience);
-            Err(Answer::try_again(
-                "what a request with WAIT has to know first was not answered in time",
-            ))
+            Err(Answer::try_again("what a request with WAIT has to know first was not answered in time"))
         }
     }
 }

@@ -12,7 +12,8 @@ use super::shared_connection::{NoReply, Replies, SharedConnection, Socket};
 use super::vote::Vote;
 use crate::clock::{Instant, timeout_at};
 
-/// For how long a caller on another runtime than the client's waits for the timekeeper to say that a deadline has passed, before it says so itself.
+/// For how long a caller on another runtime than the client's waits for the timekeeper to say that a deadline
+/// has passed, before it says so itself.
 const TIMEKEEPER_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection. When the last user lets go of it, it is closed.
@@ -69,11 +70,7 @@ impl Conn {
     }
 
     /// Sends a request and waits for the reply, until the deadline. A server's error is a value here.
-    pub(crate) async fn request(
-        &self,
-        request: &Request,
-        deadline: Instant,
-    ) -> Result<Value, NoReply> {
+    pub(crate) async fn request(&self, request: &Request, deadline: Instant) -> Result<Value, NoReply> {
         let write = |out: &mut Vec<u8>| {
             request.write_to(out);
             self.dialer.count(1);
@@ -100,22 +97,13 @@ impl Conn {
     }
 
     /// Sends `count` commands in one write, so that nothing of anybody else comes between them.
-    pub(crate) async fn pipeline(
-        &self,
-        commands: &Pipeline,
-        count: usize,
-    ) -> RedisResult<Vec<Value>> {
-        self.packed(&commands.get_packed_pipeline(), count, false)
-            .await
+    pub(crate) async fn pipeline(&self, commands: &Pipeline, count: usize) -> RedisResult<Vec<Value>> {
+        self.packed(&commands.get_packed_pipeline(), count, false).await
     }
 
-    /// Sends `count` commands that are written out already; `at_once` leaves none of them to the connection's own task.
-    pub(crate) async fn packed(
-        &self,
-        bytes: &[u8],
-        count: usize,
-        at_once: bool,
-    ) -> RedisResult<Vec<Value>> {
+    /// Sends `count` commands that are written out already; `at_once` leaves none of them to the connection's
+    /// own task.
+    pub(crate) async fn packed(&self, bytes: &[u8], count: usize, at_once: bool) -> RedisResult<Vec<Value>> {
         self.dialer.count(count as u64);
         let replies = u32::try_from(count).map_err(|_| closed("too many commands at once"))?;
         let write = |out: &mut Vec<u8>| {
@@ -131,8 +119,9 @@ impl Conn {
         }
     }
 
-    /// A reply did not come in time: asks PING, and kills the connection if that stays unanswered for `patience` too.
-    /// Without it a link that swallows everything would never be noticed. One probe at a time.
+    /// A reply did not come in time: asks PING, and kills the connection if that stays unanswered for
+    /// `patience` too. Without it a link that swallows everything would never be noticed. One probe at a
+    /// time.
     pub(crate) fn suspect(self: &Arc<Self>, patience: Duration) {
         if self.is_dead() || self.probing.swap(true, Ordering::AcqRel) {
             return;

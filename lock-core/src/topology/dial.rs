@@ -25,12 +25,13 @@ use crate::diagnostics::trace::Tracer;
 use crate::machine::{self, ClientRuntime};
 use crate::{AddressMap, ClientOptions};
 
-/// A link on which nothing was said for longer may be forgotten by what lies in between. Before that PING is asked on it. After so long
-/// without a packet the system asks the other end whether it is there, and after so long without an acknowledgement of what
-/// was sent it ends the connection.
+/// A link on which nothing was said for longer may be forgotten by what lies in between. Before that PING is
+/// asked on it. After so long without a packet the system asks the other end whether it is there, and after
+/// so long without an acknowledgement of what was sent it ends the connection.
 const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Between two questions whether a server that is busy with a script is so still, or to a provider of credentials.
+/// Between two questions whether a server that is busy with a script is so still, or to a provider of
+/// credentials.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a new connection must prove before it is used.
@@ -48,7 +49,8 @@ pub(crate) struct Dialer {
     username: Option<String>,
     password: Option<String>,
     provider: Option<CredentialsProvider>,
-    /// For servers that may want the password or not: whether the last answer said that they do. `None` sends it always.
+    /// For servers that may want the password or not: whether the last answer said that they do. `None` sends
+    /// it always.
     wants_password: Option<Arc<AtomicBool>>,
     database: u16,
     tls: Option<Secure>,
@@ -97,8 +99,8 @@ impl Dialer {
         }
     }
 
-    /// The same for one sentinel of a target. It has no databases, and gets a password once it asks for one: that of the sentinels, or the
-    /// data nodes' where they have none of their own.
+    /// The same for one sentinel of a target. It has no databases, and gets a password once it asks for one:
+    /// that of the sentinels, or the data nodes' where they have none of their own.
     pub(crate) fn for_sentinel(&self, target: &Target) -> Self {
         let own = target.parameters.sentinel_password.is_some();
         let parameters = own.then_some(&target.parameters);
@@ -170,7 +172,8 @@ impl Dialer {
         });
     }
 
-    /// Takes note of an answer by which a server wants the password after all, or has none; whether to dial once more because of it.
+    /// Takes note of an answer by which a server wants the password after all, or has none; whether to dial
+    /// once more because of it.
     fn learns_from(&self, error: &DialError) -> bool {
         let (Some(wanted), Some(_)) = (&self.wants_password, &self.password) else {
             return false;
@@ -208,29 +211,21 @@ impl Dialer {
     }
 
     /// Connects for requests; never takes longer than the connect timeout.
-    pub(crate) async fn dial(
-        self: &Arc<Self>,
-        to: &Endpoint,
-        proof: Proof,
-    ) -> Result<Arc<Conn>, DialError> {
+    pub(crate) async fn dial(self: &Arc<Self>, to: &Endpoint, proof: Proof) -> Result<Arc<Conn>, DialError> {
         self.bounded(to, |socket| self.set_up(socket, proof)).await
     }
 
-    /// Connects for subscriptions, or to be told when keys change that were read; never takes longer than the connect timeout.
+    /// Connects for subscriptions, or to be told when keys change that were read; never takes longer than the
+    /// connect timeout.
     pub(super) async fn dial_for_subscriptions(
         &self,
         to: &Endpoint,
         keys: bool,
     ) -> Result<Subscriber, DialError> {
-        self.bounded(to, |socket| self.set_up_for_subscriptions(socket, keys))
-            .await
+        self.bounded(to, |socket| self.set_up_for_subscriptions(socket, keys)).await
     }
 
-    async fn bounded<T, F>(
-        &self,
-        to: &Endpoint,
-        set_up: impl Fn(Socket) -> F,
-    ) -> Result<T, DialError>
+    async fn bounded<T, F>(&self, to: &Endpoint, set_up: impl Fn(Socket) -> F) -> Result<T, DialError>
     where
         F: Future<Output = Result<T, DialError>>,
     {
@@ -272,9 +267,7 @@ impl Dialer {
     /// A stream on which nothing is said yet; the caller sees to the time.
     pub(super) async fn socket(&self, to: &Endpoint) -> Result<Socket, DialError> {
         Ok(match to {
-            Endpoint::Unix(path) => {
-                Socket::Unix(UnixStream::connect(path).await.map_err(io_error)?)
-            }
+            Endpoint::Unix(path) => Socket::Unix(UnixStream::connect(path).await.map_err(io_error)?),
             Endpoint::Tcp { host, port } => {
                 if let Some(dialled) = machine::dial(host, *port).await {
                     return dialled.map(Socket::Simulated).map_err(io_error);
@@ -284,10 +277,7 @@ impl Dialer {
                     Some(address) => TcpStream::connect::<SocketAddr>(*address).await,
                     None if self.only.as_ref().is_some_and(unnamed) => {
                         let here = machine::addresses_here(host, *port).await;
-                        let here = here.map_err(|error| DialError {
-                            fatal: true,
-                            ..io_error(error)
-                        })?;
+                        let here = here.map_err(|error| DialError { fatal: true, ..io_error(error) })?;
                         TcpStream::connect(&*here).await
                     }
                     None => TcpStream::connect((host.as_str(), *port)).await,
@@ -320,11 +310,7 @@ impl Dialer {
     }
 
     /// Everything that is to be said first, in one write.
-    async fn set_up(
-        self: &Arc<Self>,
-        socket: Socket,
-        proof: Proof,
-    ) -> Result<Arc<Conn>, DialError> {
+    async fn set_up(self: &Arc<Self>, socket: Socket, proof: Proof) -> Result<Arc<Conn>, DialError> {
         let (mut greeting, credentials) = self.greeting().await?;
         let conn = Conn::over(socket, self.clone());
         let asks = self.restart_delay.is_some() || self.voter.is_some();
@@ -332,11 +318,7 @@ impl Dialer {
             greeting.cmd("INFO").arg("server");
         }
         let asked = asks.then(|| greeting.len() - 1);
-        greeting.cmd(if proof == Proof::IsMaster {
-            "ROLE"
-        } else {
-            "PING"
-        });
+        greeting.cmd(if proof == Proof::IsMaster { "ROLE" } else { "PING" });
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
         // A user that may not ask cannot be told which server it is.
         let optional = asked.filter(|_| self.restart_delay.is_none());
@@ -357,11 +339,7 @@ impl Dialer {
         Ok(conn)
     }
 
-    async fn set_up_for_subscriptions(
-        &self,
-        socket: Socket,
-        keys: bool,
-    ) -> Result<Subscriber, DialError> {
+    async fn set_up_for_subscriptions(&self, socket: Socket, keys: bool) -> Result<Subscriber, DialError> {
         let (mut greeting, credentials) = self.greeting().await?;
         if keys {
             greeting.cmd("HELLO").arg(3);
@@ -387,7 +365,8 @@ impl Dialer {
         authenticates: bool,
         optional: Option<usize>,
     ) -> Result<(), DialError> {
-        // The name is for people who look at the server: one that knows no CLIENT, or lets this user have none of it, serves all the same.
+        // The name is for people who look at the server: one that knows no CLIENT, or lets this user have
+        // none of it, serves all the same.
         let before_name = usize::from(authenticates) + usize::from(self.database != 0);
         let named = self.client_name.as_ref().map(|_| before_name);
         for (position, answer) in answers.iter().enumerate() {
@@ -419,10 +398,8 @@ fn auth(as_whom: &Credentials) -> redis::Cmd {
 /// Lets the system end a connection whose other end has gone without a word, also while it is idle.
 fn watch_link(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
-    let keepalive = TcpKeepalive::new()
-        .with_time(LINK_TIMEOUT)
-        .with_interval(LINK_TIMEOUT / 3)
-        .with_retries(3);
+    let keepalive =
+        TcpKeepalive::new().with_time(LINK_TIMEOUT).with_interval(LINK_TIMEOUT / 3).with_retries(3);
     socket.set_tcp_keepalive(&keepalive)?;
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(LINK_TIMEOUT))?;
@@ -433,14 +410,12 @@ fn io_error(error: io::Error) -> DialError {
     DialError::new(error.to_string())
 }
 
-/// For how long a server has run at least, when it said so. It counts from one whole second of its clock to another, which may be a
-/// second more than passed.
+/// For how long a server has run at least, when it said so. It counts from one whole second of its clock to
+/// another, which may be a second more than passed.
 fn age(info: Option<&Value>) -> Result<Duration, DialError> {
     let said = match info {
-        Some(Value::BulkString(text)) => {
-            info_field(&String::from_utf8_lossy(text), "uptime_in_seconds")
-                .and_then(|seconds| seconds.parse::<u64>().ok())
-        }
+        Some(Value::BulkString(text)) => info_field(&String::from_utf8_lossy(text), "uptime_in_seconds")
+            .and_then(|seconds| seconds.parse::<u64>().ok()),
         _ => None,
     };
     said.map(|seconds| Duration::from_secs(seconds.saturating_sub(1)))
@@ -448,20 +423,14 @@ fn age(info: Option<&Value>) -> Result<Duration, DialError> {
 }
 
 fn is_master(role: Option<&Value>) -> Result<(), DialError> {
-    let refused = |code: &str, message: String| {
-        Err(DialError {
-            code: Some(code.to_owned()),
-            message,
-            fatal: false,
-        })
-    };
+    let refused =
+        |code: &str, message: String| Err(DialError { code: Some(code.to_owned()), message, fatal: false });
     match role {
         Some(Value::Array(parts)) => match parts.first() {
             Some(Value::BulkString(role)) if role == b"master" => Ok(()),
-            Some(Value::BulkString(role)) => refused(
-                "READONLY",
-                format!("its role is {}, not master", String::from_utf8_lossy(role)),
-            ),
+            Some(Value::BulkString(role)) => {
+                refused("READONLY", format!("its role is {}, not master", String::from_utf8_lossy(role)))
+            }
             _ => Err(DialError::new("ROLE was answered without a role")),
         },
         Some(Value::ServerError(error)) => refused(error.code(), error.to_string()),

@@ -15,11 +15,7 @@ pub(crate) struct DialError {
 
 impl DialError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        DialError {
-            code: None,
-            message: message.into(),
-            fatal: false,
-        }
+        DialError { code: None, message: message.into(), fatal: false }
     }
 }
 
@@ -30,14 +26,8 @@ impl From<RedisError> for DialError {
             _ => error.code(),
         };
         let code = code.map(str::to_owned);
-        let refused = code
-            .as_deref()
-            .is_some_and(|code| ["WRONGPASS", "NOAUTH", "NOPERM"].contains(&code));
+        let refused = code.as_deref().is_some_and(|code| ["WRONGPASS", "NOAUTH", "NOPERM"].contains(&code));
         let fatal = refused || error.kind() == redis::ErrorKind::AuthenticationFailed;
-        DialError {
-            code,
-            message: error.to_string(),
-            fatal,
-        }
+        DialError { code, message: error.to_string(), fatal }
     }
 }

@@ -9,23 +9,19 @@ use crate::diagnostics::trace::{Traced, reply};
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
-/// An answer may take this long even where servers are near, if the machine is busy. With less time left nothing is begun: cut
-/// off in the middle, what is certainly not done would be unknown.
+/// An answer may take this long even where servers are near, if the machine is busy. With less time left
+/// nothing is begun: cut off in the middle, what is certainly not done would be unknown.
 const ONE_ANSWER: Duration = Duration::from_millis(20);
 
-/// Sends until answered, refused for good, lost, or out of time. What is rare is boxed: every request carries the size
-/// of this future.
+/// Sends until answered, refused for good, lost, or out of time. What is rare is boxed: every request carries
+/// the size of this future.
 pub(super) async fn drive(
     router: &Route,
     request: &Request,
     deadline: Instant,
 ) -> Result<ServerReply, NodeError> {
     // A request that ends with WAIT needs a connection that may block.
-    let purpose = if request.wait.is_some() {
-        Purpose::Wait
-    } else {
-        Purpose::Command
-    };
+    let purpose = if request.wait.is_some() { Purpose::Wait } else { Purpose::Command };
     // Of a short time a part must do. Answers that take longer raise it.
     let mut enough = ONE_ANSWER.min(time_left(deadline, Instant::now()) / 4);
     let mut attempt = 0;
@@ -35,26 +31,17 @@ pub(super) async fn drive(
     let mut reason = NodeError::local("");
     loop {
         // A redirection and a script's text follow at once: the server has just shown how fast it answers.
-        let enough_now = if next.is_some() {
-            Duration::ZERO
-        } else {
-            enough
-        };
+        let enough_now = if next.is_some() { Duration::ZERO } else { enough };
         if router.channels().is_closed() {
-            return Err(NodeError {
-                attempt,
-                ..NodeError::closed()
-            });
+            return Err(NodeError { attempt, ..NodeError::closed() });
         }
         if attempt > 0 && time_left(deadline, Instant::now()) <= enough_now {
             return Err(out_of_time(reason, attempt));
         }
         attempt += 1;
-        let Some((node, before)) = next.take().or_else(|| {
-            router
-                .owner(request)
-                .map(|node| (node, RequestPrefix::default()))
-        }) else {
+        let Some((node, before)) =
+            next.take().or_else(|| router.owner(request).map(|node| (node, RequestPrefix::default())))
+        else {
             reason = NodeError::local(format!("no master is known of {}", router.name()));
             router.rediscover(deadline).await;
             if router.owner(request).is_none() {
@@ -90,22 +77,12 @@ pub(super) async fn drive(
             tracer.tell(traced(request, by_text, &node, &answer, asked_at));
         }
         let (code, message) = match answer {
-            Answer::Done {
-                value,
-                acked,
-                sent_at,
-            } => {
+            Answer::Done { value, acked, sent_at } => {
                 if acked.is_some_and(|(acked, wanted)| acked < wanted) {
                     // Perhaps a replica is gone for good: the next request should know.
                     router.suspect();
                 }
-                return Ok(ServerReply {
-                    value,
-                    node: node.label.clone(),
-                    sent_at,
-                    acked,
-                    attempt,
-                });
+                return Ok(ServerReply { value, node: node.label.clone(), sent_at, acked, attempt });
             }
             Answer::Lost { message } => {
                 // Some proxies end a connection at a command that they do not know.
@@ -114,19 +91,16 @@ pub(super) async fn drive(
                 }
                 router.suspect();
                 let message = format!("{}: {}: {message}", node.label, request.what().name());
-                return Err(NodeError {
-                    definite: false,
-                    attempt,
-                    ..NodeError::at(&node, None, message)
-                });
+                return Err(NodeError { definite: false, attempt, ..NodeError::at(&node, None, message) });
             }
             Answer::Refused { code, message } => (code, message),
         };
         drop(lease);
         enough = enough.max(asked_at.elapsed() * 2);
         match code.as_str() {
-            // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between, or where that is refused, as proxies
-            // do: then the text goes instead. A server that says it all the same is not asked without a pause.
+            // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between, or
+            // where that is refused, as proxies do: then the text goes instead. A server that says it all the
+            // same is not asked without a pause.
             "NOSCRIPT" => {
                 if before.load {
                     node.loads_nothing.set(true);
@@ -164,13 +138,7 @@ pub(super) async fn drive(
             // The text says the same: once more for each request, on a server that is not as usual.
             "NOPERM" | "ERR" if !before.text && is_about_digests(request, &message) => {
                 let before = RequestPrefix::default();
-                next = Some((
-                    node.clone(),
-                    RequestPrefix {
-                        text: true,
-                        ..before
-                    },
-                ));
+                next = Some((node.clone(), RequestPrefix { text: true, ..before }));
             }
             // Who may not send a script's text may send its digest.
             "NOPERM" | "ERR" if by_text && !before.text => {
@@ -181,10 +149,7 @@ pub(super) async fn drive(
             _ => {
                 let definite = !breaks_off(&code, &message);
                 let reason = NodeError::at(&node, Some(code), message);
-                return Err(NodeError {
-                    definite,
-                    ..surface(reason, attempt)
-                });
+                return Err(NodeError { definite, ..surface(reason, attempt) });
             }
         }
         reason = NodeError::at(&node, Some(code), message);
@@ -197,8 +162,9 @@ fn is_about_digests(request: &Request, message: &str) -> bool {
     script && !message.contains("user_script") && message.to_lowercase().contains("'evalsha'")
 }
 
-/// Whether a refusal came from inside a script, which may have written something before: by an access rule, say. What a server refuses
-/// for its own state it refuses before a script's first write, and the first command of each that writes finds a wrong type.
+/// Whether a refusal came from inside a script, which may have written something before: by an access rule,
+/// say. What a server refuses for its own state it refuses before a script's first write, and the first
+/// command of each that writes finds a wrong type.
 fn breaks_off(code: &str, message: &str) -> bool {
     const BEFORE: &[&str] = &["MISCONF", "NOREPLICAS", "OOM", "WRONGTYPE"];
     message.contains("user_script") && !BEFORE.contains(&code)

@@ -58,15 +58,11 @@ pub(crate) struct Refresh {
 
 impl Refresh {
     pub(crate) fn new(hold_off: Duration) -> Self {
-        Refresh {
-            flight: Flight::new(),
-            hold_off,
-            last_end: Arc::default(),
-        }
+        Refresh { flight: Flight::new(), hold_off, last_end: Arc::default() }
     }
 
-    /// Joins the look in flight, or starts one; nothing is looked at once the owner is gone. Goes on by itself if the caller does
-    /// not wait.
+    /// Joins the look in flight, or starts one; nothing is looked at once the owner is gone. Goes on by
+    /// itself if the caller does not wait.
     pub(crate) fn join<S, F>(
         &self,
         runtime: &ClientRuntime,
@@ -94,7 +90,8 @@ impl Refresh {
     }
 }
 
-/// Hands answers to `take` as they come, until that says that it has heard enough, or `grace` after it has said that the first was a good one.
+/// Hands answers to `take` as they come, until that says that it has heard enough, or `grace` after it has
+/// said that the first was a good one.
 pub(crate) async fn hear<T>(
     mut answers: FuturesUnordered<impl Future<Output = T>>,
     grace: Duration,

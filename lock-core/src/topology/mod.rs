@@ -1,4 +1,5 @@
-//! The seam between a lock algorithm and the servers: requests by key in, replies with their node and time of sending out.
+//! The seam between a lock algorithm and the servers: requests by key in, replies with their node and time of
+//! sending out.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -44,9 +45,7 @@ use self::drive::drive;
 use self::node::Node;
 use self::pubsub::Channels;
 pub(crate) use self::pubsub::{KeyFollower, ReceivedMessages, Subscription};
-pub(crate) use self::refusal::{
-    CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, WRONG_TYPE, passes,
-};
+pub(crate) use self::refusal::{CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, WRONG_TYPE, passes};
 pub(crate) use self::request::{Request, RequestCommand, Script, WaitFor};
 use self::sentinel::Sentinel;
 use self::single::Single;
@@ -58,7 +57,8 @@ use crate::clock::Instant;
 use crate::machine::ClientRuntime;
 use crate::{ClientOptions, PubSub};
 
-/// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on purpose.
+/// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on
+/// purpose.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerReply {
     pub(crate) value: redis::Value,
@@ -79,7 +79,8 @@ fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 #[derive(Debug, Clone)]
 pub(crate) struct NodeError {
     pub(crate) node: Option<String>,
-    /// Certainly no effect, of this and of every earlier attempt of the same `send`. With a code and not so: a script broke off.
+    /// Certainly no effect, of this and of every earlier attempt of the same `send`. With a code and not so:
+    /// a script broke off.
     pub(crate) definite: bool,
     /// Server error code (`NOSCRIPT`, `OOM`, …) if the server answered one.
     pub(crate) code: Option<String>,
@@ -90,35 +91,22 @@ pub(crate) struct NodeError {
 impl NodeError {
     /// Nothing came of it, for certain.
     pub(crate) fn local(message: impl Into<String>) -> Self {
-        NodeError {
-            node: None,
-            definite: true,
-            code: None,
-            message: message.into(),
-            attempt: 1,
-        }
+        NodeError { node: None, definite: true, code: None, message: message.into(), attempt: 1 }
     }
 
     /// What a closed client answers: certainly nothing was sent, and nothing will be.
     pub(crate) fn closed() -> Self {
-        NodeError {
-            code: Some(CLOSED.to_owned()),
-            attempt: 0,
-            ..NodeError::local("the client was closed")
-        }
+        NodeError { code: Some(CLOSED.to_owned()), attempt: 0, ..NodeError::local("the client was closed") }
     }
 
     /// Nothing came of it at a node, for certain.
     fn at(node: &Node, code: Option<String>, message: String) -> Self {
-        NodeError {
-            node: Some(node.label.to_string()),
-            code,
-            ..NodeError::local(message)
-        }
+        NodeError { node: Some(node.label.to_string()), code, ..NodeError::local(message) }
     }
 }
 
-/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of them. It is the [`Topology`] that it dereferences to.
+/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of
+/// them. It is the [`Topology`] that it dereferences to.
 pub(crate) enum Route {
     Single(Single),
     Sentinel(Sentinel),
@@ -138,14 +126,11 @@ impl Deref for Route {
 }
 
 impl Route {
-    /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN, READONLY, LOADING, CLUSTERDOWN,
-    /// MASTERDOWN, BUSY, refused connections) are retried, with rediscovery, until `deadline`; an answer that is lost ends the call at once as not definite.
-    /// Never takes longer than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
-    pub(crate) async fn send(
-        &self,
-        request: &Request,
-        deadline: Instant,
-    ) -> Result<ServerReply, NodeError> {
+    /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN,
+    /// READONLY, LOADING, CLUSTERDOWN, MASTERDOWN, BUSY, refused connections) are retried, with rediscovery,
+    /// until `deadline`; an answer that is lost ends the call at once as not definite. Never takes longer
+    /// than `deadline` whatever the network does. Once the route is closed, [`NodeError::closed`].
+    pub(crate) async fn send(&self, request: &Request, deadline: Instant) -> Result<ServerReply, NodeError> {
         drive(self, request, deadline).await
     }
 
@@ -182,17 +167,20 @@ pub(crate) trait Topology: Send + Sync {
     fn dialer(&self) -> &Dialer;
     fn channels(&self) -> &Channels;
     fn masters(&self) -> Vec<Arc<Node>>;
-    /// After how much silence of the master sentinels replace it; `None` where there are none, or none has said it.
+    /// After how much silence of the master sentinels replace it; `None` where there are none, or none has
+    /// said it.
     fn down_after_ms(&self) -> Option<u64> {
         None
     }
     fn close_nodes(&self);
 
-    /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on that channel; ends on drop.
+    /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on
+    /// that channel; ends on drop.
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         self.channels().subscribe(key, tune)
     }
-    /// Hints whenever a key may not answer any more as is expected; nothing where the server does not say when keys change.
+    /// Hints whenever a key may not answer any more as is expected; nothing where the server does not say
+    /// when keys change.
     fn follow_key(&self, key: &str, check: KeyCheck) -> KeyFollower {
         self.channels().follow_key(key, check)
     }
@@ -247,9 +235,11 @@ pub(crate) struct Message {
     pub(crate) payload: Vec<u8>,
 }
 
-/// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a quorum are routes too: they connect lazily).
+/// Connects to a target: one route, but for independent masters one per endpoint (unreachable masters of a
+/// quorum are routes too: they connect lazily).
 ///
-/// `tls` where the target asks for it; `runtime` carries what is connected. Fails, always for certain, if nothing answers within the connect timeout; of independent masters a majority must.
+/// `tls` where the target asks for it; `runtime` carries what is connected. Fails, always for certain, if
+/// nothing answers within the connect timeout; of independent masters a majority must.
 ///
 /// Boxed, so that connections are compiled in this crate and not with each user of it.
 pub(crate) fn connect<'a>(
@@ -280,20 +270,15 @@ async fn connect_to(
         }
         TopologyKind::Cluster => {
             let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
-            let cluster = Cluster::connect(
-                target.endpoints.clone(),
-                dialer,
-                target.pub_sub(options),
-                deadline,
-            )
-            .await?;
+            let cluster =
+                Cluster::connect(target.endpoints.clone(), dialer, target.pub_sub(options), deadline).await?;
             Ok(vec![Arc::new(Route::Cluster(cluster))])
         }
     }
 }
 
-/// The same, where nobody is dialled before the first request or subscription. Not for a cluster of which nobody says how messages are
-/// published: that is to be asked of its servers.
+/// The same, where nobody is dialled before the first request or subscription. Not for a cluster of which
+/// nobody says how messages are published: that is to be asked of its servers.
 pub(crate) fn unconnected(
     target: &Target,
     options: &ClientOptions,
@@ -346,10 +331,7 @@ fn routes(singles: Vec<Single>) -> Vec<Arc<Route>> {
 /// Servers of which more than half have answered.
 async fn reached(singles: Vec<Single>, deadline: Instant) -> Result<Vec<Arc<Route>>, NodeError> {
     let majority = singles.len() / 2 + 1;
-    let mut dials: FuturesUnordered<_> = singles
-        .iter()
-        .map(|single| single.reach(deadline))
-        .collect();
+    let mut dials: FuturesUnordered<_> = singles.iter().map(|single| single.reach(deadline)).collect();
     let (mut reached, mut errors) = (0, Vec::new());
     while let Some(dialled) = dials.next().await {
         match dialled {

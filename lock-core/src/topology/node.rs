@@ -14,8 +14,8 @@ use crate::client::target::Endpoint;
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
 
-/// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have answered,
-/// so that on a single one the waits of many callers would add up.
+/// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have
+/// answered, so that on a single one the waits of many callers would add up.
 const WAIT_LINES: usize = 4;
 /// First and longest pause before a node that could not be reached is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
@@ -36,7 +36,8 @@ pub(crate) struct Node {
     command: Lane,
     wait: [Lane; WAIT_LINES],
     pub(crate) closed: Flag,
-    /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the next connection.
+    /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the
+    /// next connection.
     pub(crate) has_disk: Flag,
     /// SCRIPT LOAD did not help once: a script that it does not know goes by its text.
     pub(crate) loads_nothing: Flag,
@@ -105,22 +106,12 @@ impl Node {
         });
         match timeout_at(deadline, flight).await {
             Ok(Some(conn)) => conn.map(|conn| share.lease(conn)),
-            Ok(None) => Err(DialError::new(format!(
-                "connecting to {} was cut off",
-                self.label
-            ))),
-            Err(_) => Err(DialError::new(format!(
-                "not connected to {} before the deadline",
-                self.label
-            ))),
+            Ok(None) => Err(DialError::new(format!("connecting to {} was cut off", self.label))),
+            Err(_) => Err(DialError::new(format!("not connected to {} before the deadline", self.label))),
         }
     }
 
-    async fn redial(
-        self: Arc<Self>,
-        purpose: Purpose,
-        index: usize,
-    ) -> Result<Arc<Conn>, DialError> {
+    async fn redial(self: Arc<Self>, purpose: Purpose, index: usize) -> Result<Arc<Conn>, DialError> {
         let line = match purpose {
             Purpose::Command => &self.command,
             Purpose::Wait => &self.wait[index],
@@ -130,10 +121,7 @@ impl Node {
             sleep(BACK_OFF.1.min(BACK_OFF.0 * 2_u32.pow(failures.min(10)))).await;
         }
         if self.closed.get() {
-            return Err(DialError::new(format!(
-                "the connection to {} was closed",
-                self.label
-            )));
+            return Err(DialError::new(format!("the connection to {} was closed", self.label)));
         }
         let dialled = self.dialer.dial(&self.endpoint, self.proof).await;
         match &dialled {
@@ -154,8 +142,8 @@ impl Node {
         dialled
     }
 
-    /// A part in the line for a purpose; of several in the one with the fewest requests. It is taken as it was counted, so that two
-    /// who choose at once do not choose the same.
+    /// A part in the line for a purpose; of several in the one with the fewest requests. It is taken as it
+    /// was counted, so that two who choose at once do not choose the same.
     fn share(&self, purpose: Purpose) -> (usize, LaneSlot<'_>) {
         if purpose == Purpose::Command {
             return (0, self.command.share());
@@ -166,11 +154,7 @@ impl Node {
             let (busy, index) = counted.min().expect("there is a line");
             let line = &self.wait[index];
             let (order, missed) = (Ordering::Relaxed, Ordering::Relaxed);
-            if line
-                .busy
-                .compare_exchange(busy, busy + 1, order, missed)
-                .is_ok()
-            {
+            if line.busy.compare_exchange(busy, busy + 1, order, missed).is_ok() {
                 return (index, LaneSlot(line));
             }
         }

@@ -24,8 +24,8 @@ impl RequestCommand {
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     pub(crate) text: &'static str,
-    /// What gives back what this one takes: a server that is sent the one is sent the other too, so that a release that nobody can see to
-    /// any more is known there by its digest.
+    /// What gives back what this one takes: a server that is sent the one is sent the other too, so that a
+    /// release that nobody can see to any more is known there by its digest.
     pub(crate) release: Option<&'static Script>,
     /// No script takes what it gives back: such a release says its text.
     pub(super) is_alone: bool,
@@ -34,13 +34,7 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) const fn new(name: &'static str, text: &'static str) -> Self {
-        Script {
-            name,
-            text,
-            release: None,
-            is_alone: false,
-            sha1: std::sync::OnceLock::new(),
-        }
+        Script { name, text, release: None, is_alone: false, sha1: std::sync::OnceLock::new() }
     }
 
     pub(crate) const fn given_back_by(mut self, release: &'static Script) -> Self {
@@ -54,8 +48,7 @@ impl Script {
     }
 
     fn digest(&self) -> &str {
-        self.sha1
-            .get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
+        self.sha1.get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
     }
 }
 
@@ -131,8 +124,9 @@ impl Request {
         self
     }
 
-    /// The script says by the way that the second argument names on the channel that is the third that its key is free, and knows both by
-    /// itself where they are as usual: then they are not sent. Reading them would cost the server a tenth of a release.
+    /// The script says by the way that the second argument names on the channel that is the third that its
+    /// key is free, and knows both by itself where they are as usual: then they are not sent. Reading them
+    /// would cost the server a tenth of a release.
     pub(crate) fn tells_by_rule(mut self, as_usual: bool) -> Self {
         debug_assert_eq!((self.keys, self.parts), (1, 4), "a key, three arguments");
         self.tells_by_rule = as_usual;
@@ -223,10 +217,7 @@ impl Request {
         let bytes = [format!("*{}\r\n", self.parts).as_bytes(), &self.body].concat();
         let value = redis::parse_redis_value(&bytes).expect("written by the protocol");
         let parts: Vec<Vec<u8>> = redis::from_redis_value(value).expect("an array of strings");
-        let mut keys: Vec<_> = parts
-            .iter()
-            .map(|part| String::from_utf8_lossy(part).into_owned())
-            .collect();
+        let mut keys: Vec<_> = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
         let args = keys.split_off(self.keys as usize);
         (keys, args)
     }

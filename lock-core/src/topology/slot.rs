@@ -10,11 +10,7 @@ const TABLE: [u16; 256] = {
         let mut crc = (byte as u16) << 8;
         let mut bit = 0;
         while bit < 8 {
-            crc = if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            };
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
             bit += 1;
         }
         table[byte] = crc;
@@ -25,13 +21,12 @@ const TABLE: [u16; 256] = {
 
 /// The cluster slot of a key, 0 to 16,383, hash tags respected.
 ///
-/// If the key has a `{` and a `}` after it with something between, only what lies between the first `{` and the first
-/// `}` after it counts (Redis cluster specification).
+/// If the key has a `{` and a `}` after it with something between, only what lies between the first `{` and
+/// the first `}` after it counts (Redis cluster specification).
 pub fn slot(key: &[u8]) -> u16 {
     let hashed = hash_tag(key).unwrap_or(key);
-    let crc = hashed.iter().fold(0_u16, |crc, &byte| {
-        (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
-    });
+    let crc =
+        hashed.iter().fold(0_u16, |crc, &byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]);
     crc % SLOTS
 }
 

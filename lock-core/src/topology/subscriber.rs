@@ -1,4 +1,5 @@
-//! A connection that carries subscriptions and PING alone, in RESP2, which every server and every proxy that passes messages on speaks.
+//! A connection that carries subscriptions and PING alone, in RESP2, which every server and every proxy that
+//! passes messages on speaks.
 use std::io;
 
 use redis::Value;
@@ -6,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::shared_connection::{ByteStream, KEEP, ReplyDecoder, Socket};
 
-/// Once something is subscribed, all that comes are arrays that begin with what they are (`message`, `subscribe`, `pong`), and errors. Which
-/// command an error answers is not said.
+/// Once something is subscribed, all that comes are arrays that begin with what they are (`message`,
+/// `subscribe`, `pong`), and errors. Which command an error answers is not said.
 pub(super) struct Subscriber {
     stream: Box<dyn ByteStream>,
     decoder: ReplyDecoder,
@@ -18,12 +19,7 @@ pub(super) struct Subscriber {
 
 impl Subscriber {
     pub(super) fn new(socket: Socket) -> Self {
-        Subscriber {
-            stream: socket.boxed(),
-            decoder: ReplyDecoder::default(),
-            input: Vec::new(),
-            decoded: 0,
-        }
+        Subscriber { stream: socket.boxed(), decoder: ReplyDecoder::default(), input: Vec::new(), decoded: 0 }
     }
 
     pub(super) async fn write(&mut self, commands: &[u8]) -> io::Result<()> {

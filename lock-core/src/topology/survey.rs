@@ -11,8 +11,8 @@ use crate::diagnostics::concern::ServerReport;
 /// A lock's, of a name that nobody has.
 const CHANNEL: &str = "redisson_lock__channel:{locklab-survey}";
 
-/// Tries what a holder's scripts do once it has the lock, on a key that is not there, and says what the first refusal is about. A refusal
-/// of what an acquire does needs no such trial: the acquire itself fails.
+/// Tries what a holder's scripts do once it has the lock, on a key that is not there, and says what the first
+/// refusal is about. A refusal of what an acquire does needs no such trial: the acquire itself fails.
 const HOLDER_COMMANDS: &str = "
     for _, words in ipairs({{'pttl'}, {'pexpire', 1}, {'get'}, {'hexists', 'x'}, {'hget', 'x'}, {'hdel', 'x'}, {'del'}}) do
         local answer = redis.pcall(words[1], KEYS[1], unpack(words, 2))
@@ -30,24 +30,18 @@ pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<Serv
 pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport {
     match node.dialled(Purpose::Command, deadline).await {
         Ok(lease) => {
-            let (report, refused) =
-                tokio::join!(ask(node, &lease, deadline), refusal(node, deadline));
-            ServerReport {
-                refused_messages: refused.filter(|_| report.silence.is_none()),
-                ..report
-            }
+            let (report, refused) = tokio::join!(ask(node, &lease, deadline), refusal(node, deadline));
+            ServerReport { refused_messages: refused.filter(|_| report.silence.is_none()), ..report }
         }
         Err(error) => silent(node, error.message),
     }
 }
 
-/// The refusal of a subscription as waiters have them, asked on a connection of its own; nothing if it is acknowledged.
+/// The refusal of a subscription as waiters have them, asked on a connection of its own; nothing if it is
+/// acknowledged.
 async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
     let asked = async {
-        let dialled = node
-            .dialer
-            .dial_for_subscriptions(&node.endpoint, false)
-            .await;
+        let dialled = node.dialer.dial_for_subscriptions(&node.endpoint, false).await;
         let mut connection = dialled.map_err(|error| error.message)?;
         let command = redis::cmd("SUBSCRIBE").arg(CHANNEL).get_packed_command();
         let written = connection.write(&command).await;
@@ -59,9 +53,7 @@ async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
         }
     };
     let answer = timeout_at(deadline, asked).await;
-    let why = answer
-        .unwrap_or_else(|_| Err("no answer in time".to_owned()))
-        .err()?;
+    let why = answer.unwrap_or_else(|_| Err("no answer in time".to_owned())).err()?;
     Some(format!("SUBSCRIBE {CHANNEL}: {why}"))
 }
 
@@ -87,11 +79,7 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
 }
 
 fn silent(node: &Node, why: String) -> ServerReport {
-    ServerReport {
-        node: node.label.to_string(),
-        silence: Some(why),
-        ..ServerReport::default()
-    }
+    ServerReport { node: node.label.to_string(), silence: Some(why), ..ServerReport::default() }
 }
 
 fn info(answers: &[Value]) -> Option<Cow<'_, str>> {
@@ -102,10 +90,7 @@ fn info(answers: &[Value]) -> Option<Cow<'_, str>> {
 }
 
 fn read(node: &Node, answers: &[Value]) -> ServerReport {
-    let mut report = ServerReport {
-        node: node.label.to_string(),
-        ..ServerReport::default()
-    };
+    let mut report = ServerReport { node: node.label.to_string(), ..ServerReport::default() };
     if let Some(info) = info(answers) {
         let field = |name: &str| info_field(&info, name).map(str::to_owned);
         report.version = match field("valkey_version") {
@@ -141,8 +126,8 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
     report
 }
 
-/// What the server says if it refuses scripts, or what they do. The key may be another node's, or forbidden, and a replica takes no
-/// writes: that says nothing.
+/// What the server says if it refuses scripts, or what they do. The key may be another node's, or forbidden,
+/// and a replica takes no writes: that says nothing.
 fn refused_script(answer: &Value) -> Option<String> {
     let (why, signs): (_, &[&str]) = match answer {
         Value::ServerError(error) => (error.to_string(), &["'eval'", "unsupported"]),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use super::dial_error::DialError;
 use crate::sync::Mutex;
 
-/// One of several masters, in the order of the URL. Each has the servers that its connections lead to, by their `run_id`.
+/// One of several masters, in the order of the URL. Each has the servers that its connections lead to, by
+/// their `run_id`.
 ///
-/// A server that answers under two names has one vote. Names are changed by people: where two of a majority's masters are one server for
-/// one client and two for another, both clients find a majority at the same time.
+/// A server that answers under two names has one vote. Names are changed by people: where two of a majority's
+/// masters are one server for one client and two for another, both clients find a majority at the same time.
 #[derive(Debug, Clone)]
 pub(crate) struct Voter {
     all: Arc<Mutex<Vec<Vec<String>>>>,
@@ -24,10 +25,7 @@ pub(crate) struct Vote {
 impl Voter {
     pub(crate) fn all(count: usize) -> impl Iterator<Item = Self> {
         let all = Arc::new(Mutex::new(vec![Vec::new(); count]));
-        (0..count).map(move |own| Voter {
-            all: all.clone(),
-            own,
-        })
+        (0..count).map(move |own| Voter { all: all.clone(), own })
     }
 
     /// Says which server a new connection leads to; an error if another master is that one already.
@@ -41,10 +39,7 @@ impl Voter {
             )));
         }
         all[self.own].push(run_id.to_owned());
-        Ok(Vote {
-            voter: self.clone(),
-            run_id: run_id.to_owned(),
-        })
+        Ok(Vote { voter: self.clone(), run_id: run_id.to_owned() })
     }
 }
 

@@ -1,12 +1,14 @@
 //! The moments at which this client lets others look first, by what a release says of its listeners.
 //!
-//! Of a kind without order the first look after a release wins, and the client that gives the lock back has the shortest way: it knows
-//! without a message. So a client that has just had the lock waits a moment before it looks again, for as long as fewer others have had
-//! it since than listened when it gave the lock back. Who has waited longer looks at once: a hand-off between two that wait costs
-//! nothing, and where nobody listens nobody is waited for.
+//! Of a kind without order the first look after a release wins, and the client that gives the lock back has
+//! the shortest way: it knows without a message. So a client that has just had the lock waits a moment before
+//! it looks again, for as long as fewer others have had it since than listened when it gave the lock back.
+//! Who has waited longer looks at once: a hand-off between two that wait costs nothing, and where nobody
+//! listens nobody is waited for.
 //!
-//! Nobody says how far the others are. The moment doubles when it was in vain and shrinks when it was not, so that it finds their
-//! distance. Some who listen want nothing: after a few moments in vain as many as did not come are left out of account for a while.
+//! Nobody says how far the others are. The moment doubles when it was in vain and shrinks when it was not, so
+//! that it finds their distance. Some who listen want nothing: after a few moments in vain as many as did not
+//! come are left out of account for a while.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -20,13 +22,15 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::topology::{ReceivedMessages, Route};
 use crate::waiting::gate::LineKey;
 
-/// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are exact to 1 ms.
+/// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are
+/// exact to 1 ms.
 const MOMENT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// A moment that was not in vain is so much shorter the next time.
 const SHRINK: f64 = 0.8;
 /// A client that has not had the lock for so long waits for nobody; until then the less the longer.
 const OWES: Duration = Duration::from_millis(500);
-/// After so many moments in vain, one for each grant, those who did not come are left out of account for so long.
+/// After so many moments in vain, one for each grant, those who did not come are left out of account for so
+/// long.
 const VAIN: u32 = 8;
 const LEFT_OUT: Duration = Duration::from_secs(2);
 /// A client that listened to a quorum lock is thought to do so for as long.
@@ -66,10 +70,7 @@ struct ContendedLock {
 impl Default for ContendedLocks {
     fn default() -> Self {
         ContendedLocks {
-            turns: Mutex::new(Table {
-                of: HashMap::new(),
-                swept_at: Instant::now(),
-            }),
+            turns: Mutex::new(Table { of: HashMap::new(), swept_at: Instant::now() }),
             count: AtomicUsize::new(0),
         }
     }
@@ -86,20 +87,11 @@ impl ContendedLocks {
         }
     }
 
-    /// The release was answered. Those who have heard it are counted there, this client among them if it listens.
-    pub(crate) fn gave(
-        &self,
-        lock: &LockInner,
-        route: &Route,
-        given: ReleaseAnswer,
-        answer: &Value,
-    ) {
+    /// The release was answered. Those who have heard it are counted there, this client among them if it
+    /// listens.
+    pub(crate) fn gave(&self, lock: &LockInner, route: &Route, given: ReleaseAnswer, answer: &Value) {
         let freed = given == ReleaseAnswer::Freed;
-        let listeners = if freed {
-            lock.format.listeners(answer)
-        } else {
-            0
-        };
+        let listeners = if freed { lock.format.listeners(answer) } else { 0 };
         if listeners == 0 && self.is_empty() {
             return;
         }
@@ -113,8 +105,7 @@ impl ContendedLocks {
         if lock.servers.is_majority() {
             // A majority has pauses of its own; only that there are rivals counts.
             if rivals > 0 {
-                let turn =
-                    (table.of.entry(lock.line_key())).or_insert_with(|| ContendedLock::new(now));
+                let turn = (table.of.entry(lock.line_key())).or_insert_with(|| ContendedLock::new(now));
                 turn.used_at = now;
             }
         } else if !freed {
@@ -238,9 +229,7 @@ impl ContendedLock {
         if self.owed(heard, now) == 0 || owes <= 0.0 {
             return None;
         }
-        let released_at = heard
-            .and_then(|heard| heard.at)
-            .map_or(since, |at| at.max(since));
+        let released_at = heard.and_then(|heard| heard.at).map_or(since, |at| at.max(since));
         Some(released_at + self.moment.mul_f64(part * owes))
     }
 

@@ -29,13 +29,7 @@ pub(crate) struct GateFront {
 
 impl GateFront {
     pub(crate) fn new() -> Self {
-        GateFront {
-            subscriptions: None,
-            look_at: Instant::now(),
-            full: false,
-            open: false,
-            rivals: 0,
-        }
+        GateFront { subscriptions: None, look_at: Instant::now(), full: false, open: false, rivals: 0 }
     }
 
     /// The longest time between two looks: while nothing can be heard, `unheard_pause`.
@@ -47,8 +41,8 @@ impl GateFront {
     }
 }
 
-/// When who is told nothing, and has waited for so long, looks again: few looks are made, and none is late by more than a quarter of the
-/// whole wait.
+/// When who is told nothing, and has waited for so long, looks again: few looks are made, and none is late by
+/// more than a quarter of the whole wait.
 pub(crate) fn unheard_pause(waited: Duration) -> Duration {
     const LEAST: Duration = Duration::from_millis(10);
     (waited / 4).max(LEAST)
@@ -57,16 +51,14 @@ pub(crate) fn unheard_pause(waited: Duration) -> Duration {
 /// For so long after a vote was split, by grants: a split costs ten times what the pause does.
 pub(crate) const RIVALS: u32 = 250;
 
-/// A release on several masters is heard from the fastest first; looking then would find the others still taken. So it is to be heard
-/// from a majority. Where other clients are about to look too, a random pause keeps them from splitting the vote.
+/// A release on several masters is heard from the fastest first; looking then would find the others still
+/// taken. So it is to be heard from a majority. Where other clients are about to look too, a random pause
+/// keeps them from splitting the vote.
 ///
-/// Answers whether to look now. Fewer speak where a failed vote is given back: to look then would fail too, and be heard by
-/// the others in its turn. They also do where one does not hear: so there is something to see a while later.
-pub(crate) async fn settle(
-    subscriptions: &mut Subscriptions,
-    servers: &Servers,
-    rivals: bool,
-) -> bool {
+/// Answers whether to look now. Fewer speak where a failed vote is given back: to look then would fail too,
+/// and be heard by the others in its turn. They also do where one does not hear: so there is something to see
+/// a while later.
+pub(crate) async fn settle(subscriptions: &mut Subscriptions, servers: &Servers, rivals: bool) -> bool {
     if !servers.is_majority() {
         return true;
     }

@@ -1,7 +1,8 @@
 //! The hand-off: a release names the next waiters of its own client, and notifies them of what came of it.
 //!
-//! Of a kind where a client has one place in the line for all, a release says who is to have the lock if nobody of another client
-//! came before it, and who stands in the place then. So a lock goes from task to task by the command that gives it back.
+//! Of a kind where a client has one place in the line for all, a release says who is to have the lock if
+//! nobody of another client came before it, and who stands in the place then. So a lock goes from task to
+//! task by the command that gives it back.
 
 use std::sync::Arc;
 
@@ -35,22 +36,12 @@ impl Handoff {
         for successor in &holds {
             successor.may_last(deadline, successor.lease);
         }
-        Handoff {
-            open: !holds.is_empty(),
-            queue: Some(queue),
-            holds,
-            said,
-        }
+        Handoff { open: !holds.is_empty(), queue: Some(queue), holds, said }
     }
 
     /// Of a release that names nobody.
     pub(crate) fn none() -> Self {
-        Handoff {
-            queue: None,
-            holds: Vec::new(),
-            said: Vec::new(),
-            open: false,
-        }
+        Handoff { queue: None, holds: Vec::new(), said: Vec::new(), open: false }
     }
 
     pub(crate) fn said(&self) -> &[Successor] {
@@ -79,7 +70,8 @@ impl Handoff {
             ReleaseAnswer::Freed if !queue.placed(&first.owner, None) => {
                 give_back(&self.holds[0], ReleaseReason::Undo);
             }
-            // An earlier undo may have given the client's place up while later waiters stood in it: the first of them asks.
+            // An earlier undo may have given the client's place up while later waiters stood in it: the first
+            // of them asks.
             ReleaseAnswer::Absent => {
                 queue.ask_again(&first.owner);
             }
@@ -103,7 +95,8 @@ impl Drop for Handoff {
     }
 }
 
-/// A hold that nobody waits for any more may have been granted. If it was granted to a question of its own, it stays.
+/// A hold that nobody waits for any more may have been granted. If it was granted to a question of its own,
+/// it stays.
 fn give_back(hold: &Arc<Hold>, giving: ReleaseReason) {
     if hold.is_asked() {
         let mut open = Open::new(hold, giving);

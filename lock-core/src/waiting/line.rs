@@ -1,5 +1,5 @@
-//! Lines of waiters for the same thing. Those in a line come to its front one by one, in the order of arrival; nothing is left
-//! behind when the last one goes.
+//! Lines of waiters for the same thing. Those in a line come to its front one by one, in the order of
+//! arrival; nothing is left behind when the last one goes.
 
 use std::{borrow::Borrow, collections::HashMap, hash::Hash};
 
@@ -47,10 +47,7 @@ pub(crate) struct Position<'a, K: Hash + Eq, S> {
 
 impl<K: Hash + Eq + Clone, S> Lines<K, S> {
     pub(crate) fn new() -> Self {
-        Lines {
-            lines: Mutex::new(HashMap::new()),
-            count: AtomicUsize::new(0),
-        }
+        Lines { lines: Mutex::new(HashMap::new()), count: AtomicUsize::new(0) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -66,8 +63,8 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         lines.get(key).map(|line| line.served)
     }
 
-    /// Calls the first of those who wait for this, unless somebody was served since there were `served`. The call waits where
-    /// nobody is at the front yet.
+    /// Calls the first of those who wait for this, unless somebody was served since there were `served`. The
+    /// call waits where nobody is at the front yet.
     pub(crate) fn call<Q: Hash + Eq + ?Sized>(&self, key: &Q, served: u64)
     where
         K: Borrow<Q>,
@@ -93,11 +90,7 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
         line.positions += 1;
         let front = Arc::clone(&line.front);
         self.count.store(lines.len(), Ordering::Relaxed);
-        Position {
-            lines: self,
-            key,
-            front,
-        }
+        Position { lines: self, key, front }
     }
 }
 

@@ -1,8 +1,10 @@
-//! The waiters of one client in a line that lives on the server: messages and heartbeats become events for each of them.
+//! The waiters of one client in a line that lives on the server: messages and heartbeats become events for
+//! each of them.
 //!
-//! All of them share one subscription and one heartbeat, whatever their number. Of a kind whose waiters have a place each, every waiter
-//! asks the server once, for its own. Of a kind where a client has one place for all, only the first of them asks, and a release in
-//! the same client names the first two as its successors (`waiting/handoff.rs`). Each is then notified that it was called, or that it should ask.
+//! All of them share one subscription and one heartbeat, whatever their number. Of a kind whose waiters have
+//! a place each, every waiter asks the server once, for its own. Of a kind where a client has one place for
+//! all, only the first of them asks, and a release in the same client names the first two as its successors
+//! (`waiting/handoff.rs`). Each is then notified that it was called, or that it should ask.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,9 +15,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::clock::{Instant, sleep_until};
 use crate::hold::{Hold, drift};
-use crate::kind::{
-    ChannelSpec, Heartbeat, LineMessage, MissingWaiters, ServerLine, Successor, Waiting,
-};
+use crate::kind::{ChannelSpec, Heartbeat, LineMessage, MissingWaiters, ServerLine, Successor, Waiting};
 use crate::locks::lock_inner::LockInner;
 use crate::sync::Mutex;
 use crate::topology::{NodeError, ServerReply, Subscription, Tune};
@@ -75,7 +75,8 @@ enum QueuePosition {
     Unknown,
     /// The server has said that it has one.
     Placed,
-    /// It was given the lock and has not read so yet. Nobody waits for it to ask: its task may stand still for longer than the call lasts.
+    /// It was given the lock and has not read so yet. Nobody waits for it to ask: its task may stand still
+    /// for longer than the call lasts.
     Called(Instant),
 }
 
@@ -93,8 +94,9 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// A moment that is surely not after the one when the server's clock showed `server_us`; none if that clock was set forward
-    /// since, so far that this shows, or back beyond what this machine knows. Clocks may differ by a hundredth.
+    /// A moment that is surely not after the one when the server's clock showed `server_us`; none if that
+    /// clock was set forward since, so far that this shows, or back beyond what this machine knows. Clocks
+    /// may differ by a hundredth.
     fn not_after(&self, server_us: u64, now: Instant) -> Option<Instant> {
         let apart = Duration::from_micros(server_us.abs_diff(self.server_us));
         if server_us >= self.server_us {
@@ -110,17 +112,15 @@ type HeartbeatAnswer = (Vec<String>, Result<ServerReply, NodeError>);
 
 #[derive(Debug)]
 pub(crate) enum WaiterEvent {
-    /// It was given the lock for so long, from a moment on that is surely not after the server's; none if nobody knows when.
-    Called {
-        token: u64,
-        lease: Duration,
-        from: Option<Instant>,
-    },
+    /// It was given the lock for so long, from a moment on that is surely not after the server's; none if
+    /// nobody knows when.
+    Called { token: u64, lease: Duration, from: Option<Instant> },
     /// Something may have been missed, or it is the first now: ask, if it is yours to ask.
     Again,
 }
 
-/// A waiter's place. Dropping it ends the events; the place at the server is given back by the one that asked for it.
+/// A waiter's place. Dropping it ends the events; the place at the server is given back by the one that asked
+/// for it.
 pub(crate) struct Seat {
     queue: Arc<WaitQueue>,
     number: u64,
@@ -136,12 +136,8 @@ impl WaitQueues {
         let lock = &hold.lock;
         let owner = line.owner(&hold.request()).into_owned();
         let (events, inbox) = mpsc::unbounded_channel();
-        let waiter = Waiter {
-            hold: Arc::clone(hold),
-            owner: owner.clone(),
-            events,
-            standing: QueuePosition::Unknown,
-        };
+        let waiter =
+            Waiter { hold: Arc::clone(hold), owner: owner.clone(), events, standing: QueuePosition::Unknown };
         let (queue, number) = {
             let mut queues = self.queues.lock();
             let queue = queues.entry(key(lock)).or_insert_with(|| {
@@ -156,25 +152,17 @@ impl WaitQueues {
             let number = queue.state.lock().arrives(waiter);
             (Arc::clone(queue), number)
         };
-        Seat {
-            queue,
-            number,
-            owner,
-            events: inbox,
-            subscription: None,
-        }
+        Seat { queue, number, owner, events: inbox, subscription: None }
     }
 
     pub(crate) fn queue(&self, lock: &LockInner) -> Option<Arc<WaitQueue>> {
         self.queues.lock().get(&key(lock)).cloned()
     }
 
-    /// Whether somebody waits for the same owner in the same line, and so in the same place, for another hold.
+    /// Whether somebody waits for the same owner in the same line, and so in the same place, for another
+    /// hold.
     pub(crate) fn shares_owner(&self, hold: &Hold) -> bool {
-        hold.is_of_named_owner()
-            && self
-                .queue(&hold.lock)
-                .is_some_and(|queue| queue.waits_for_another(hold))
+        hold.is_of_named_owner() && self.queue(&hold.lock).is_some_and(|queue| queue.waits_for_another(hold))
     }
 
     /// Forgets a queue that nobody sits at; false if somebody does.
@@ -187,11 +175,9 @@ impl WaitQueues {
         // The next waiter starts anew.
         state.started = true;
         let key = key(&queue.lock);
-        // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at another queue.
-        if queues
-            .get(&key)
-            .is_some_and(|known| Arc::ptr_eq(known, queue))
-        {
+        // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at
+        // another queue.
+        if queues.get(&key).is_some_and(|known| Arc::ptr_eq(known, queue)) {
             queues.remove(&key);
         }
         true
@@ -244,8 +230,7 @@ impl State {
 
     /// The first of those who have not been called.
     fn first(&self) -> Option<(u64, &Waiter)> {
-        let waits =
-            |(_, waiter): &(&u64, &Waiter)| !matches!(waiter.standing, QueuePosition::Called(_));
+        let waits = |(_, waiter): &(&u64, &Waiter)| !matches!(waiter.standing, QueuePosition::Called(_));
         let first = self.waiters.iter().find(waits);
         first.map(|(number, waiter)| (*number, waiter))
     }
@@ -267,13 +252,15 @@ impl Seat {
         called.max()
     }
 
-    /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first and does not have it yet.
+    /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first
+    /// and does not have it yet.
     pub(crate) fn asks(&self) -> bool {
         let asks = |(number, first): (u64, &Waiter)| number == self.number && !first.is_placed();
         !self.queue.line.shares_place() || self.queue.state.lock().first().is_some_and(asks)
     }
 
-    /// The server has said, to a question that was sent at `sent_at`, that there is a place, and for how long the lock is another's.
+    /// The server has said, to a question that was sent at `sent_at`, that there is a place, and for how long
+    /// the lock is another's.
     pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64, left: Option<Duration>) {
         self.queue.state.lock().stamp = Some(Stamp { sent_at, server_us });
         let look_at = Instant::now() + until_heartbeat(left);
@@ -328,8 +315,8 @@ impl Drop for Seat {
 }
 
 impl WaitQueue {
-    /// Whom the release of a hold names as its successors, and what it says of them: of those who wait here for others, the first of a client
-    /// that has one place for all.
+    /// Whom the release of a hold names as its successors, and what it says of them: of those who wait here
+    /// for others, the first of a client that has one place for all.
     pub(crate) fn successors(&self, given_back: &Hold) -> (Vec<Arc<Hold>>, Vec<Successor>) {
         let state = self.state.lock();
         let others = |waiter: &&Waiter| !std::ptr::eq(&*waiter.hold, given_back);
@@ -340,9 +327,7 @@ impl WaitQueue {
             token_life: waiter.hold.token_life(),
             waited: waiter.hold.waited(),
         };
-        first
-            .map(|waiter| (Arc::clone(&waiter.hold), successor(waiter)))
-            .unzip()
+        first.map(|waiter| (Arc::clone(&waiter.hold), successor(waiter))).unzip()
     }
 
     pub(crate) fn is_subscribed(&self) -> bool {
@@ -374,16 +359,12 @@ impl WaitQueue {
     async fn run(self: Arc<Self>) {
         let client = Arc::clone(&self.lock.client);
         let mut subscription = self.subscription();
-        let mut heartbeats: FuturesUnordered<BoxFuture<'_, HeartbeatAnswer>> =
-            FuturesUnordered::new();
-        // A channel that the client still has from before is heard at once, and no event says so. What was said on it until now nobody has read.
+        let mut heartbeats: FuturesUnordered<BoxFuture<'_, HeartbeatAnswer>> = FuturesUnordered::new();
+        // A channel that the client still has from before is heard at once, and no event says so. What was
+        // said on it until now nobody has read.
         let heard_before = subscription.as_ref().is_some_and(Subscription::is_ready);
         self.state.lock().subscribed = heard_before;
-        let pause = if heard_before {
-            Duration::ZERO
-        } else {
-            HEARTBEAT
-        };
+        let pause = if heard_before { Duration::ZERO } else { HEARTBEAT };
         let mut heartbeat_at = Instant::now() + pause;
         let mut missing = Vec::new();
         loop {
@@ -393,11 +374,7 @@ impl WaitQueue {
                 heartbeat_at = look_at.map_or(heartbeat_at, |at| at.min(heartbeat_at));
                 state.waiters.values().any(Waiter::is_placed)
             };
-            let wake = if waits {
-                heartbeat_at
-            } else {
-                Instant::now() + LINGER
-            };
+            let wake = if waits { heartbeat_at } else { Instant::now() + LINGER };
             tokio::select! {
                 ready = heard(&mut subscription) => {
                     self.state.lock().subscribed = ready;
@@ -431,8 +408,8 @@ impl WaitQueue {
                     }
                 }
                 () = self.wake.notified() => {
-                    // A waiter that comes after a pause has said so with its own question; those who come while others wait must not
-                    // put off the heartbeat of those.
+                    // A waiter that comes after a pause has said so with its own question; those who come
+                    // while others wait must not put off the heartbeat of those.
                     if !waits {
                         heartbeat_at = Instant::now() + HEARTBEAT / 2;
                     }
@@ -505,25 +482,16 @@ impl WaitQueue {
     fn read_heartbeat(&self, answer: &Result<ServerReply, NodeError>) -> Option<Heartbeat> {
         let sent = answer.as_ref().ok()?;
         let heartbeat = self.line.read_heartbeat(&sent.value)?;
-        self.state.lock().stamp = Some(Stamp {
-            sent_at: sent.sent_at,
-            server_us: heartbeat.server_us,
-        });
+        self.state.lock().stamp = Some(Stamp { sent_at: sent.sent_at, server_us: heartbeat.server_us });
         Some(heartbeat)
     }
 
     /// Takes in how the line stands, and says when to ask again.
-    fn take_in(
-        &self,
-        heartbeat: Heartbeat,
-        asked: &[String],
-        missing: &mut Vec<String>,
-    ) -> Duration {
-        // Before the message: a waiter that is called leaves, and the next one asks unless the server is known to have its place.
+    fn take_in(&self, heartbeat: Heartbeat, asked: &[String], missing: &mut Vec<String>) -> Duration {
+        // Before the message: a waiter that is called leaves, and the next one asks unless the server is
+        // known to have its place.
         if let MissingWaiters::AllBut(Some(there)) = &heartbeat.absent {
-            self.state
-                .lock()
-                .each(there, |waiter| waiter.standing = QueuePosition::Placed);
+            self.state.lock().each(there, |waiter| waiter.standing = QueuePosition::Placed);
         }
         if let Some(message) = heartbeat.last_message {
             self.tell(message);
@@ -538,7 +506,8 @@ impl WaitQueue {
                 let absent = asked.iter().filter(|owner| Some(*owner) != there.as_ref());
                 let (twice, once): (Vec<_>, Vec<_>) =
                     (absent.cloned()).partition(|owner| missing.contains(owner));
-                // A call may be on its way to a waiter that is missing. If the same one still is a heartbeat later, something was lost.
+                // A call may be on its way to a waiter that is missing. If the same one still is a heartbeat
+                // later, something was lost.
                 for owner in &twice {
                     self.ask_again(owner);
                 }
@@ -572,13 +541,7 @@ impl WaitQueue {
     }
 
     /// Tells a waiter that it has the lock; false if nobody of that name waits.
-    pub(crate) fn call(
-        &self,
-        owner: &str,
-        token: u64,
-        lease: Duration,
-        from: Option<Instant>,
-    ) -> bool {
+    pub(crate) fn call(&self, owner: &str, token: u64, lease: Duration, from: Option<Instant>) -> bool {
         let mut event = Some(WaiterEvent::Called { token, lease, from });
         let mut notified = false;
         self.state.lock().each(owner, |waiter| {
@@ -605,8 +568,8 @@ impl WaitQueue {
     }
 }
 
-/// When to send the next heartbeat if the lock is another's for so long. Nobody is called when a lease ends: the first who asks after
-/// that calls the next.
+/// When to send the next heartbeat if the lock is another's for so long. Nobody is called when a lease ends:
+/// the first who asks after that calls the next.
 fn until_heartbeat(left: Option<Duration>) -> Duration {
     left.map_or(HEARTBEAT, |left| {
         let slack = Duration::from_micros(rand::random_range(1_000..10_000));
@@ -634,7 +597,8 @@ pub(crate) fn claim_after(lease: Duration) -> Duration {
     (lease / 4).saturating_sub(drift(lease))
 }
 
-/// How much must be left of a call that is believed, if `lease` was asked for: enough to claim the rest, with lost answers.
+/// How much must be left of a call that is believed, if `lease` was asked for: enough to claim the rest, with
+/// lost answers.
 pub(crate) fn least_left(lease: Duration) -> Duration {
     (lease / 2).min(Duration::from_secs(1))
 }

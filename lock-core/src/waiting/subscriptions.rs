@@ -59,7 +59,8 @@ impl Subscriptions {
         self.subscriptions.len() - refused.count() < self.enough
     }
 
-    /// Completes on the next hint; never if there is nothing to hear. What comes late of a release that was looked at is no hint.
+    /// Completes on the next hint; never if there is nothing to hear. What comes late of a release that was
+    /// looked at is no hint.
     pub(crate) async fn hint(&mut self) {
         loop {
             let who = match self.subscriptions.as_mut_slice() {
@@ -99,19 +100,12 @@ impl Subscriptions {
     /// Notes that one has spoken; false if that was late.
     fn has_spoken(&mut self, who: usize) -> bool {
         let is_late = self.voices[who] == MessageStatus::Late && Instant::now() < self.late_until;
-        self.voices[who] = if is_late {
-            MessageStatus::Silent
-        } else {
-            MessageStatus::Spoken
-        };
+        self.voices[who] = if is_late { MessageStatus::Silent } else { MessageStatus::Spoken };
         !is_late
     }
 
     fn have_spoken(&self) -> bool {
-        let spoken = self
-            .voices
-            .iter()
-            .filter(|voice| **voice == MessageStatus::Spoken);
+        let spoken = self.voices.iter().filter(|voice| **voice == MessageStatus::Spoken);
         spoken.count() >= self.enough
     }
 
@@ -121,7 +115,8 @@ impl Subscriptions {
         }
     }
 
-    /// Takes in what has been said by now, and answers whether that is enough for a look, which all of it is then worth.
+    /// Takes in what has been said by now, and answers whether that is enough for a look, which all of it is
+    /// then worth.
     pub(crate) fn conclude(&mut self) -> bool {
         for who in 0..self.subscriptions.len() {
             let spoken = self.subscriptions[who].hint().now_or_never();

@@ -1,8 +1,8 @@
 //! A model of the renewal queue, its task, and holders that come and go.
 //!
-//! Time stands still: what is due is due at once, what is not never becomes so. The task is asleep when it has nothing
-//! to do, and only the queue can wake it. A holder stays until it has been renewed, so that a missed wake-up is a
-//! deadlock, which the checker finds.
+//! Time stands still: what is due is due at once, what is not never becomes so. The task is asleep when it
+//! has nothing to do, and only the queue can wake it. A holder stays until it has been renewed, so that a
+//! missed wake-up is a deadlock, which the checker finds.
 
 use std::{
     pin::pin,
@@ -42,11 +42,7 @@ struct State {
 
 impl Hold {
     fn new() -> Arc<Self> {
-        Arc::new(Hold {
-            place: DueSlot::none(),
-            state: Mutex::default(),
-            renewed: Condvar::new(),
-        })
+        Arc::new(Hold { place: DueSlot::none(), state: Mutex::default(), renewed: Condvar::new() })
     }
 
     /// As the library's: ends, then leaves the queue.
@@ -112,7 +108,8 @@ pub(crate) fn two_holders() {
     let other = thread::spawn(holder.clone());
     let mine = holder();
     let others = other.join().unwrap();
-    // What stays is untouched by what ended; it is due before the end of its lease, and nothing else is any more.
+    // What stays is untouched by what ended; it is due before the end of its lease, and nothing else is any
+    // more.
     let due = queue.take_due(*NOW + LATER * 3);
     queue.close();
     task.join().unwrap();
@@ -120,10 +117,7 @@ pub(crate) fn two_holders() {
     assert!(next.is_none());
     for hold in &due {
         // The renewal of one that ended may still be under way, but it is not put back.
-        assert!(
-            Arc::ptr_eq(hold, &stays),
-            "an ended hold is still to be renewed"
-        );
+        assert!(Arc::ptr_eq(hold, &stays), "an ended hold is still to be renewed");
     }
     assert_eq!(due.len(), 1, "a hold lost its renewal");
     assert!(mine.state.lock().unwrap().ended && others.state.lock().unwrap().ended);
@@ -150,8 +144,8 @@ pub(crate) fn closing() {
     assert_eq!(Arc::strong_count(&hold), 1, "kept after the end");
 }
 
-/// Holds come one after the other, each gone before it was due: the task, which sleeps towards the first, is woken by none
-/// of the others, although each finds the queue empty.
+/// Holds come one after the other, each gone before it was due: the task, which sleeps towards the first, is
+/// woken by none of the others, although each finds the queue empty.
 pub(crate) fn coming_and_going() {
     let queue = RenewalQueue::new();
     let first = Hold::new();
@@ -160,11 +154,7 @@ pub(crate) fn coming_and_going() {
     first.release(&queue);
     for number in 1..4 {
         let looks_at = queue.take_due(*NOW).and_then(|(_, next)| next);
-        assert_eq!(
-            looks_at,
-            Some(*NOW + LATER),
-            "the task has nothing to sleep for"
-        );
+        assert_eq!(looks_at, Some(*NOW + LATER), "the task has nothing to sleep for");
         let next = Hold::new();
         queue.insert(&next, *NOW + LATER + Duration::from_millis(number));
         let woken = pin!(queue.woken()).poll(&mut Context::from_waker(Waker::noop()));

@@ -1,5 +1,5 @@
-//! A model of the line of waiters, a channel and its subscription in which no clock helps: a waiter that misses a
-//! message for good waits for ever, which the checker finds as a deadlock.
+//! A model of the line of waiters, a channel and its subscription in which no clock helps: a waiter that
+//! misses a message for good waits for ever, which the checker finds as a deadlock.
 
 use std::sync::Arc;
 
@@ -38,13 +38,7 @@ impl Server {
     fn held() -> Arc<Self> {
         let channel = Arc::new(Channel::new(Tune::Channel("c"), 0));
         channel.settle(FEED);
-        Arc::new(Server {
-            state: Mutex::new(State {
-                held: true,
-                subscribed: false,
-            }),
-            channel,
-        })
+        Arc::new(Server { state: Mutex::new(State { held: true, subscribed: false }), channel })
     }
 
     fn acquire(&self) -> bool {
@@ -162,10 +156,7 @@ pub(crate) fn three_in_line() {
     for other in others {
         other.join().unwrap();
     }
-    assert!(
-        lines.is_empty() && lines.served("n").is_none(),
-        "an empty line stays"
-    );
+    assert!(lines.is_empty() && lines.served("n").is_none(), "an empty line stays");
 }
 
 /// Two give up at one moment, and nobody is left to end the line.
@@ -181,14 +172,11 @@ pub(crate) fn two_leave_at_once() {
     let other = thread::spawn(comer.clone());
     comer();
     other.join().unwrap();
-    assert!(
-        lines.is_empty() && lines.served("n").is_none(),
-        "an empty line stays"
-    );
+    assert!(lines.is_empty() && lines.served("n").is_none(), "an empty line stays");
 }
 
-/// A line whose last one knows that it is the last by the `Arc` that each position has: those who leave let go of it only after they
-/// have let go of the mutex.
+/// A line whose last one knows that it is the last by the `Arc` that each position has: those who leave let
+/// go of it only after they have let go of the mutex.
 fn counted_by_arc() {
     type Line = Mutex<Option<loom::sync::Arc<()>>>;
     fn comes_and_goes(line: &Line) {

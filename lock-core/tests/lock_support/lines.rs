@@ -13,9 +13,7 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 
 pub async fn client(url: &str) -> Client {
     let target = url.parse().expect("a good URL");
-    Client::connect(&target, ClientOptions::default())
-        .await
-        .expect("it answers")
+    Client::connect(&target, ClientOptions::default()).await.expect("it answers")
 }
 
 pub async fn lock(server: &Server, kind: Kind) -> Lock {
@@ -24,9 +22,7 @@ pub async fn lock(server: &Server, kind: Kind) -> Lock {
 }
 
 pub fn minute() -> Acquire {
-    Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Fixed(MINUTE))
+    Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Fixed(MINUTE))
 }
 
 /// Waits until so many have a place in the line: owners of a fair lock, clients of a queued one.
@@ -43,9 +39,7 @@ pub fn listen(server: &Server, kind: Kind, clients: usize) {
     if kind == Kind::Fair {
         server.wait_for(&["PUBSUB", "NUMPAT"], |count| count == clients.to_string());
     } else {
-        server.wait_for(&["PUBSUB", "CHANNELS"], |channels| {
-            channels.lines().count() == clients
-        });
+        server.wait_for(&["PUBSUB", "CHANNELS"], |channels| channels.lines().count() == clients);
     }
 }
 

@@ -43,7 +43,8 @@ pub enum Loss {
     Late(Duration),
     /// It is delivered when the relay is healed, and what is behind it waits.
     Held,
-    /// The connection is closed to the client, and the command reaches the server only when the relay is healed.
+    /// The connection is closed to the client, and the command reaches the server only when the relay is
+    /// healed.
     Stranded,
 }
 
@@ -112,11 +113,7 @@ impl Relay {
                 }
             }
         });
-        Relay {
-            address,
-            plan,
-            accepting,
-        }
+        Relay { address, plan, accepting }
     }
 
     pub fn url(&self) -> String {
@@ -129,7 +126,8 @@ impl Relay {
         *self.plan.next.lock().expect("no panic") = Some((word, how));
     }
 
-    /// Every answer and every message comes so much later from now on, as from a server that is half as far away in each direction.
+    /// Every answer and every message comes so much later from now on, as from a server that is half as far
+    /// away in each direction.
     pub fn delay(&self, by: Duration) {
         let us = u64::try_from(by.as_micros()).expect("a short delay");
         self.plan.delay_us.store(us, Ordering::SeqCst);
@@ -276,7 +274,8 @@ async fn deliver(
     }
 }
 
-/// Polls a future when it asks for it, so many times at most; whether it was done by then. After that it is dropped.
+/// Polls a future when it asks for it, so many times at most; whether it was done by then. After that it is
+/// dropped.
 pub async fn polled<F: Future>(future: F, polls: usize) -> bool {
     let mut future = Box::pin(future);
     let mut left = polls;
@@ -314,11 +313,11 @@ pub fn scripts_run(server: &Server) -> u64 {
     each.iter().sum()
 }
 
-/// Nothing is held, and nothing is renewed for anybody: no script runs any more while all renewals would be due twice.
+/// Nothing is held, and nothing is renewed for anybody: no script runs any more while all renewals would be
+/// due twice.
 pub async fn all_is_over(server: &Server, watchdog_lease: Duration) {
     server.wait_for(&["KEYS", "*"], |keys| {
-        keys.lines()
-            .all(|key| key.contains("latch") || key.contains("token"))
+        keys.lines().all(|key| key.contains("latch") || key.contains("token"))
     });
     shapes::only_latches_and_tokens_stay(server);
     let until = Instant::now() + PATIENCE;

@@ -23,14 +23,7 @@ impl Deployed {
         for server in &servers {
             relays.push(Relay::start(server.address()).await);
         }
-        Deployed {
-            url,
-            servers,
-            relays,
-            masters,
-            sharded: false,
-            _sentinels: Vec::new(),
-        }
+        Deployed { url, servers, relays, masters, sharded: false, _sentinels: Vec::new() }
     }
 
     pub async fn single() -> Self {
@@ -54,10 +47,7 @@ impl Deployed {
 
     pub async fn masters(count: usize) -> Self {
         let servers: Vec<_> = (0..count).map(|_| Server::start(&[])).collect();
-        let addresses: Vec<_> = servers
-            .iter()
-            .map(|server| server.address().to_string())
-            .collect();
+        let addresses: Vec<_> = servers.iter().map(|server| server.address().to_string()).collect();
         Self::new(format!("redlock://{}", addresses.join(",")), servers, count).await
     }
 
@@ -70,9 +60,7 @@ impl Deployed {
             .map(|(server, relay)| (("127.0.0.1".to_owned(), server.port), relay.address))
             .collect();
         let target = self.url.parse().expect("a good URL");
-        Client::connect(&target, options.address_map(map))
-            .await
-            .expect("it answers")
+        Client::connect(&target, options.address_map(map)).await.expect("it answers")
     }
 
     /// Which servers decide over a name.
@@ -99,14 +87,11 @@ impl Deployed {
 
     /// The kinds that live here.
     pub fn kinds(&self) -> &'static [Kind] {
-        if self.masters > 1 && !self.sharded {
-            &[Kind::Redlock]
-        } else {
-            Kind::ALL
-        }
+        if self.masters > 1 && !self.sharded { &[Kind::Redlock] } else { Kind::ALL }
     }
 
-    /// Waits until nobody holds `name`, and checks that nothing stays but tokens, and latches that end by themselves.
+    /// Waits until nobody holds `name`, and checks that nothing stays but tokens, and latches that end by
+    /// themselves.
     pub fn only_latches_and_tokens_stay(&self, name: &str) {
         for index in self.deciders(name) {
             let server = &self.servers[index];

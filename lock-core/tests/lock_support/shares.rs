@@ -29,12 +29,11 @@ pub fn hand_offs(shares: &[Share]) -> Vec<Duration> {
         .collect();
     holds.sort();
     let pairs = holds.windows(2).filter(|pair| pair[0].1 != pair[1].1);
-    pairs
-        .map(|pair| pair[1].0.0.saturating_duration_since(pair[0].0.1))
-        .collect()
+    pairs.map(|pair| pair[1].0.0.saturating_duration_since(pair[0].0.1)).collect()
 }
 
-/// Lets one client at each distance, with so many tasks each, take the lock, keep it for `hold` and give it back again and again.
+/// Lets one client at each distance, with so many tasks each, take the lock, keep it for `hold` and give it
+/// back again and again.
 pub async fn shares(
     server: &Server,
     kind: Kind,

@@ -28,7 +28,8 @@ impl Cluster {
         cluster
     }
 
-    /// Forgets the cluster and sets another one up on the same servers, whose epochs begin anew and whose slots lie the other way round.
+    /// Forgets the cluster and sets another one up on the same servers, whose epochs begin anew and whose
+    /// slots lie the other way round.
     pub fn form_anew(&mut self) {
         for node in &self.nodes {
             node.ok(&["FLUSHALL"]);
@@ -45,12 +46,7 @@ impl Cluster {
         }
         for (index, node) in nodes.iter().take(masters).enumerate() {
             let (from, to) = (16_384 * index / masters, 16_384 * (index + 1) / masters - 1);
-            node.ok(&[
-                "CLUSTER",
-                "ADDSLOTSRANGE",
-                &from.to_string(),
-                &to.to_string(),
-            ]);
+            node.ok(&["CLUSTER", "ADDSLOTSRANGE", &from.to_string(), &to.to_string()]);
         }
         for node in &nodes[1..] {
             nodes[0].ok(&["CLUSTER", "MEET", "127.0.0.1", &node.port.to_string()]);
@@ -62,19 +58,13 @@ impl Cluster {
         for (replica, master) in nodes.iter().skip(masters).zip(nodes) {
             let id = master.ok(&["CLUSTER", "MYID"]);
             replica.wait_for(&["CLUSTER", "REPLICATE", &id], |answer| answer == "OK");
-            replica.wait_for(&["INFO", "replication"], |info| {
-                info.contains("master_link_status:up")
-            });
+            replica.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
         }
         for node in nodes {
-            node.wait_for(&["CLUSTER", "INFO"], |info| {
-                info.contains("cluster_state:ok")
-            });
+            node.wait_for(&["CLUSTER", "INFO"], |info| info.contains("cluster_state:ok"));
             // Replicas appear in CLUSTER SLOTS once their offset is known.
             node.wait_for(&["CLUSTER", "SLOTS"], |slots| {
-                nodes
-                    .iter()
-                    .all(|node| slots.lines().any(|line| line == node.port.to_string()))
+                nodes.iter().all(|node| slots.lines().any(|line| line == node.port.to_string()))
             });
         }
     }
@@ -89,9 +79,10 @@ impl Cluster {
 
     /// Hands the slot over; the keys must have been moved before.
     ///
-    /// The new owner takes a configuration epoch above every one that it knows of. One that has not heard yet of the old owner's epoch
-    /// would claim the slot with a lower one, and lose it again to a gossip packet that the old owner sent before it knew: from then on
-    /// each of them says MOVED to the other, for ever. So the epochs come first.
+    /// The new owner takes a configuration epoch above every one that it knows of. One that has not heard yet
+    /// of the old owner's epoch would claim the slot with a lower one, and lose it again to a gossip packet
+    /// that the old owner sent before it knew: from then on each of them says MOVED to the other, for ever.
+    /// So the epochs come first.
     pub fn finish_migration(&self, slot: u16, to: usize) {
         for node in &self.nodes {
             let (id, info) = (node.ok(&["CLUSTER", "MYID"]), node.ok(&["CLUSTER", "INFO"]));
@@ -99,9 +90,7 @@ impl Cluster {
             let epoch = epoch.expect("a node knows its epoch");
             // `<id> <address> <flags> <id of its master> <sent> <received> <epoch> …`
             self.nodes[to].wait_for(&["CLUSTER", "NODES"], |nodes| {
-                let mut lines = nodes
-                    .lines()
-                    .map(|line| line.split(' ').collect::<Vec<_>>());
+                let mut lines = nodes.lines().map(|line| line.split(' ').collect::<Vec<_>>());
                 lines.any(|words| words[0] == id && words.get(6) == Some(&epoch))
             });
         }
@@ -114,11 +103,7 @@ impl Cluster {
     }
 
     pub fn url(&self) -> String {
-        let addresses: Vec<_> = self
-            .nodes
-            .iter()
-            .map(|node| format!("127.0.0.1:{}", node.port))
-            .collect();
+        let addresses: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         format!("redis-cluster://{}", addresses.join(","))
     }
 }

@@ -19,8 +19,8 @@ impl Fared {
     }
 }
 
-/// Whether everybody had at least half of an equal share of a run, and nobody waited for many times as long as a whole round takes
-/// when all take turns.
+/// Whether everybody had at least half of an equal share of a run, and nobody waited for many times as long
+/// as a whole round takes when all take turns.
 pub fn all_had_their_share(all: &[Fared], run: Duration) {
     let total: u32 = all.iter().map(|one| one.grants).sum();
     let parties = u32::try_from(all.len()).expect("few");

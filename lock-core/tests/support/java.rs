@@ -1,4 +1,5 @@
-//! Redisson itself, in a JVM, as peers of a test: as many threads as asked for that want one lock, and what each got.
+//! Redisson itself, in a JVM, as peers of a test: as many threads as asked for that want one lock, and what
+//! each got.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -48,17 +49,9 @@ impl Peers {
         // It starts sooner so, and leaves the rest of the machine alone.
         command.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
         command.args(["-cp", &class_path]).arg(java("Peers.java"));
-        command.args([
-            wants.url,
-            wants.kind,
-            wants.name,
-            &wants.threads.to_string(),
-        ]);
+        command.args([wants.url, wants.kind, wants.name, &wants.threads.to_string()]);
         command.args([wants.hold, wants.run].map(|time| time.as_millis().to_string()));
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let parent = std::process::id();
         // SAFETY: prctl, getppid and _exit are async-signal-safe and touch no memory of the parent.
         unsafe {
@@ -67,11 +60,7 @@ impl Peers {
         let mut child = command.spawn().expect("it ran a moment ago");
         let says = BufReader::new(child.stdout.take().expect("piped"));
         let threads = wants.threads;
-        let mut peers = Peers {
-            child,
-            says,
-            threads,
-        };
+        let mut peers = Peers { child, says, threads };
         assert_eq!(peers.line(), "{\"ready\":true}");
         Some(peers)
     }
@@ -106,8 +95,8 @@ impl Drop for Peers {
 /// What a line of Peers.java says.
 fn read(line: &str) -> Fared {
     let number = |name: &str| -> f64 {
-        let (_, rest) = (line.split_once(&format!("\"{name}\":")))
-            .unwrap_or_else(|| panic!("no {name} in {line}"));
+        let (_, rest) =
+            (line.split_once(&format!("\"{name}\":"))).unwrap_or_else(|| panic!("no {name} in {line}"));
         let end = rest.find([',', '}']).expect("an object");
         rest[..end].parse().expect("a number")
     };
@@ -119,22 +108,18 @@ fn read(line: &str) -> Fared {
 }
 
 fn java(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/java")
-        .join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java").join(file)
 }
 
-/// The jars of the release that pom.xml names: those found before, those that Maven has here, or those that it can fetch. Why not, where there
-/// are none.
+/// The jars of the release that pom.xml names: those found before, those that Maven has here, or those that
+/// it can fetch. Why not, where there are none.
 fn class_path() -> Result<String, String> {
     let runs = |program: &str| {
         let version = Command::new(program).arg("-version").output();
         version.is_ok_and(|output| output.status.success())
     };
     if !runs("java") {
-        return Err(
-            "there is no java; `apt-get install default-jre-headless maven` provides it".to_owned(),
-        );
+        return Err("there is no java; `apt-get install default-jre-headless maven` provides it".to_owned());
     }
     let pom = java("pom.xml");
     // Cargo names its directory to integration tests alone, and this file is part of the unit tests too.
@@ -144,8 +129,7 @@ fn class_path() -> Result<String, String> {
         let changed = |path: &Path| path.metadata().ok()?.modified().ok();
         Some(changed(path)? > changed(&pom)?)
     };
-    let all_there =
-        |jars: &str| !jars.is_empty() && jars.split(':').all(|jar| Path::new(jar).is_file());
+    let all_there = |jars: &str| !jars.is_empty() && jars.split(':').all(|jar| Path::new(jar).is_file());
     if is_newer(&known) == Some(true)
         && let Ok(jars) = std::fs::read_to_string(&known)
         && all_there(&jars)
@@ -160,9 +144,7 @@ fn class_path() -> Result<String, String> {
     let mut said = String::new();
     for offline in [true, false] {
         let mut command = Command::new("mvn");
-        command
-            .args(["-q", "-B", "dependency:build-classpath", "-f"])
-            .arg(&pom);
+        command.args(["-q", "-B", "dependency:build-classpath", "-f"]).arg(&pom);
         command.arg(format!("-Dmdep.outputFile={}", fresh.display()));
         if offline {
             command.arg("-o");
@@ -177,9 +159,6 @@ fn class_path() -> Result<String, String> {
         }
         said = String::from_utf8_lossy(&output.stdout).into_owned();
     }
-    let why = said
-        .lines()
-        .find(|line| line.contains("ERROR"))
-        .unwrap_or("it says nothing");
+    let why = said.lines().find(|line| line.contains("ERROR")).unwrap_or("it says nothing");
     Err(format!("Maven has not got the jars: {why}"))
 }

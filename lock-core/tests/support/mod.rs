@@ -34,16 +34,7 @@ pub struct Server {
 impl Server {
     /// A server with no persistence and further `--name value` arguments, ready to answer.
     pub fn start(arguments: &[&str]) -> Self {
-        let common = [
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--repl-diskless-sync-delay",
-            "0",
-            "--hz",
-            "100",
-        ];
+        let common = ["--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", "--hz", "100"];
         Self::spawn_any("redis-server", None, &[&common[..], arguments].concat())
     }
 
@@ -59,7 +50,8 @@ impl Server {
     }
 
     fn spawn_any(program: &str, file: Option<&dyn Fn(u16) -> String>, arguments: &[&str]) -> Self {
-        // Somebody else may take a free port before the server does; then it ends at once and the next is tried.
+        // Somebody else may take a free port before the server does; then it ends at once and the next is
+        // tried.
         for _ in 0..20 {
             let port = free_port();
             let directory = TempDir::new().expect("a temporary directory");
@@ -70,13 +62,8 @@ impl Server {
                 all.push(path.display().to_string());
             }
             all.extend(arguments.iter().map(|&argument| argument.to_owned()));
-            let mut server = Server {
-                program: program.to_owned(),
-                port,
-                child: None,
-                directory,
-                arguments: all,
-            };
+            let mut server =
+                Server { program: program.to_owned(), port, child: None, directory, arguments: all };
             if server.restart() {
                 return server;
             }
@@ -88,20 +75,9 @@ impl Server {
     pub fn restart(&mut self) -> bool {
         self.kill();
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).args([
-            "--port",
-            &self.port.to_string(),
-            "--bind",
-            "127.0.0.1",
-        ]);
-        command
-            .arg("--dir")
-            .arg(self.directory.path())
-            .args(["--protected-mode", "no"]);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.args(&self.arguments).args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"]);
+        command.arg("--dir").arg(self.directory.path()).args(["--protected-mode", "no"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let parent = std::process::id();
         // SAFETY: prctl, getppid and _exit are async-signal-safe and touch no memory of the parent.
         unsafe {
@@ -110,17 +86,10 @@ impl Server {
         self.child = Some(command.spawn().expect("redis-server is installed"));
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            if self
-                .child
-                .as_mut()
-                .is_some_and(|child| child.try_wait().expect("a child of ours").is_some())
-            {
+            if self.child.as_mut().is_some_and(|child| child.try_wait().expect("a child of ours").is_some()) {
                 return false;
             }
-            if self
-                .try_call(&["PING"])
-                .is_some_and(|answer| !answer.starts_with("-LOADING"))
-            {
+            if self.try_call(&["PING"]).is_some_and(|answer| !answer.starts_with("-LOADING")) {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -134,8 +103,8 @@ impl Server {
         assert!(self.restart(), "{program} does not start");
     }
 
-    /// Waits until the replica of this master has acknowledged a write, of which nothing stays. Its first acknowledgement
-    /// takes up to a second, and WAIT counts nothing before it.
+    /// Waits until the replica of this master has acknowledged a write, of which nothing stays. Its first
+    /// acknowledgement takes up to a second, and WAIT counts nothing before it.
     pub fn acknowledged(&self) {
         self.ok(&["SET", "first", "write"]);
         self.ok(&["DEL", "first"]);
@@ -173,10 +142,10 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Sends one command over a connection of its own; the answer as text: arrays by lines, errors with their `-`.
+    /// Sends one command over a connection of its own; the answer as text: arrays by lines, errors with their
+    /// `-`.
     pub fn call(&self, parts: &[&str]) -> String {
-        self.try_call(parts)
-            .unwrap_or_else(|| panic!("{parts:?} was not answered on port {}", self.port))
+        self.try_call(parts).unwrap_or_else(|| panic!("{parts:?} was not answered on port {}", self.port))
     }
 
     /// As `call`, and an error is a failed test.
@@ -186,7 +155,8 @@ impl Server {
         answer
     }
 
-    /// Lets so much of every lease of a lock pass, and of its holds' own; what a request has to remember does not.
+    /// Lets so much of every lease of a lock pass, and of its holds' own; what a request has to remember does
+    /// not.
     pub fn pass(&self, lock: &str, time: std::time::Duration) {
         const PASS: &str = "
             for _, key in ipairs(redis.call('keys', '*')) do
@@ -216,11 +186,7 @@ impl Server {
             if pleases(&answer) {
                 return answer;
             }
-            assert!(
-                Instant::now() < until,
-                "{parts:?} on port {} still answers {answer}",
-                self.port
-            );
+            assert!(Instant::now() < until, "{parts:?} on port {} still answers {answer}", self.port);
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -249,13 +215,8 @@ impl Drop for Frozen {
 }
 
 fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill")
-        .args(["-s", name, &pid.to_string()])
-        .status();
-    assert!(
-        status.is_ok_and(|status| status.success()),
-        "SIG{name} to {pid}"
-    );
+    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "SIG{name} to {pid}");
 }
 
 impl Drop for Server {
@@ -289,8 +250,8 @@ fn answer(reader: &mut impl BufRead) -> Option<String> {
     }
 }
 
-/// A server here that knows a command: of the programs in LOCK_CORE_NEWER_SERVER (paths with `:` between them), redis-server and
-/// valkey-server. None, and said loudly, if none does.
+/// A server here that knows a command: of the programs in LOCK_CORE_NEWER_SERVER (paths with `:` between
+/// them), redis-server and valkey-server. None, and said loudly, if none does.
 pub fn newer_server(command: &str, since: &str) -> Option<String> {
     let named = std::env::var("LOCK_CORE_NEWER_SERVER").unwrap_or_default();
     let programs = named.split(':').filter(|program| !program.is_empty());

@@ -33,11 +33,7 @@ impl Monitor {
         loop {
             let line = self.line();
             let (head, words) = line.split_once("] ").expect("a transcript line");
-            let words: Vec<_> = words
-                .trim_matches('"')
-                .split("\" \"")
-                .map(str::to_owned)
-                .collect();
+            let words: Vec<_> = words.trim_matches('"').split("\" \"").map(str::to_owned).collect();
             match words[0].to_uppercase().as_str() {
                 "ECHO" => return all,
                 "PING" => {}

@@ -12,16 +12,8 @@ impl Group {
     pub fn start(sentinels: usize) -> Self {
         let master = Server::start(&["--repl-ping-replica-period", "1"]);
         let port = master.port.to_string();
-        let replica = Server::start(&[
-            "--replicaof",
-            "127.0.0.1",
-            &port,
-            "--repl-ping-replica-period",
-            "1",
-        ]);
-        replica.wait_for(&["INFO", "replication"], |info| {
-            info.contains("master_link_status:up")
-        });
+        let replica = Server::start(&["--replicaof", "127.0.0.1", &port, "--repl-ping-replica-period", "1"]);
+        replica.wait_for(&["INFO", "replication"], |info| info.contains("master_link_status:up"));
         master.acknowledged();
         let quorum = sentinels / 2 + 1;
         let text = |_| {
@@ -30,9 +22,7 @@ impl Group {
                  sentinel failover-timeout m 3000\n"
             )
         };
-        let group: Vec<_> = (0..sentinels)
-            .map(|_| Server::start_with_file(text, &["--sentinel"]))
-            .collect();
+        let group: Vec<_> = (0..sentinels).map(|_| Server::start_with_file(text, &["--sentinel"])).collect();
         for sentinel in &group {
             // Without these the sentinels look at each other only every ten seconds.
             sentinel.ok(&[
@@ -56,18 +46,12 @@ impl Group {
                 state.contains("num-slaves\n1\n") && state.contains(&fellows)
             });
         }
-        Group {
-            data: vec![master, replica],
-            sentinels: group,
-        }
+        Group { data: vec![master, replica], sentinels: group }
     }
 
     pub fn url(&self) -> String {
-        let addresses: Vec<_> = self
-            .sentinels
-            .iter()
-            .map(|node| format!("127.0.0.1:{}", node.port))
-            .collect();
+        let addresses: Vec<_> =
+            self.sentinels.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         format!("redis-sentinel://{}/m", addresses.join(","))
     }
 }

@@ -13,27 +13,21 @@ pub struct Authority {
 
 impl Authority {
     pub fn new() -> Self {
-        let authority = Authority {
-            directory: TempDir::new().expect("a temporary directory"),
-        };
+        let authority = Authority { directory: TempDir::new().expect("a temporary directory") };
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         // Of the same name, the leaf would count as signed by itself.
-        params
-            .distinguished_name
-            .push(DnType::CommonName, "authority");
+        params.distinguished_name.push(DnType::CommonName, "authority");
         let root = params.self_signed(&key).expect("signed");
         let issuer = Issuer::new(params, key);
         let key = KeyPair::generate().expect("a key");
         let names = vec!["127.0.0.1".to_owned(), "redis.test".to_owned()];
         let params = CertificateParams::new(names).expect("good names");
         let leaf = params.signed_by(&key, &issuer).expect("signed");
-        for (name, text) in [
-            ("ca.pem", root.pem()),
-            ("cert.pem", leaf.pem()),
-            ("key.pem", key.serialize_pem()),
-        ] {
+        for (name, text) in
+            [("ca.pem", root.pem()), ("cert.pem", leaf.pem()), ("key.pem", key.serialize_pem())]
+        {
             std::fs::write(authority.file(name), text).expect("written");
         }
         authority
@@ -70,21 +64,15 @@ impl Authority {
         let port = free_port();
         let tls = self.arguments(port);
         let tls = tls.iter().map(String::as_str);
-        let all: Vec<_> = tls
-            .chain(["--tls-auth-clients", "no"])
-            .chain(arguments.iter().copied())
-            .collect();
+        let all: Vec<_> = tls.chain(["--tls-auth-clients", "no"]).chain(arguments.iter().copied()).collect();
         (Server::start(&all), port)
     }
 
     /// A sentinel that watches the master `m` at a TLS port, and its own TLS port.
     pub fn sentinel(&self, master: u16) -> (Server, u16) {
         let port = free_port();
-        let text = |_| {
-            format!(
-                "sentinel monitor m 127.0.0.1 {master} 1\nsentinel down-after-milliseconds m 500\n"
-            )
-        };
+        let text =
+            |_| format!("sentinel monitor m 127.0.0.1 {master} 1\nsentinel down-after-milliseconds m 500\n");
         let tls = self.arguments(port);
         let mut all = vec!["--sentinel", "--tls-auth-clients", "no"];
         all.extend(tls.iter().map(String::as_str));

@@ -7,10 +7,6 @@ pub(crate) fn goal(name: &str, most: Duration, what: impl FnOnce()) {
     let begun = Instant::now();
     what();
     let took = begun.elapsed();
-    let verdict = if took <= most {
-        "reached"
-    } else {
-        "NOT reached"
-    };
+    let verdict = if took <= most { "reached" } else { "NOT reached" };
     eprintln!("goal: {name}: {took:.3?}, at most {most:?}: {verdict}");
 }

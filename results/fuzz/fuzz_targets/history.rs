@@ -1,4 +1,5 @@
-//! Fuzzes the reader of histories: any bytes are a history or an error; what is read is written and read again to the same lines.
+//! Fuzzes the reader of histories: any bytes are a history or an error; what is read is written and read
+//! again to the same lines.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Fuzzes the reader of runs: any bytes are a run or an error; what is read is rendered in every format, and comes back from JSON.
+//! Fuzzes the reader of runs: any bytes are a run or an error; what is read is rendered in every format, and
+//! comes back from JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -105,14 +105,17 @@ pub struct AuditedScenario {
     pub verdicts: BTreeMap<String, State>,
     /// Why it came out so, in a sentence.
     pub why: String,
-    /// What the lock does wrong, in a few words such as `its holder is not told`; empty where it is not broken.
+    /// What the lock does wrong, in a few words such as `its holder is not told`; empty where it is not
+    /// broken.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub defect: String,
     /// What stands behind a violation that no lock keeps from happening; `None` of any other outcome.
     pub inherent: Option<Inherent>,
-    /// The longest [time without a grant](crate::run::ScenarioResult::without_grant_ns) of its runs; `None` where nothing was tried.
+    /// The longest [time without a grant](crate::run::ScenarioResult::without_grant_ns) of its runs; `None`
+    /// where nothing was tried.
     pub without_grant_ns: Option<u64>,
-    /// The command that makes the first run again from the scenario's file; empty where only its kept plan does.
+    /// The command that makes the first run again from the scenario's file; empty where only its kept plan
+    /// does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub again: String,
     /// The smallest scenario found that still convicts; `None` where none was looked for.
@@ -174,13 +177,15 @@ pub struct JudgedRun {
     /// What stands behind a violation that no lock keeps from happening.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherent: Option<Inherent>,
-    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nothing was tried.
+    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nothing
+    /// was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_grant_ns: Option<u64>,
 }
 
 impl AuditedScenario {
-    /// Takes one more run in: the worst of all decides. A better one changes nothing but how often it came out so.
+    /// Takes one more run in: the worst of all decides. A better one changes nothing but how often it came
+    /// out so.
     pub fn add(&mut self, run: AuditedRun) {
         for (class, state) in &run.judged.verdicts {
             let worst = self.verdicts.entry(class.clone()).or_insert(*state);
@@ -204,7 +209,8 @@ impl AuditedScenario {
         };
     }
 
-    /// Whether two had the lock at once where a sound lock kept it: not so of a broken promise that is about something else.
+    /// Whether two had the lock at once where a sound lock kept it: not so of a broken promise that is about
+    /// something else.
     pub fn is_lost(&self) -> bool {
         let classes = ["belief", "contract", "confirmed"].iter();
         let mut states = classes.map(|class| self.verdicts.get(*class));
@@ -217,7 +223,8 @@ impl AuditedScenario {
         runs.find(|run| run.judged.outcome == self.outcome)
     }
 
-    /// What its authors can run to see it again: the kept plan, and the scenario's file. `root` is the run's directory.
+    /// What its authors can run to see it again: the kept plan, and the scenario's file. `root` is the run's
+    /// directory.
     pub fn commands(&self, root: &str) -> Vec<String> {
         let line = |command: &str, file: &str| {
             let path = format!("{}/{file}", root.trim_end_matches('/'));
@@ -248,11 +255,7 @@ impl AuditedSubject {
         let outcomes = self.scenarios.iter().map(|scenario| scenario.outcome);
         self.score = outcomes.collect();
         self.inherent_causes.clear();
-        for inherent in self
-            .scenarios
-            .iter()
-            .filter_map(|one| one.inherent.as_ref())
-        {
+        for inherent in self.scenarios.iter().filter_map(|one| one.inherent.as_ref()) {
             *self.inherent_causes.entry(inherent.cause).or_default() += 1;
         }
     }
@@ -261,9 +264,7 @@ impl AuditedSubject {
     pub fn drawn_words(&self) -> Option<String> {
         let drawn = self.drawn.as_ref()?;
         let (name, tried, points) = (&self.name, drawn.tried, drawn.points);
-        Some(format!(
-            "{name}: faults drawn at {tried} of {points} points of its protocol"
-        ))
+        Some(format!("{name}: faults drawn at {tried} of {points} points of its protocol"))
     }
 
     /// How many of its scenarios lost the lock.
@@ -300,7 +301,8 @@ impl Audit {
         self.regressions.extend(other.regressions);
     }
 
-    /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the worst outcome.
+    /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the
+    /// worst outcome.
     pub fn rows(&self) -> Vec<Vec<Option<&AuditedScenario>>> {
         let names = self.scenarios().map(|scenario| &scenario.name).unique();
         let rows = names.map(|name| {

@@ -7,18 +7,7 @@ use crate::run::Outcome;
 
 /// How a scenario came out; in order, the worst last.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditOutcome {
@@ -37,13 +26,7 @@ pub enum AuditOutcome {
 
 impl AuditOutcome {
     /// All, in the order in which they are counted.
-    pub const ALL: [Self; 5] = [
-        Self::Kept,
-        Self::Broken,
-        Self::Inherent,
-        Self::NotApplicable,
-        Self::Unknown,
-    ];
+    pub const ALL: [Self; 5] = [Self::Kept, Self::Broken, Self::Inherent, Self::NotApplicable, Self::Unknown];
 
     /// The word for it, as in JSON.
     pub fn word(self) -> &'static str {
@@ -95,22 +78,12 @@ impl AuditOutcome {
 
 /// What stands behind a violation that no lock keeps from happening.
 #[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum InherentCause {
-    /// Persistence, eviction, `appendfsync`, who may give commands: with other settings the same lock keeps it.
+    /// Persistence, eviction, `appendfsync`, who may give commands: with other settings the same lock keeps
+    /// it.
     ServerSettings,
     /// Only the resource can refuse what a late holder does.
     NeedsFencing,

@@ -1,8 +1,9 @@
 //! Compares two or more runs: what differs between them, and how surely.
 //!
-//! Runs of different times are compared by the range of their rounds alone: conservative, since a machine may have changed in
-//! between. A change must move the whole range to be shown, and a range of fewer than [`FEWEST_ROUNDS`] rounds shows nothing.
-//! Rows of one run, interleaved, say more; they are compared where they are measured.
+//! Runs of different times are compared by the range of their rounds alone: conservative, since a machine may
+//! have changed in between. A change must move the whole range to be shown, and a range of fewer than
+//! [`FEWEST_ROUNDS`] rounds shows nothing. Rows of one run, interleaved, say more; they are compared where
+//! they are measured.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -22,9 +23,7 @@ use serde::Serialize;
 
 pub use self::last_run::against_last;
 use self::settings::{asked, unlike};
-pub(crate) use self::settings::{
-    differences, load as row_load, pairs, row_key, row_words, scenario_key,
-};
+pub(crate) use self::settings::{differences, load as row_load, pairs, row_key, row_words, scenario_key};
 use crate::decide::{EQUIVALENCE, FEWEST_ROUNDS};
 use crate::figure::{COMPARED, Figure};
 use crate::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
@@ -122,11 +121,12 @@ pub(crate) fn first_few(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Compares every run with the first. Rows match on subject, topology, workload and tasks; scenarios on name, topology and
-/// subject. Where several are alike (an A/A pair, repeats), the first of one goes with the first of the other, and so on.
+/// Compares every run with the first. Rows match on subject, topology, workload and tasks; scenarios on name,
+/// topology and subject. Where several are alike (an A/A pair, repeats), the first of one goes with the first
+/// of the other, and so on.
 ///
-/// Rows with another load, and scenarios with another kind or durability, are refused unless `force` is given: then they are compared,
-/// and the settings stand among the differences.
+/// Rows with another load, and scenarios with another kind or durability, are refused unless `force` is
+/// given: then they are compared, and the settings stand among the differences.
 pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError> {
     let [base, others @ ..] = runs else {
         return Err(CompareError::TooFew(0));
@@ -135,19 +135,12 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         return Err(CompareError::TooFew(1));
     }
     let name = |run: &Run| run.run.clone();
-    let mut result = RunComparison {
-        schema: SCHEMA,
-        base: name(base),
-        ..RunComparison::default()
-    };
+    let mut result = RunComparison { schema: SCHEMA, base: name(base), ..RunComparison::default() };
     for other in others {
         let rows = pairs(&base.rows, &other.rows, row_key);
         let scenarios = pairs(&base.scenarios, &other.scenarios, scenario_key);
         if rows.is_empty() && scenarios.is_empty() {
-            return Err(CompareError::NothingInCommon {
-                base: name(base),
-                other: name(other),
-            });
+            return Err(CompareError::NothingInCommon { base: name(base), other: name(other) });
         }
         let of_rows = rows.iter();
         let of_rows = of_rows.flat_map(|pair| unlike(pair, row_key, row_load));
@@ -173,10 +166,8 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
                     units::several(rounds as usize, "round")
                 ));
             }
-            let against = compare_rows(a, b).into_iter().map(|comparison| Against {
-                run: name(other),
-                comparison,
-            });
+            let against =
+                compare_rows(a, b).into_iter().map(|comparison| Against { run: name(other), comparison });
             result.comparisons.extend(against);
         }
         for (a, b) in &scenarios {
@@ -210,8 +201,8 @@ fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<Verd
     change("outcome", a.outcome().words(), b.outcome().words());
 }
 
-/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid, or of fewer than [`FEWEST_ROUNDS`] rounds, the verdict is
-/// `not-shown`.
+/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid, or of fewer than
+/// [`FEWEST_ROUNDS`] rounds, the verdict is `not-shown`.
 pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
     let compared = COMPARED.iter().filter_map(|figure| {
         let (ratio, verdict) = against(figure, a, b)?;
@@ -235,8 +226,8 @@ fn place(row: &BenchRow) -> String {
     format!("{}/{}/{}{added}", row.topology, row.workload, row.tasks)
 }
 
-/// The ratio of one figure, `b` over `a`, and what it shows; `None` where either has none. Of rows that are invalid nothing is shown, and of few
-/// rounds there is no interval either.
+/// The ratio of one figure, `b` over `a`, and what it shows; `None` where either has none. Of rows that are
+/// invalid nothing is shown, and of few rounds there is no interval either.
 pub(crate) fn against(
     figure: &Figure<BenchRow>,
     a: &BenchRow,
@@ -253,7 +244,8 @@ pub(crate) fn against(
     Some((ratio, shown))
 }
 
-/// Whether the ranges over rounds of two rows hold their medians often enough to show a difference between them.
+/// Whether the ranges over rounds of two rows hold their medians often enough to show a difference between
+/// them.
 pub(crate) fn rounds_suffice(a: &BenchRow, b: &BenchRow) -> bool {
     a.rounds.min(b.rounds) >= FEWEST_ROUNDS
 }
@@ -267,15 +259,11 @@ fn ratio(a: &Estimate, b: &Estimate) -> Option<Ratio> {
     let known = [a.low, a.high, b.low, b.high];
     let known = known.iter().all(|end| end.is_some_and(good));
     let over = |b: Option<f64>, a: Option<f64>| b.zip(a).filter(|_| known).map(|(b, a)| b / a);
-    Some(Ratio {
-        point: b.median / a.median,
-        low: over(b.low, a.high),
-        high: over(b.high, a.low),
-    })
+    Some(Ratio { point: b.median / a.median, low: over(b.low, a.high), high: over(b.high, a.low) })
 }
 
-/// `better` or `worse` if the interval leaves out 1, else `equivalent` if it is wholly within [`EQUIVALENCE`], else
-/// `not-shown`; without an interval nothing is shown.
+/// `better` or `worse` if the interval leaves out 1, else `equivalent` if it is wholly within
+/// [`EQUIVALENCE`], else `not-shown`; without an interval nothing is shown.
 pub fn verdict(ratio: &Ratio, more_is_better: bool) -> &'static str {
     let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
         return "not-shown";
@@ -333,16 +321,10 @@ mod tests {
 
     #[test]
     fn fewer_than_six_rounds_have_no_interval_and_show_nothing() {
-        let [slow, fast] = [100.0, 200.0].map(|low| Estimate {
-            median: low + 0.5,
-            low: Some(low),
-            high: Some(low + 1.0),
-        });
+        let [slow, fast] =
+            [100.0, 200.0].map(|low| Estimate { median: low + 0.5, low: Some(low), high: Some(low + 1.0) });
         for (rounds, shown) in [(2, "not-shown"), (5, "not-shown"), (6, "better")] {
-            let of = |cycles, rounds| BenchRow {
-                rounds,
-                ..crate::samples::row("s", "single", cycles)
-            };
+            let of = |cycles, rounds| BenchRow { rounds, ..crate::samples::row("s", "single", cycles) };
             let runs = two(of(slow, 6), of(fast, rounds));
             let result = compare(&runs, false).expect("a common row");
             let Comparison { verdict, ratio, .. } = &result.comparisons[0].comparison;
@@ -360,31 +342,21 @@ mod tests {
 
     #[test]
     fn less_is_better_where_less_is_good() {
-        let ratio = Ratio {
-            point: 2.0,
-            low: Some(1.9),
-            high: Some(2.1),
-        };
+        let ratio = Ratio { point: 2.0, low: Some(1.9), high: Some(2.1) };
         assert_eq!(verdict(&ratio, false), "worse");
         assert_eq!(verdict(&ratio, true), "better");
     }
 
     #[test]
     fn invalid_rows_show_nothing_and_unsafe_ones_are_left_out() {
-        let invalid = BenchRow {
-            valid: false,
-            ..row("s", 900.0, Some(0.01))
-        };
+        let invalid = BenchRow { valid: false, ..row("s", 900.0, Some(0.01)) };
         assert_eq!(cycles(row("s", 100.0, Some(0.01)), invalid), "not-shown");
         let mut unsafe_row = row("s", 900.0, Some(0.01));
         unsafe_row.safety.state = State::Violated;
         let runs = two(row("s", 100.0, None), unsafe_row);
         let result = compare(&runs, false).expect("a common row");
         assert!(result.comparisons.is_empty());
-        assert_eq!(
-            result.left_out,
-            ["b: s on single/uncontended/16: void, the lock was not safe"]
-        );
+        assert_eq!(result.left_out, ["b: s on single/uncontended/16: void, the lock was not safe"]);
     }
 
     #[test]
@@ -486,13 +458,7 @@ mod tests {
         assert!(error.to_string().contains(words), "{error}");
         let forced = compare(&runs, true).expect("forced");
         let differing = |one: &Difference| (one.field.ends_with(": kind"), one.b == "fair");
-        assert!(
-            forced
-                .differences
-                .iter()
-                .map(differing)
-                .any(|of| of == (true, true))
-        );
+        assert!(forced.differences.iter().map(differing).any(|of| of == (true, true)));
         let Comparison { a, b, .. } = &forced.comparisons[0].comparison;
         assert_eq!([a, b], ["s", "s (fair)"]);
     }
@@ -508,20 +474,11 @@ mod tests {
             run(name, rows.into())
         };
         let result = compare(&[with("a"), with("b")], false).expect("common rows");
-        let places = result
-            .comparisons
-            .iter()
-            .map(|one| one.comparison.r#where.as_str());
+        let places = result.comparisons.iter().map(|one| one.comparison.r#where.as_str());
         let places: Vec<&str> = places.collect();
-        assert_eq!(
-            places,
-            ["single/uncontended/16/+200µs", "single/uncontended/16/+3ms"]
-        );
+        assert_eq!(places, ["single/uncontended/16/+200µs", "single/uncontended/16/+3ms"]);
         let row = &with("a").rows[1];
-        assert_eq!(
-            row_key(row),
-            "s on single/uncontended/16 with 3 ms more of round trip"
-        );
+        assert_eq!(row_key(row), "s on single/uncontended/16 with 3 ms more of round trip");
         assert_eq!(row.place(), "single +3 ms · uncontended · 16 tasks");
     }
 }

@@ -1,7 +1,8 @@
-//! The rows of any number of runs in tables whose lines and columns are fields of the reader's choice, as benchstat does.
+//! The rows of any number of runs in tables whose lines and columns are fields of the reader's choice, as
+//! benchstat does.
 //!
-//! The first column is the base of each table. What is neither in lines nor in columns and differs is in the table's heading: nothing
-//! is pooled, since rows of different configurations are no samples of one thing.
+//! The first column is the base of each table. What is neither in lines nor in columns and differs is in the
+//! table's heading: nothing is pooled, since rows of different configurations are no samples of one thing.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +58,8 @@ const fn field(name: &'static str, of: fn(&Run, &BenchRow) -> String) -> Field {
     Field { name, of }
 }
 
-/// What a run is, rather than what was asked of it: these do not split tables by themselves, since `run` does.
+/// What a run is, rather than what was asked of it: these do not split tables by themselves, since `run`
+/// does.
 const OF_THE_RUN: [&str; 3] = ["host", "version", "commit"];
 
 impl Field {
@@ -100,8 +102,8 @@ pub enum GroupError {
 }
 
 impl Grouping {
-    /// From the words of `--rows` and `--cols`. Without columns they are the runs, or, if the lines are, the subjects; without lines, all
-    /// that is not in the columns.
+    /// From the words of `--rows` and `--cols`. Without columns they are the runs, or, if the lines are, the
+    /// subjects; without lines, all that is not in the columns.
     pub fn new<S: AsRef<str>>(rows: &[S], cols: &[S]) -> Result<Self, GroupError> {
         let find = |word: &S| {
             let name = word.as_ref().trim();
@@ -157,7 +159,8 @@ pub struct PivotTable {
     pub columns: Vec<String>,
     /// The lines.
     pub lines: Vec<PivotLine>,
-    /// The geometric mean of each column's ratios, over the lines that have one; `null` for the base and where no line has.
+    /// The geometric mean of each column's ratios, over the lines that have one; `null` for the base and
+    /// where no line has.
     pub geomean: Vec<Option<f64>>,
 }
 
@@ -196,7 +199,8 @@ impl PlacedRow<'_> {
     }
 }
 
-/// Fields that are neither in lines nor in columns, and in which rows differ: only what differs is worth a word.
+/// Fields that are neither in lines nor in columns, and in which rows differ: only what differs is worth a
+/// word.
 fn free(placed: &[PlacedRow<'_>], grouping: &Grouping) -> Vec<&'static Field> {
     let named = |field: &Field| {
         let mut all = grouping.rows.iter().chain(&grouping.cols);
@@ -226,7 +230,8 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         return Err(GroupError::NoRows(names));
     }
     let free = free(&placed, grouping);
-    // What follows from line and column (each workload has its own hold, say) splits nothing, and is said instead.
+    // What follows from line and column (each workload has its own hold, say) splits nothing, and is said
+    // instead.
     let in_cell = [&grouping.rows[..], &grouping.cols].concat();
     let follows = |field: &&'static Field| {
         let mut known: BTreeMap<String, String> = BTreeMap::new();
@@ -238,10 +243,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     };
     let (lines_by, (following, tables_by)) = match grouping.rows.is_empty() {
         true => (free, (Vec::new(), Vec::new())),
-        false => (
-            grouping.rows.clone(),
-            free.into_iter().partition::<Vec<_>, _>(follows),
-        ),
+        false => (grouping.rows.clone(), free.into_iter().partition::<Vec<_>, _>(follows)),
     };
     let mut commons = Vec::new();
     let mut groups: Vec<Cells<'_>> = Vec::new();
@@ -291,19 +293,12 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    fn table(
-        &self,
-        figure: &Figure<BenchRow>,
-        comparisons: &mut Vec<Against>,
-    ) -> Option<PivotTable> {
+    fn table(&self, figure: &Figure<BenchRow>, comparisons: &mut Vec<Against>) -> Option<PivotTable> {
         let columns = 0..self.columns.len();
         let lines = self.lines.iter().enumerate().map(|(line, name)| {
             let columns = columns.clone();
             let cells = columns.map(|column| self.cell(figure, line, column, comparisons));
-            PivotLine {
-                name: name.clone(),
-                cells: cells.collect(),
-            }
+            PivotLine { name: name.clone(), cells: cells.collect() }
         });
         let mut lines: Vec<PivotLine> = lines.collect();
         lines.retain(|line| line.cells.iter().any(Option::is_some));
@@ -408,10 +403,7 @@ mod tests {
         assert!((mean - 0.125_f64.sqrt()).abs() < 1e-12);
         assert_eq!(table.geomean[0], None);
         let first = &pivot.comparisons[0].comparison;
-        assert_eq!(
-            [&first.a, &first.b, &first.r#where],
-            ["plain", "fair", "single"]
-        );
+        assert_eq!([&first.a, &first.b, &first.r#where], ["plain", "fair", "single"]);
     }
 
     #[test]
@@ -446,9 +438,6 @@ mod tests {
         let error = Grouping::new(&["topolgy"], &[]).expect_err("misspelt");
         let message = error.to_string();
         assert!(message.contains("did you mean `topology`?"), "{message}");
-        assert_eq!(
-            Grouping::new(&["run"], &["run"]).expect_err("twice"),
-            GroupError::InBoth { name: "run" }
-        );
+        assert_eq!(Grouping::new(&["run"], &["run"]).expect_err("twice"), GroupError::InBoth { name: "run" });
     }
 }

@@ -1,4 +1,5 @@
-//! The sentence that matters of two runs: how much slower or faster one is, and whether it loses locks where the other did not.
+//! The sentence that matters of two runs: how much slower or faster one is, and whether it loses locks where
+//! the other did not.
 
 use itertools::Itertools;
 
@@ -44,9 +45,7 @@ fn speed(base: &Run, other: &Run) -> Option<String> {
                 let most = shown.max_by(|a, b| far(a).total_cmp(&far(b)))?;
                 let (at_most, rows) = (share(&most.ratio), all.len());
                 let place = format!("{} on {}", most.b, most.r#where);
-                Some(format!(
-                    "{how} in {count} of {rows} rows (at most {at_most}, {place})"
-                ))
+                Some(format!("{how} in {count} of {rows} rows (at most {at_most}, {place})"))
             });
             Some(format!("is {} than {than}", words.format(" and ")))
         }
@@ -64,15 +63,12 @@ fn share(ratio: &Ratio) -> String {
         high: ends.map(|(low, high)| low.max(high)),
     };
     let (figure, range) = (units::figure(interval.median), interval.behind());
-    let way = if ratio.point < 1.0 {
-        "slower"
-    } else {
-        "faster"
-    };
+    let way = if ratio.point < 1.0 { "slower" } else { "faster" };
     format!("{figure} %{range} {way}")
 }
 
-/// How many locks each lost in the scenarios that both know the outcome of; controls have to lose theirs and do not count.
+/// How many locks each lost in the scenarios that both know the outcome of; controls have to lose theirs and
+/// do not count.
 fn safety(base: &Run, other: &Run) -> Option<String> {
     let both = pairs(&base.scenarios, &other.scenarios, scenario_key);
     let both = both.iter().filter(|(a, _)| !a.is_control());
@@ -154,20 +150,11 @@ mod tests {
     #[test]
     fn what_is_not_shown_or_not_known_is_no_difference() {
         assert_eq!(
-            said(
-                (&[100.0], &[Some(0), None]),
-                (&[101.0], &[Some(0), Some(4)])
-            ),
+            said((&[100.0], &[Some(0), None]), (&[101.0], &[Some(0), Some(4)])),
             "B is not shown to be faster or slower than A and loses no lock, as A (of 1 of 2 scenarios too little is known)."
         );
-        assert_eq!(
-            said((&[], &[None]), (&[], &[Some(4)])),
-            "B is not known to lose or to keep its locks."
-        );
-        assert_eq!(
-            said((&[], &[]), (&[], &[])),
-            "B and A have nothing that can be compared."
-        );
+        assert_eq!(said((&[], &[None]), (&[], &[Some(4)])), "B is not known to lose or to keep its locks.");
+        assert_eq!(said((&[], &[]), (&[], &[])), "B and A have nothing that can be compared.");
     }
 
     #[test]

@@ -33,25 +33,21 @@ pub(crate) fn scenario_key(result: &ScenarioResult) -> String {
 }
 
 /// The n-th of a key in `a` with the n-th of that key in `b`, in the order of `a`.
-pub(crate) fn pairs<'a, T>(
-    a: &'a [T],
-    b: &'a [T],
-    key: impl Fn(&T) -> String,
-) -> Vec<(&'a T, &'a T)> {
+pub(crate) fn pairs<'a, T>(a: &'a [T], b: &'a [T], key: impl Fn(&T) -> String) -> Vec<(&'a T, &'a T)> {
     let mut waiting: BTreeMap<String, VecDeque<&T>> = BTreeMap::new();
     for item in b {
         waiting.entry(key(item)).or_default().push_back(item);
     }
-    a.iter()
-        .filter_map(|item| Some((item, waiting.get_mut(&key(item))?.pop_front()?)))
-        .collect()
+    a.iter().filter_map(|item| Some((item, waiting.get_mut(&key(item))?.pop_front()?))).collect()
 }
 
-/// How a row was loaded. Rows with other loads answer other questions: their figures are not set beside each other unasked.
+/// How a row was loaded. Rows with other loads answer other questions: their figures are not set beside each
+/// other unasked.
 pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
     let load = &row.measures.load;
     let mut settings = vec![("locks", row.locks.to_string())];
-    // A run that was kept before loads were recorded says nothing of them, and differs in nothing that is known.
+    // A run that was kept before loads were recorded says nothing of them, and differs in nothing that is
+    // known.
     if load.mode.is_empty() {
         return settings;
     }
@@ -62,10 +58,7 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
         ("hold", units::duration(load.hold_ns)),
         ("think", units::duration(load.think_ns)),
         ("asks", load.asks.clone().unwrap_or_default()),
-        (
-            "lease",
-            load.lease_ns.map_or("renewed".to_owned(), units::duration),
-        ),
+        ("lease", load.lease_ns.map_or("renewed".to_owned(), units::duration)),
         ("durability", load.durability.clone()),
         ("clients", load.clients.to_string()),
         ("client_processes", load.client_processes.to_string()),
@@ -81,10 +74,7 @@ pub(super) fn kind(row: &BenchRow) -> String {
 }
 
 pub(super) fn asked(result: &ScenarioResult) -> Vec<(&'static str, String)> {
-    vec![
-        ("kind", result.kind.clone()),
-        ("durability", result.durability.clone()),
-    ]
+    vec![("kind", result.kind.clone()), ("durability", result.durability.clone())]
 }
 
 /// Why a pair cannot be compared, setting by setting; empty if it can.
@@ -97,9 +87,7 @@ pub(super) fn unlike<T>(
     let reasons = settings(b).into_iter().filter_map(|(name, value)| {
         let before = known.get(name).filter(|before| **before != value)?;
         let key = key(b);
-        Some(format!(
-            "{key}: {name} is {before} in the base and {value} here"
-        ))
+        Some(format!("{key}: {name} is {before} in the base and {value} here"))
     });
     reasons.collect()
 }
@@ -162,10 +150,7 @@ fn settings(run: &Run) -> BTreeMap<String, String> {
         ("environment.host", environment.host.clone()),
         ("environment.cpu", environment.cpu.clone()),
         ("environment.cores", environment.cores.to_string()),
-        (
-            "environment.memory_bytes",
-            environment.memory_bytes.to_string(),
-        ),
+        ("environment.memory_bytes", environment.memory_bytes.to_string()),
         ("environment.kernel", environment.kernel.clone()),
         ("environment.rustc", environment.rustc.clone()),
     ]

@@ -4,8 +4,7 @@ use itertools::Itertools;
 
 use super::{ConditionValue, Measured};
 use crate::figure::{
-    Figure, LATENCIES, LOST_WAKEUPS, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit,
-    point,
+    Figure, LATENCIES, LOST_WAKEUPS, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit, point,
 };
 use crate::run::{BenchRow, Estimate, ScenarioResult};
 use crate::units;
@@ -39,16 +38,13 @@ fn named<T>(all: &'static [Figure<T>], name: &str) -> Option<&'static Figure<T>>
     })
 }
 
-/// What of a verdict is a number: its name, its unit, and the number, given the length of the load; `None` without a length where it needs one.
+/// What of a verdict is a number: its name, its unit, and the number, given the length of the load; `None`
+/// without a length where it needs one.
 pub(super) type OfVerdict = (&'static str, Unit, fn(&Verdict, u64) -> Option<f64>);
 
 pub(super) static OF_VERDICT: [OfVerdict; 3] = [
-    ("count", Unit::Number, |verdict, _| {
-        Some(verdict.count as f64)
-    }),
-    ("worst", Unit::Time, |verdict, _| {
-        Some(verdict.worst_ns as f64)
-    }),
+    ("count", Unit::Number, |verdict, _| Some(verdict.count as f64)),
+    ("worst", Unit::Time, |verdict, _| Some(verdict.worst_ns as f64)),
     ("per_minute", Unit::Number, Verdict::rate_per_minute),
 ];
 
@@ -107,7 +103,8 @@ impl Value {
         }
     }
 
-    /// A figure with its interval; where rounding would make it look like the `bound` that it is not, with so many digits that it does not.
+    /// A figure with its interval; where rounding would make it look like the `bound` that it is not, with so
+    /// many digits that it does not.
     pub(super) fn words(&self, figure: &Estimate, bound: Option<f64>) -> String {
         let rounded = self.number_words(figure.median);
         let alike = |bound: &f64| *bound != figure.median && self.number_words(*bound) == rounded;
@@ -169,9 +166,7 @@ impl Value {
             }
             (Self::OfVerdict(what, class), Measured::Scenario(result)) => {
                 let verdict = result.verdicts.get(class);
-                verdict.map_or(ConditionValue::Nothing, |verdict| {
-                    of_verdict(what, verdict, result.load_ns)
-                })
+                verdict.map_or(ConditionValue::Nothing, |verdict| of_verdict(what, verdict, result.load_ns))
             }
             (Self::Class(class), Measured::Scenario(result)) => {
                 let verdict = result.verdicts.get(class);
@@ -197,9 +192,7 @@ fn state(state: State) -> ConditionValue {
 
 fn of_verdict((_, _, of): &OfVerdict, verdict: &Verdict, load_ns: u64) -> ConditionValue {
     match of(verdict, load_ns) {
-        _ if verdict.state == State::Unknown => {
-            ConditionValue::Missing("the verdict is unknown".to_owned())
-        }
+        _ if verdict.state == State::Unknown => ConditionValue::Missing("the verdict is unknown".to_owned()),
         Some(figure) => ConditionValue::Figure(point(figure)),
         None => ConditionValue::Missing("the load has no length".to_owned()),
     }

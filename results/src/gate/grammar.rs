@@ -64,11 +64,8 @@ pub(super) enum Bound {
 }
 
 /// A field that `where` can test: its name, and its value at a row and at a scenario.
-pub(super) type Field = (
-    &'static str,
-    Option<fn(&BenchRow) -> String>,
-    Option<fn(&ScenarioResult) -> String>,
-);
+pub(super) type Field =
+    (&'static str, Option<fn(&BenchRow) -> String>, Option<fn(&ScenarioResult) -> String>);
 
 #[rustfmt::skip]
 static FIELDS: [Field; 9] = [
@@ -129,8 +126,8 @@ impl Condition {
     }
 }
 
-/// The conditions of a budget file: one per line; empty lines, and what follows a `#`, mean nothing. All errors are given, each with
-/// its line from 1.
+/// The conditions of a budget file: one per line; empty lines, and what follows a `#`, mean nothing. All
+/// errors are given, each with its line from 1.
 pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarError)>> {
     let mut conditions = Vec::new();
     let mut errors = Vec::new();
@@ -153,11 +150,7 @@ pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarErr
 /// Parses one condition.
 pub fn parse(text: &str) -> Result<Condition, GrammarError> {
     let tokens = tokens(text)?;
-    let mut reader = Reader {
-        tokens: &tokens,
-        at: 0,
-        end: text.chars().count() + 1,
-    };
+    let mut reader = Reader { tokens: &tokens, at: 0, end: text.chars().count() + 1 };
     let value = value(&mut reader)?;
     let (compare, sign) = compare(&mut reader)?;
     let bound = bound(&mut reader, &value, compare, sign)?;
@@ -168,20 +161,11 @@ pub fn parse(text: &str) -> Result<Condition, GrammarError> {
             token.text
         )));
     }
-    Ok(Condition {
-        text: text.trim().to_owned(),
-        value,
-        compare,
-        bound,
-        filters,
-    })
+    Ok(Condition { text: text.trim().to_owned(), value, compare, bound, filters })
 }
 
 fn error(column: usize, message: impl Into<String>) -> GrammarError {
-    GrammarError {
-        column,
-        message: message.into(),
-    }
+    GrammarError { column, message: message.into() }
 }
 
 struct Token<'a> {
@@ -303,10 +287,7 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
         return Ok(Value::Latency(*quantile, latency));
     }
     if let Some(what) = OF_VERDICT.iter().find(|(known, ..)| *known == word) {
-        return Ok(Value::OfVerdict(
-            what,
-            of.of("verdict", &CLASSES, |class| class)?,
-        ));
+        return Ok(Value::OfVerdict(what, of.of("verdict", &CLASSES, |class| class)?));
     }
     let of_verdict = OF_VERDICT.iter().map(|(name, ..)| *name);
     let functions = QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict);
@@ -322,9 +303,7 @@ fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token<'a>), Gram
             text => (text, ""),
         };
         let signs = "<, <=, >, >=, ==, !=";
-        sign.error(format!(
-            "`{text}` is no comparison{remedy}; there are {signs}"
-        ))
+        sign.error(format!("`{text}` is no comparison{remedy}; there are {signs}"))
     })
 }
 
@@ -381,10 +360,7 @@ fn begins_number(c: char) -> bool {
 
 fn number(text: &str) -> Option<f64> {
     let plain = text.replace('_', "");
-    let value: f64 = plain
-        .parse()
-        .ok()
-        .filter(|_| plain.starts_with(begins_number))?;
+    let value: f64 = plain.parse().ok().filter(|_| plain.starts_with(begins_number))?;
     value.is_finite().then_some(value)
 }
 
@@ -440,11 +416,7 @@ fn filters(reader: &mut Reader<'_>) -> Result<Vec<Filter>, GrammarError> {
             "!=" => false,
             _ => return Err(sign.instead_of("`==` or `!=`")),
         };
-        filters.push(Filter {
-            field,
-            equal,
-            pattern: pattern(reader)?,
-        });
+        filters.push(Filter { field, equal, pattern: pattern(reader)? });
         if !reader.take(",") && !reader.take("and") {
             return Ok(filters);
         }

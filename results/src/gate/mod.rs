@@ -1,9 +1,9 @@
 //! Judges a kept run by conditions such as `p99(acquire) < 5ms`: yes, no or unknown.
 //!
-//! A condition speaks of every row or scenario that has the figure and that its `where` lets through, and all of them must keep it. It
-//! is *unknown*, and unknown never passes, where there is nothing to judge: no such row, a figure with too few samples, a row that is
-//! invalid, a verdict that is unknown, a run that was cut short. Figures of a lock that was not safe while it was measured are void: that
-//! is a no.
+//! A condition speaks of every row or scenario that has the figure and that its `where` lets through, and all
+//! of them must keep it. It is *unknown*, and unknown never passes, where there is nothing to judge: no such
+//! row, a figure with too few samples, a row that is invalid, a verdict that is unknown, a run that was cut
+//! short. Figures of a lock that was not safe while it was measured are void: that is a no.
 //!
 //! The grammar, and nothing besides:
 //!
@@ -228,11 +228,7 @@ fn judge_part<'a>(
         ConditionValue::Missing(why) => return ConditionPart { why, ..part },
         ConditionValue::Word(found) => {
             let outcome = judge_word(condition, &found);
-            return ConditionPart {
-                found,
-                outcome,
-                ..part
-            };
+            return ConditionPart { found, outcome, ..part };
         }
         ConditionValue::Figure(figure) => figure,
     };

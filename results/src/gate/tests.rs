@@ -147,11 +147,7 @@ fn every_error_has_its_place_and_a_remedy() {
         ("cycles > 5ms", 10, "is not a rate"),
         ("cycles > 2 * bass", 14, "where `base` is to be"),
         ("cycles > 5 6", 12, "behind the end"),
-        (
-            "cycles > 5 where topolgy == single",
-            18,
-            "did you mean `topology`?",
-        ),
+        ("cycles > 5 where topolgy == single", 18, "did you mean `topology`?"),
         ("cycles > 5 where tasks < 5", 24, "`==` or `!=`"),
         ("cycles > 5 & 6", 12, "means nothing"),
         ("cycles > 5 where subject == 'a", 29, "has no end"),
@@ -166,18 +162,13 @@ fn every_error_has_its_place_and_a_remedy() {
 fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
     let with = |subject| {
         let mut row = row(subject, 100.0, Some(3));
-        row.measures.passing = Some(crate::measures::HandoffMeasures {
-            lost_wakeups: 3,
-            ..Default::default()
-        });
+        row.measures.passing =
+            Some(crate::measures::HandoffMeasures { lost_wakeups: 3, ..Default::default() });
         row
     };
     let polls = with("exec:./driver.py");
     let none = "lost_wakeups == 0";
-    assert_eq!(
-        outcome(&run(vec![polls.clone()]), None, none),
-        Outcome::Passed
-    );
+    assert_eq!(outcome(&run(vec![polls.clone()]), None, none), Outcome::Passed);
     let beside = run(vec![polls, with("lock-core:plain")]);
     assert_eq!(outcome(&beside, None, none), Outcome::Failed);
 }

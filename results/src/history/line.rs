@@ -29,10 +29,7 @@ impl Line {
                 check(&call)?;
                 Entry::Call { id: id()?, call }
             }
-            (None, Some(Word(end)), None) => Entry::End {
-                end: tagged(end, text)?,
-                id: id()?,
-            },
+            (None, Some(Word(end)), None) => Entry::End { end: tagged(end, text)?, id: id()? },
             (None, None, Some(Word(event))) => Entry::Event(happened(event, text)?),
             _ => {
                 return Err(HistoryError::new(
@@ -51,12 +48,8 @@ impl Line {
     pub fn to_json(&self) -> String {
         let t_ns = self.t_ns;
         match &self.entry {
-            Entry::Call { id, call } => {
-                joined(&format!("{{\"t_ns\":{t_ns},\"id\":{id},\"op\":"), call)
-            }
-            Entry::End { id, end } => {
-                joined(&format!("{{\"t_ns\":{t_ns},\"id\":{id},\"end\":"), end)
-            }
+            Entry::Call { id, call } => joined(&format!("{{\"t_ns\":{t_ns},\"id\":{id},\"op\":"), call),
+            Entry::End { id, end } => joined(&format!("{{\"t_ns\":{t_ns},\"id\":{id},\"end\":"), end),
             Entry::Event(Event::Other(fields)) => {
                 let mut fields = fields.clone();
                 fields.insert("t_ns".to_owned(), Value::from(t_ns));
@@ -101,9 +94,7 @@ const UNKNOWN: &str = "no such line: ";
 fn happened(event: &str, text: &[u8]) -> Result<Event, HistoryError> {
     match tagged(event, text) {
         // Events that only this program writes: another program's event of that name need not have this form.
-        Err(error)
-            if error.found.contains(UNKNOWN) || matches!(event, "probe" | "client" | "clock") =>
-        {
+        Err(error) if error.found.contains(UNKNOWN) || matches!(event, "probe" | "client" | "clock") => {
             Ok(Event::Other(whole(text)?))
         }
         event => event,
@@ -115,10 +106,7 @@ fn check(call: &Call) -> Result<(), HistoryError> {
         return Ok(());
     };
     match (&acquire.lock, acquire.locks.as_deref()) {
-        (Some(_), Some(_)) => Err(HistoryError::new(
-            "both `lock` and `locks`",
-            "one of the two",
-        )),
+        (Some(_), Some(_)) => Err(HistoryError::new("both `lock` and `locks`", "one of the two")),
         (None, None) => Err(HistoryError::missing("lock")),
         (None, Some([])) => Err(HistoryError::new("`locks` is []", "at least one lock")),
         _ => Ok(()),
@@ -176,10 +164,9 @@ fn key_before(line: &[u8], column: usize) -> Option<String> {
 pub(super) fn token<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let token = Option::<u64>::deserialize(from)?;
     match token.filter(|token| i64::try_from(*token).is_err()) {
-        Some(token) => Err(D::Error::invalid_value(
-            de::Unexpected::Unsigned(token),
-            &"a whole number from 0 to 2^63-1",
-        )),
+        Some(token) => {
+            Err(D::Error::invalid_value(de::Unexpected::Unsigned(token), &"a whole number from 0 to 2^63-1"))
+        }
         None => Ok(token),
     }
 }
@@ -204,8 +191,9 @@ fn shown(value: &Value) -> String {
     short
 }
 
-/// A line as serde's data: an enum whose variant is named by a word, and whose fields are those of the whole line. Serde's own
-/// tagged enums keep a copy of every field until they have seen the tag, and forget where an error was.
+/// A line as serde's data: an enum whose variant is named by a word, and whose fields are those of the whole
+/// line. Serde's own tagged enums keep a copy of every field until they have seen the tag, and forget where
+/// an error was.
 #[derive(Clone, Copy)]
 struct Tagged<'de> {
     word: &'de str,
@@ -217,8 +205,7 @@ impl<'de> EnumAccess<'de> for Tagged<'de> {
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
-        let word: StrDeserializer<'_, de::value::Error> =
-            de::IntoDeserializer::into_deserializer(self.word);
+        let word: StrDeserializer<'_, de::value::Error> = de::IntoDeserializer::into_deserializer(self.word);
         let variant = seed.deserialize(word);
         let variant = variant.map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?;
         Ok((variant, self))

@@ -3,11 +3,13 @@
 //! Decisions where a file could be read in two ways:
 //!
 //! - A line is exactly one of: a call (`op`), an end (`end`), an event (`event`).
-//! - `null` is the same as an absent field. A field that a line of that kind does not have is ignored, whatever its type.
+//! - `null` is the same as an absent field. A field that a line of that kind does not have is ignored,
+//!   whatever its type.
 //! - Time must not go backwards from line to line; equal stamps are fine.
-//! - An `id` names one operation at a time: a second call while the first is pending, and an end without a pending call,
-//!   are bad lines. An `id` may come back after its end.
-//! - The last line counts as torn if it is not JSON at all; JSON of a wrong form is a bad line there too. Empty lines are skipped.
+//! - An `id` names one operation at a time: a second call while the first is pending, and an end without a
+//!   pending call, are bad lines. An `id` may come back after its end.
+//! - The last line counts as torn if it is not JSON at all; JSON of a wrong form is a bad line there too.
+//!   Empty lines are skipped.
 //! - Names of grants are not followed here: whether a grant is known is the checkers' question.
 
 use std::collections::HashMap;
@@ -15,7 +17,8 @@ use std::collections::HashMap;
 use super::{Call, End, Entry, History, HistoryError, Line};
 
 impl History {
-    /// Reads a whole file. A torn last line is dropped and [`torn`](Self::torn) is set, if a complete line precedes it.
+    /// Reads a whole file. A torn last line is dropped and [`torn`](Self::torn) is set, if a complete line
+    /// precedes it.
     ///
     /// # Errors
     /// The first bad line, with its number; or a file without any complete line.
@@ -30,10 +33,7 @@ impl History {
         for line in text.split(|byte| *byte == b'\n') {
             lines.extend(reader.line(line)?);
         }
-        Ok(Self {
-            torn: reader.finish()?,
-            ..Self::from_lines(lines)
-        })
+        Ok(Self { torn: reader.finish()?, ..Self::from_lines(lines) })
     }
 }
 
@@ -104,10 +104,9 @@ impl Reader {
                     "`end` of an extend or release is \"busy\"".to_owned(),
                     "\"ok\", \"not_held\", \"failed\" or \"unknown\"",
                 ),
-                (Some(true), End::Ok { grant: None, .. }) => (
-                    "an acquire's \"ok\" without `grant`".to_owned(),
-                    "a `grant` that names the hold",
-                ),
+                (Some(true), End::Ok { grant: None, .. }) => {
+                    ("an acquire's \"ok\" without `grant`".to_owned(), "a `grant` that names the hold")
+                }
                 _ => return Ok(()),
             },
             Entry::Event(_) => return Ok(()),
@@ -125,6 +124,5 @@ impl Reader {
 }
 
 fn is_json(line: &[u8]) -> bool {
-    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
-        && std::str::from_utf8(line).is_ok()
+    serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok() && std::str::from_utf8(line).is_ok()
 }

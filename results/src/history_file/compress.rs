@@ -1,4 +1,5 @@
-//! Compresses a plain history above a size to frames of zstd, and removes the plain one once the frames were read back.
+//! Compresses a plain history above a size to frames of zstd, and removes the plain one once the frames were
+//! read back.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
@@ -9,14 +10,15 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use super::{COMPRESSED_FILE, FRAME_BYTES, Frames};
 use crate::atomic;
 
-/// Compresses the plain history `path` to `history.jsonl.zst` beside it if it has more than `plain_max_bytes`, and gives the path under
-/// which it is kept now.
+/// Compresses the plain history `path` to `history.jsonl.zst` beside it if it has more than
+/// `plain_max_bytes`, and gives the path under which it is kept now.
 ///
-/// The plain file goes only after the compressed one was synced and gave the same bytes when read back; a death on the way leaves the
-/// plain one. Memory: a few frames, whatever the file's length.
+/// The plain file goes only after the compressed one was synced and gave the same bytes when read back; a
+/// death on the way leaves the plain one. Memory: a few frames, whatever the file's length.
 ///
 /// # Errors
-/// The operating system's, and `InvalidData` if the compressed form was not the same; the plain file is then as it was.
+/// The operating system's, and `InvalidData` if the compressed form was not the same; the plain file is then
+/// as it was.
 pub fn compress_above(path: &Path, plain_max_bytes: u64) -> io::Result<PathBuf> {
     let plain = File::open(path)?;
     if plain.metadata()?.len() <= plain_max_bytes {
@@ -43,10 +45,7 @@ fn frames(mut source: impl Read, out: &mut impl Write) -> io::Result<()> {
     let mut text = Vec::with_capacity(FRAME_BYTES);
     loop {
         text.clear();
-        source
-            .by_ref()
-            .take(FRAME_BYTES as u64)
-            .read_to_end(&mut text)?;
+        source.by_ref().take(FRAME_BYTES as u64).read_to_end(&mut text)?;
         if text.is_empty() {
             return Ok(());
         }

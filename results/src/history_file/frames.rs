@@ -30,10 +30,7 @@ pub(super) struct Frames<R> {
 impl<R: BufRead> Frames<R> {
     pub(super) fn new(source: R) -> Self {
         Self {
-            source: EndDetector {
-                source,
-                ended: false,
-            },
+            source: EndDetector { source, ended: false },
             decoder: {
                 let mut decoder = FrameDecoder::new();
                 decoder.set_max_window_size(limits::WINDOW);
@@ -52,8 +49,7 @@ impl<R: BufRead> Frames<R> {
             Ok(()) => self.inside = true,
             // Other people's data between frames.
             Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                length,
-                ..
+                length, ..
             })) => {
                 let length = u64::from(length);
                 let passed = io::copy(&mut (&mut self.source).take(length), &mut io::sink())?;

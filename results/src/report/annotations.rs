@@ -1,5 +1,6 @@
-//! Annotations of a workflow's page, in the commands that a GitHub runner reads from a step's output: an error for each scenario or row that JUnit
-//! calls failed, a warning for each that it calls an error, each at its place in a file where one is known, and a notice with the answer.
+//! Annotations of a workflow's page, in the commands that a GitHub runner reads from a step's output: an
+//! error for each scenario or row that JUnit calls failed, a warning for each that it calls an error, each at
+//! its place in a file where one is known, and a notice with the answer.
 
 use std::fmt::Write as _;
 
@@ -34,9 +35,7 @@ pub(super) fn render(run: &Run) -> String {
 
 /// The text of a command, in which a new line would end it.
 fn data(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// A property of a command, which a comma or a colon would end.
@@ -50,10 +49,7 @@ mod tests {
 
     #[test]
     fn what_would_end_a_command_is_written_by_its_number() {
-        assert_eq!(
-            data("100 % lost:\n::error::no"),
-            "100 %25 lost:%0A::error::no"
-        );
+        assert_eq!(data("100 % lost:\n::error::no"), "100 %25 lost:%0A::error::no");
         assert_eq!(property("a,b::c"), "a%2Cb%3A%3Ac");
     }
 }

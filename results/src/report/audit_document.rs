@@ -1,4 +1,5 @@
-//! The documents of an audit and of a watch for programs: the scorecard or the findings, and what they were made with.
+//! The documents of an audit and of a watch for programs: the scorecard or the findings, and what they were
+//! made with.
 
 use serde::Serialize;
 
@@ -80,10 +81,7 @@ impl<'a> WatchDocument<'a> {
     /// The document of a run; `None` of one that is no watch.
     pub fn of(run: &'a Run) -> Option<Self> {
         let watch = run.watch.as_deref()?;
-        let without_picture = |finding: &WatchFinding| WatchFinding {
-            picture: None,
-            ..finding.clone()
-        };
+        let without_picture = |finding: &WatchFinding| WatchFinding { picture: None, ..finding.clone() };
         Some(Self {
             schema: run.schema,
             run: &run.run,

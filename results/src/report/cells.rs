@@ -114,7 +114,8 @@ pub(crate) fn printable(text: &str) -> String {
     shown.collect()
 }
 
-/// Control characters, and those that are invisible, end a line or turn the direction of writing, are shown as one that says so.
+/// Control characters, and those that are invisible, end a line or turn the direction of writing, are shown
+/// as one that says so.
 fn visible(c: char) -> char {
     let drives = c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
@@ -172,10 +173,7 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_drive_a_terminal() {
-        assert_eq!(
-            printable("a\u{1b}[31mb\nc\u{202e}"),
-            "a\u{fffd}[31mb c\u{fffd}"
-        );
+        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}"), "a\u{fffd}[31mb c\u{fffd}");
         let driving = "\u{1b}]0;x\u{7}\r\u{9b}31m\u{202e}\u{2066}\u{61c}\u{2028}\u{7f}\n\tz";
         let shown = printable_lines(driving, usize::MAX);
         let marks = shown.chars().filter(|c| *c == '\u{fffd}');
@@ -198,10 +196,7 @@ mod tests {
         let text = "\u{9b}31m\u{202e}\u{7f}\u{e0041}é";
         let json = serde_json::to_string(text).expect("a string");
         let shown = printable_json(&json);
-        assert!(
-            shown.chars().all(|c| c == 'é' || c.is_ascii_graphic()),
-            "{shown}"
-        );
+        assert!(shown.chars().all(|c| c == 'é' || c.is_ascii_graphic()), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), text);
     }
 }

@@ -15,17 +15,16 @@ use crate::watch::WatchReport;
 pub(super) const THROUGHPUT: &str = "Cycles per second";
 pub(super) const LATENCY: &str = "Acquire latency";
 
-/// Scenarios that have a place on the chart of the price of safety: configurations, with a known contract verdict.
+/// Scenarios that have a place on the chart of the price of safety: configurations, with a known contract
+/// verdict.
 fn placed(run: &Run) -> impl Iterator<Item = &ScenarioResult> {
     run.scenarios.iter().filter(|result| {
-        !result.is_control()
-            && result.verdicts.contract.state != State::Unknown
-            && result.grants_per_s > 0.0
+        !result.is_control() && result.verdicts.contract.state != State::Unknown && result.grants_per_s > 0.0
     })
 }
 
-/// Why throughputs of this run cannot be set beside each other: their loads differ, or are not known; `None` where they can, or there
-/// are none to compare.
+/// Why throughputs of this run cannot be set beside each other: their loads differ, or are not known; `None`
+/// where they can, or there are none to compare.
 pub(super) fn unlike(run: &Run) -> Option<String> {
     let mut all = placed(run);
     let first = all.next()?;
@@ -63,14 +62,12 @@ fn measured_prices(run: &Run) -> Vec<PricePoint> {
     points.collect()
 }
 
-/// The price of safety, one point per configuration with a known contract verdict; `None` with fewer than two, or if their loads differ.
+/// The price of safety, one point per configuration with a known contract verdict; `None` with fewer than
+/// two, or if their loads differ.
 pub(super) fn price(run: &Run) -> Option<Chart> {
     let measured = measured_prices(run);
     if measured.len() > 1 {
-        return Some(svg::price(
-            &measured,
-            "cycles per second, measured without faults",
-        ));
+        return Some(svg::price(&measured, "cycles per second, measured without faults"));
     }
     if placed(run).nth(1).is_none() || unlike(run).is_some() {
         return None;
@@ -80,11 +77,7 @@ pub(super) fn price(run: &Run) -> Option<Chart> {
             State::Clean => 0.0,
             _ => result.per_minute("contract")?,
         };
-        Some(PricePoint {
-            label: label(result),
-            throughput: result.grants_per_s,
-            violations_per_min,
-        })
+        Some(PricePoint { label: label(result), throughput: result.grants_per_s, violations_per_min })
     });
     let points: Vec<PricePoint> = points.collect();
     (!points.is_empty()).then(|| svg::price(&points, UNDER_FAULTS))
@@ -102,12 +95,11 @@ fn label(result: &ScenarioResult) -> String {
     with_origin(place, bare(&result.durability))
 }
 
-/// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could not be seen.
+/// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could
+/// not be seen.
 pub(super) fn throughput(run: &Run) -> Vec<Chart> {
     let chart = |(load, rows): (String, Vec<&BenchRow>)| {
-        let rows = rows
-            .into_iter()
-            .filter(|row| row.cycles_per_s.median.is_finite());
+        let rows = rows.into_iter().filter(|row| row.cycles_per_s.median.is_finite());
         let rows = drawn(rows, |row| row.cycles_per_s);
         let title = format!("{THROUGHPUT}{}", units::enclosed(": ", &load, ""));
         svg::bars(&title, "acquire and release pairs per second", &rows)
@@ -124,13 +116,7 @@ pub(super) fn throughput(run: &Run) -> Vec<Chart> {
 const CHARTS_MAX: usize = 6;
 
 fn by_load(run: &Run) -> Vec<(String, Vec<&BenchRow>)> {
-    let load = |row: &BenchRow| {
-        format!(
-            "{}, {}",
-            row.workload,
-            units::several(row.tasks as usize, "task")
-        )
-    };
+    let load = |row: &BenchRow| format!("{}, {}", row.workload, units::several(row.tasks as usize, "task"));
     let loads = run.rows.iter().map(load).unique();
     let rows = |name: &String| run.rows.iter().filter(|row| load(row) == *name).collect();
     loads.map(|name| (name.clone(), rows(&name))).collect()
@@ -143,11 +129,7 @@ pub(super) fn latency(run: &Run) -> Chart {
 /// The rows that are drawn: what may not be quoted is no bar beside what may.
 fn drawn<'a, T>(rows: impl Iterator<Item = &'a BenchRow>, of: fn(&BenchRow) -> T) -> Vec<Row<T>> {
     let rows = rows.filter(|row| row.valid && !row.is_void());
-    let row = |row: &BenchRow| Row {
-        label: row.lock(),
-        detail: row.place(),
-        of: of(row),
-    };
+    let row = |row: &BenchRow| Row { label: row.lock(), detail: row.place(), of: of(row) };
     rows.map(row).collect()
 }
 
@@ -174,10 +156,7 @@ pub(super) fn percentiles(run: &Run) -> Vec<Chart> {
 }
 
 pub(super) fn sweep(sweep: &Sweep) -> Option<Chart> {
-    let points = sweep
-        .points
-        .iter()
-        .map(|point| (point.level, point.cycles_per_s));
+    let points = sweep.points.iter().map(|point| (point.level, point.cycles_per_s));
     svg::sweep(&SweepCurve {
         title: format!("{} on {}", sweep.lock(), sweep.topology),
         over: sweep.over.clone(),
@@ -199,10 +178,7 @@ pub(super) fn time_axis(result: &ScenarioResult) -> Option<Chart> {
         (None, timeline) => timeline.as_ref().map(svg::timeline),
         (Some(over), held) => Some(svg::time_axis(&TimeAxis {
             title: "Over the time of the run".to_owned(),
-            window: Span {
-                from_ns: 0,
-                to_ns: over.part_ns.saturating_mul(over.grants.len() as u64),
-            },
+            window: Span { from_ns: 0, to_ns: over.part_ns.saturating_mul(over.grants.len() as u64) },
             faults: &faults,
             over_time: Some(over),
             held: held.as_ref(),
@@ -215,10 +191,7 @@ pub(super) fn over_time(watch: &WatchReport) -> Option<Chart> {
     let over = watch.over_time.as_ref()?;
     Some(svg::time_axis(&TimeAxis {
         title: "Over the time of the watch".to_owned(),
-        window: Span {
-            from_ns: 0,
-            to_ns: over.part_ns.saturating_mul(over.grants.len() as u64),
-        },
+        window: Span { from_ns: 0, to_ns: over.part_ns.saturating_mul(over.grants.len() as u64) },
         faults: &[],
         over_time: Some(over),
         held: watch.held.as_ref(),
@@ -255,11 +228,8 @@ mod tests {
     use crate::run::Meta;
 
     fn used(subject: &str, hold: &str) -> ScenarioResult {
-        let mut result = ScenarioResult {
-            subject: subject.to_owned(),
-            grants_per_s: 10.0,
-            ..ScenarioResult::default()
-        };
+        let mut result =
+            ScenarioResult { subject: subject.to_owned(), grants_per_s: 10.0, ..ScenarioResult::default() };
         result.verdicts.contract.state = State::Clean;
         if !hold.is_empty() {
             result.load.insert("hold".to_owned(), hold.to_owned());
@@ -268,10 +238,7 @@ mod tests {
     }
 
     fn of(scenarios: Vec<ScenarioResult>) -> (bool, Option<String>) {
-        let run = Run {
-            scenarios,
-            ..Run::new("r", "chaos", Meta::default())
-        };
+        let run = Run { scenarios, ..Run::new("r", "chaos", Meta::default()) };
         (price(&run).is_some(), unlike(&run))
     }
 
@@ -300,19 +267,13 @@ mod tests {
         assert_eq!(of(vec![a.clone()]), (false, None), "one is no comparison");
         assert_eq!(
             of(vec![a.clone(), b.clone(), slow.clone()]),
-            (
-                false,
-                Some("configurations were used differently (hold)".to_owned())
-            )
+            (false, Some("configurations were used differently (hold)".to_owned()))
         );
         let old = used("d", "");
         let unsaid = "this run does not say how its locks were used";
         assert_eq!(of(vec![a.clone(), old]), (false, Some(unsaid.to_owned())));
         // A control, and what is not known, have no place there and disturb nobody.
-        let control = ScenarioResult {
-            subject: "broken:steal".to_owned(),
-            ..slow.clone()
-        };
+        let control = ScenarioResult { subject: "broken:steal".to_owned(), ..slow.clone() };
         let mut unknown = slow;
         unknown.verdicts.contract.state = State::Unknown;
         assert_eq!(of(vec![a, b, control, unknown]), (true, None));
@@ -320,26 +281,16 @@ mod tests {
 
     #[test]
     fn a_contended_bar_has_a_chart_without_an_uncontended_one() {
-        let row = |workload: &str, tasks| BenchRow {
-            workload: workload.to_owned(),
-            tasks,
-            ..BenchRow::default()
-        };
+        let row =
+            |workload: &str, tasks| BenchRow { workload: workload.to_owned(), tasks, ..BenchRow::default() };
         let mut run = Run::new("r", "bench", Meta::default());
-        run.rows = vec![
-            row("contended", 16),
-            row("uncontended", 16),
-            row("contended", 16),
-        ];
+        run.rows = vec![row("contended", 16), row("uncontended", 16), row("contended", 16)];
         let [contended, uncontended] = &throughput(&run)[..] else {
             panic!("two charts");
         };
         let titles = [contended.title(), uncontended.title()];
         let loads = ["contended, 16 tasks", "uncontended, 16 tasks"];
-        assert_eq!(
-            titles,
-            loads.map(|load| format!("Cycles per second: {load}"))
-        );
+        assert_eq!(titles, loads.map(|load| format!("Cycles per second: {load}")));
         run.rows = (1..=20).map(|tasks| row("contended", tasks)).collect();
         assert_eq!(throughput(&run).len(), 1, "a sweep is one chart");
     }

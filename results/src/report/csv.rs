@@ -7,16 +7,15 @@ use itertools::Itertools;
 
 use super::number_among;
 use crate::figure::{
-    ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE,
-    SERVER_CALLS, SERVER_CPU,
+    ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE, SERVER_CALLS,
+    SERVER_CPU,
 };
 use crate::run::{BenchRow, Run, ScenarioResult};
 
 /// The document: a heading and a line per figure.
 pub(super) fn render(run: &Run) -> String {
-    let mut out = String::from(
-        "part,subject,topology,name,tasks,metric,value,low,high,kind,added_rtt_ns,run,number\n",
-    );
+    let mut out =
+        String::from("part,subject,topology,name,tasks,metric,value,low,high,kind,added_rtt_ns,run,number\n");
     let mut known = BTreeMap::new();
     for row in &run.rows {
         let (kind, rtt_ns) = (row.measures.load.kind.clone(), row.added_rtt_ns());
@@ -36,15 +35,12 @@ pub(super) fn render(run: &Run) -> String {
     out
 }
 
-/// What tells rows of the same place apart: kind, added round trip, the run or machine, and the number among those that are alike in all of it.
+/// What tells rows of the same place apart: kind, added round trip, the run or machine, and the number among
+/// those that are alike in all of it.
 type Tail = [String; 4];
 
 fn tail(run: &Run, (origin, [kind, rtt_ns]): (&str, [String; 2]), number: u32) -> Tail {
-    let from = if origin.is_empty() {
-        run.name()
-    } else {
-        origin
-    };
+    let from = if origin.is_empty() { run.name() } else { origin };
     [kind, rtt_ns, from.to_owned(), number.to_string()]
 }
 
@@ -128,7 +124,8 @@ fn push(out: &mut String, place: [&str; 5], figure: [&str; 4], tail: &Tail) {
     out.push('\n');
 }
 
-/// Quoted as in RFC 4180 where needed. Text that a spreadsheet would take for a formula gets an apostrophe in front.
+/// Quoted as in RFC 4180 where needed. Text that a spreadsheet would take for a formula gets an apostrophe in
+/// front.
 fn quoted(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '@', '\t', '\r'])
         || (field.starts_with('-') && field.parse::<f64>().is_err());
@@ -158,10 +155,7 @@ mod tests {
         run.scenarios.push(ScenarioResult::default());
         let text = render(&run);
         assert!(text.lines().count() > 20);
-        assert!(
-            text.lines().all(|line| line.split(',').count() == 13),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.split(',').count() == 13), "{text}");
     }
 
     #[test]
@@ -173,10 +167,7 @@ mod tests {
         let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
         run.rows = vec![BenchRow::default(), with_rtt, of_kind, BenchRow::default()];
         run.scenarios = vec![ScenarioResult::default(); 2];
-        let other = Run {
-            run: "runs/y".to_owned(),
-            ..run.clone()
-        };
+        let other = Run { run: "runs/y".to_owned(), ..run.clone() };
         let both = crate::merge::merge(vec![run, other.clone(), other], "all").expect("runs");
         let text = render(&both);
         let keys = text.lines().map(|line| {
@@ -186,9 +177,6 @@ mod tests {
         assert!(keys.clone().all_unique(), "{text}");
         let last = |line: &str| line.ends_with(",,,x,1");
         assert!(text.lines().any(last), "{text}");
-        assert!(
-            text.contains(",,3000000,y,2\n") && text.contains(",fair,,x,1\n"),
-            "{text}"
-        );
+        assert!(text.contains(",,3000000,y,2\n") && text.contains(",fair,,x,1\n"), "{text}");
     }
 }

@@ -1,5 +1,6 @@
-//! What a document says, whatever its form: sections, paragraphs, lists, facts, tables, figures and folds. `sections/` describes a run with
-//! them, each thing once; `html`, `markdown` and `text` render whatever is described.
+//! What a document says, whatever its form: sections, paragraphs, lists, facts, tables, figures and folds.
+//! `sections/` describes a run with them, each thing once; `html`, `markdown` and `text` render whatever is
+//! described.
 
 use super::two_owners::TwoOwners;
 use crate::answer::Tone;
@@ -28,13 +29,7 @@ pub(super) struct Phrase {
 
 impl Phrase {
     pub(super) fn new(tone: Tone, text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            tone,
-            label: String::new(),
-            about: String::new(),
-            link: String::new(),
-        }
+        Self { text: text.into(), tone, label: String::new(), about: String::new(), link: String::new() }
     }
 
     pub(super) fn verdict(verdict: &Verdict) -> Self {
@@ -109,7 +104,8 @@ pub(super) struct Figure {
     pub(super) mermaid: String,
 }
 
-/// What is hidden behind a line, but in those forms. Text, which cannot unfold, leaves it out where it is hidden.
+/// What is hidden behind a line, but in those forms. Text, which cannot unfold, leaves it out where it is
+/// hidden.
 #[derive(Clone)]
 pub(super) struct Fold {
     pub(super) summary: Vec<Phrase>,
@@ -117,7 +113,8 @@ pub(super) struct Fold {
     pub(super) body: Vec<Block>,
 }
 
-/// Blocks that belong together: where they are shown, and which kind of part they are, of those that a page leaves out to stay small.
+/// Blocks that belong together: where they are shown, and which kind of part they are, of those that a page
+/// leaves out to stay small.
 #[derive(Clone)]
 pub(super) struct Group {
     pub(super) id: String,
@@ -162,27 +159,20 @@ pub(super) struct Cell {
 
 impl<T: Into<Phrase>> From<T> for Cell {
     fn from(words: T) -> Self {
-        Self {
-            words: vec![words.into()],
-            ..Self::default()
-        }
+        Self { words: vec![words.into()], ..Self::default() }
     }
 }
 
 impl Cell {
     pub(super) fn with_small(mut self, small: impl IntoIterator<Item = String>) -> Self {
-        self.small
-            .extend(small.into_iter().filter(|line| !line.is_empty()));
+        self.small.extend(small.into_iter().filter(|line| !line.is_empty()));
         self
     }
 }
 
 impl<T: Into<Cell>> FromIterator<T> for Row {
     fn from_iter<I: IntoIterator<Item = T>>(cells: I) -> Self {
-        Self {
-            cells: cells.into_iter().map(Into::into).collect(),
-            ..Self::default()
-        }
+        Self { cells: cells.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 }
 
@@ -199,23 +189,13 @@ impl Table {
             about: String::new(),
             figures: index >= figures_from,
         });
-        Self {
-            title: title.to_owned(),
-            class: "",
-            heads: heads.collect(),
-            rows: rows.into_iter().collect(),
-        }
+        Self { title: title.to_owned(), class: "", heads: heads.collect(), rows: rows.into_iter().collect() }
     }
 
     /// Leaves out columns in which nothing stands.
     pub(super) fn trimmed(mut self) -> Self {
         for column in (1..self.heads.len()).rev() {
-            let is_empty = |row: &Row| {
-                row.cells[column]
-                    .words
-                    .iter()
-                    .all(|words| words.text == "–")
-            };
+            let is_empty = |row: &Row| row.cells[column].words.iter().all(|words| words.text == "–");
             if self.rows.iter().all(is_empty) {
                 self.heads.remove(column);
                 for row in &mut self.rows {
@@ -229,12 +209,7 @@ impl Table {
 
 impl Block {
     pub(super) fn section(id: &str, title: &str, body: Vec<Block>) -> Self {
-        Self::Section(Section {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            body,
-            ..Section::default()
-        })
+        Self::Section(Section { id: id.to_owned(), title: title.to_owned(), body, ..Section::default() })
     }
 
     pub(super) fn note(words: impl Into<Phrase>) -> Self {
@@ -243,11 +218,7 @@ impl Block {
 
     /// What is hidden behind a line, in every form.
     pub(super) fn fold(summary: impl Into<Phrase>, body: Vec<Block>) -> Self {
-        Self::Fold(Fold {
-            summary: vec![summary.into()],
-            open: &[],
-            body,
-        })
+        Self::Fold(Fold { summary: vec![summary.into()], open: &[], body })
     }
 
     pub(super) fn list<T: Into<Phrase>>(lines: impl IntoIterator<Item = T>) -> Self {
@@ -256,11 +227,7 @@ impl Block {
     }
 
     pub(super) fn chart(chart: Chart, id: impl Into<String>) -> Self {
-        Self::Chart(Figure {
-            chart,
-            id: id.into(),
-            mermaid: String::new(),
-        })
+        Self::Chart(Figure { chart, id: id.into(), mermaid: String::new() })
     }
 
     pub(super) fn only(forms: &'static [Form], body: Vec<Block>) -> Self {
@@ -269,25 +236,18 @@ impl Block {
 
     /// Blocks that a page leaves out to stay small, as its kind says.
     pub(super) fn part(part: impl Into<String>, body: Vec<Block>) -> Self {
-        Self::Group(Group {
-            part: part.into(),
-            ..Group::new(ALL, body)
-        })
+        Self::Group(Group { part: part.into(), ..Group::new(ALL, body) })
     }
 }
 
 impl Group {
     pub(super) fn new(forms: &'static [Form], body: Vec<Block>) -> Self {
-        Self {
-            id: String::new(),
-            forms,
-            part: String::new(),
-            body,
-        }
+        Self { id: String::new(), forms, part: String::new(), body }
     }
 }
 
-/// What a form shows of blocks: without what is for others, and without sections, folds and tables in which nothing is left.
+/// What a form shows of blocks: without what is for others, and without sections, folds and tables in which
+/// nothing is left.
 pub(super) fn shown_in(form: Form, blocks: Vec<Block>) -> Vec<Block> {
     let shown = blocks.into_iter().flat_map(|mut block| {
         let is_there = match &mut block {

@@ -28,13 +28,8 @@ fn is_on_link(fault: &FaultSpan) -> bool {
 fn words(fault: &FaultSpan, topology: &str, masters_known: bool) -> String {
     let link = |what: &str| {
         let ends = |target: &String| target.split("->").all(|end| is_node(end.trim()));
-        let is_replication =
-            matches!(topology, "sentinel" | "cluster") && fault.targets.iter().all(ends);
-        let of = if is_replication {
-            "replication"
-        } else {
-            "network"
-        };
+        let is_replication = matches!(topology, "sentinel" | "cluster") && fault.targets.iter().all(ends);
+        let of = if is_replication { "replication" } else { "network" };
         format!("{of} {what}")
     };
     let victim = victim(fault, topology, masters_known);
@@ -71,9 +66,7 @@ fn victim(fault: &FaultSpan, topology: &str, masters_known: bool) -> String {
         [b'c', ..] => "client",
         [b's', ..] => "sentinel",
         _ if topology == "masters" => "master",
-        _ if first == "n1" && masters_known && matches!(topology, "sentinel" | "cluster") => {
-            "master"
-        }
+        _ if first == "n1" && masters_known && matches!(topology, "sentinel" | "cluster") => "master",
         _ => "server",
     };
     match (count, topology) {
@@ -104,28 +97,16 @@ mod tests {
     fn faults_are_said_in_words_and_no_master_is_guessed() {
         let late: (&str, &[&str]) = ("delay", &["n1 -> n2", "n1 -> n3"]);
         for (topology, faults, words) in [
-            (
-                "sentinel",
-                vec![late, ("kill", &["n1"])],
-                "master killed, replication late",
-            ),
+            ("sentinel", vec![late, ("kill", &["n1"])], "master killed, replication late"),
             ("single", vec![("kill", &["n1"])], "server killed"),
             (
                 "masters",
                 vec![("kill", &["n2"]), ("kill", &["n1", "n3"])],
                 "one master killed, 2 masters killed",
             ),
-            (
-                "cluster",
-                vec![("pause", &["c1"]), ("kill", &["n1"])],
-                "client frozen, server killed",
-            ),
+            ("cluster", vec![("pause", &["c1"]), ("kill", &["n1"])], "client frozen, server killed"),
             ("single", vec![("delay", &["c1 -> n1"])], "network late"),
-            (
-                "single",
-                vec![("script-flush", &["n1"]), ("script-flush", &["n1"])],
-                "script flush",
-            ),
+            ("single", vec![("script-flush", &["n1"]), ("script-flush", &["n1"])], "script flush"),
             ("single", vec![], "no fault"),
         ] {
             assert_eq!(said(topology, &faults), words);

@@ -1,4 +1,5 @@
-//! JUnit's XML: one test case per scenario and per row of a benchmark, so that a CI server shows what broke and why.
+//! JUnit's XML: one test case per scenario and per row of a benchmark, so that a CI server shows what broke
+//! and why.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,11 +45,9 @@ pub(super) fn suite(run: &Run) -> TestSuite {
     };
     for result in results {
         let mut case = case(result);
-        let alike = run
-            .scenarios
-            .iter()
-            .filter(|other| place(other) == place(result));
-        // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell two apart.
+        let alike = run.scenarios.iter().filter(|other| place(other) == place(result));
+        // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell
+        // two apart.
         if alike.count() > 1 {
             case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
         }
@@ -163,7 +162,8 @@ fn case(result: &ScenarioResult) -> TestCase {
     case
 }
 
-/// Says where a problem is: where the subject says that it gave the grant, else where the scenario's file says what it expects.
+/// Says where a problem is: where the subject says that it gave the grant, else where the scenario's file
+/// says what it expects.
 fn point_at(case: &mut TestCase, result: &ScenarioResult) {
     let declared = Some(&result.declared_at).filter(|place| !place.is_empty());
     let is_problem = matches!(case.status, TestCaseStatus::NonSuccess { .. });
@@ -176,15 +176,13 @@ fn point_at(case: &mut TestCase, result: &ScenarioResult) {
     let file = line.and_then(|line| place.split_once(&format!(":{line}")));
     let file = file.map_or(place.as_str(), |(file, _)| file);
     let places = [("file", Some(file)), ("line", line)];
-    let places = places
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)));
-    case.extra
-        .extend(places.map(|(name, value)| (name.into(), printable(value).into())));
+    let places = places.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    case.extra.extend(places.map(|(name, value)| (name.into(), printable(value).into())));
 }
 
-/// A lock that was not safe is a failure, and a row that says nothing an error, as a scenario that is unknown. It is skipped where the exit code
-/// does not depend on it either: beside scenarios and beside a row that is valid.
+/// A lock that was not safe is a failure, and a row that says nothing an error, as a scenario that is
+/// unknown. It is skipped where the exit code does not depend on it either: beside scenarios and beside a row
+/// that is valid.
 fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
     let why = match row.why_invalid.as_slice() {
         [] => cells::why_invalid(row).unwrap_or_default(),
@@ -193,15 +191,10 @@ fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
     let status = match cells::why_invalid(row) {
         _ if row.is_void() => problem(NonSuccessKind::Failure, &why, "violated"),
         None => TestCaseStatus::success(),
-        Some(why) if !run.scenarios.is_empty() || run.rows.iter().any(|row| row.valid) => {
-            untried(&why)
-        }
+        Some(why) if !run.scenarios.is_empty() || run.rows.iter().any(|row| row.valid) => untried(&why),
         Some(why) => problem(NonSuccessKind::Error, &printable(&why), "invalid"),
     };
-    let name = with_origin(
-        format!("{}, {} tasks", row.workload, row.tasks),
-        &row.origin,
-    );
+    let name = with_origin(format!("{}, {} tasks", row.workload, row.tasks), &row.origin);
     let mut case = test_case(&name, &format!("{}.{}", row.site(), row.lock()), status);
     if !row.is_void() {
         let rate = CYCLES.words(row);
@@ -224,10 +217,7 @@ fn untried(why: &str) -> TestCaseStatus {
 
 fn problem(kind: NonSuccessKind, message: &str, r#type: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
-    status
-        .set_message(message)
-        .set_type(r#type)
-        .set_description(message);
+    status.set_message(message).set_type(r#type).set_description(message);
     status
 }
 

@@ -34,18 +34,10 @@ fn block(block: &Block, drawn: &mut usize) -> String {
         }
         Block::Heading(title) => format!("### {}", escaped(title)),
         Block::Paragraph(_, said) => words(said, " "),
-        Block::List(lines) => lines
-            .iter()
-            .map(|line| format!("- {}", words(line, " ")))
-            .join("\n"),
-        Block::Warnings(_, lines) => lines
-            .iter()
-            .map(|line| format!("> {}", escaped(line)))
-            .join("\n\n"),
+        Block::List(lines) => lines.iter().map(|line| format!("- {}", words(line, " "))).join("\n"),
+        Block::Warnings(_, lines) => lines.iter().map(|line| format!("> {}", escaped(line))).join("\n\n"),
         Block::Facts(facts) => {
-            let facts = facts
-                .iter()
-                .map(|(name, value)| format!("{name}: {}", escaped(value)));
+            let facts = facts.iter().map(|(name, value)| format!("{name}: {}", escaped(value)));
             facts.collect_vec().join("; ")
         }
         Block::Table(of) => table(of),
@@ -58,11 +50,7 @@ fn block(block: &Block, drawn: &mut usize) -> String {
         }
         Block::Owners(two) => escaped(&two.words),
         Block::Fold(fold) => {
-            let open = if fold.open.contains(&Form::Markdown) {
-                " open"
-            } else {
-                ""
-            };
+            let open = if fold.open.contains(&Form::Markdown) { " open" } else { "" };
             let (summary, body) = (words(&fold.summary, " "), blocks(&fold.body, drawn));
             format!("<details{open}><summary>{summary}</summary>\n\n{body}\n\n</details>")
         }
@@ -78,10 +66,7 @@ fn block(block: &Block, drawn: &mut usize) -> String {
 fn table(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let heads = table.heads.iter().map(|head| escaped(&head.name)).collect();
-    let rule = table
-        .heads
-        .iter()
-        .map(|head| if head.figures { "--:" } else { "---" });
+    let rule = table.heads.iter().map(|head| if head.figures { "--:" } else { "---" });
     let rule = rule.map(str::to_owned).collect();
     let rows = table.rows.iter().map(|row| {
         let mark = if row.dim { "✗ " } else { "" };
@@ -92,10 +77,7 @@ fn table(table: &Table) -> String {
 }
 
 fn cell(cell: &Cell) -> String {
-    let small = cell
-        .small
-        .iter()
-        .map(|line| format!("<sub>{}</sub>", escaped(line)));
+    let small = cell.small.iter().map(|line| format!("<sub>{}</sub>", escaped(line)));
     let said = words(&cell.words, "<br>");
     std::iter::once(said).chain(small).join("<br>")
 }

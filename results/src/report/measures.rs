@@ -21,9 +21,10 @@ pub(super) fn lines(row: &BenchRow) -> Vec<String> {
     lines.map(|line| printable(&line)).collect()
 }
 
-/// A line about figures of the table, each by its name in braces: `{jain}` is the figure, `{jain~}` its interval, `{handoff:}` the middle and
-/// the tail of a latency, `{handoff#}` its number of samples. It is how the line begins, and its parts: one is left out if its
-/// first figure is not there, and a line without a part too.
+/// A line about figures of the table, each by its name in braces: `{jain}` is the figure, `{jain~}` its
+/// interval, `{handoff:}` the middle and the tail of a latency, `{handoff#}` its number of samples. It is how
+/// the line begins, and its parts: one is left out if its first figure is not there, and a line without a
+/// part too.
 type Sentence = (&'static str, &'static [&'static str]);
 
 const SENTENCES: &[Sentence] = &[
@@ -57,19 +58,10 @@ const SENTENCES: &[Sentence] = &[
              have {margin_p001_ns}); {lost} lost; memory per lock {server_bytes_per_lock} B at the server, {client_bytes_per_lock} B at the client",
         ],
     ),
-    (
-        "recovery after the holder's death: ",
-        &["{recovery:} (n = {recovery#})"],
-    ),
-    (
-        "of that beyond the lease: ",
-        &["{recovery_late:} (n = {recovery_late#})"],
-    ),
+    ("recovery after the holder's death: ", &["{recovery:} (n = {recovery#})"]),
+    ("of that beyond the lease: ", &["{recovery_late:} (n = {recovery_late#})"]),
     ("connecting: ", &["{connect:} (n = {connect#})"]),
-    (
-        "from the herd's arrival to its last release: ",
-        &["{wave:} (n = {wave#})"],
-    ),
+    ("from the herd's arrival to its last release: ", &["{wave:} (n = {wave#})"]),
     ("acquire to read: ", &["{read:} (n = {read#})"]),
     ("acquire to write: ", &["{write:} (n = {write#})"]),
     ("10,000 pairs take one task ", &["{ten_thousand_pairs_ns}"]),
@@ -231,9 +223,7 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
             format!("; the search ended at {rate}/s, of which this is not known: {why}")
         });
         let unknown = unknown.unwrap_or_default();
-        lines.push(format!(
-            "knee: kept up to {good}, not kept from {bad}{unknown}; kept means {rule}"
-        ));
+        lines.push(format!("knee: kept up to {good}, not kept from {bad}{unknown}; kept means {rule}"));
     }
     lines
 }
@@ -268,22 +258,11 @@ mod tests {
     fn a_search_that_ended_without_an_answer_says_where_and_why() {
         let knee = KneeAt {
             good_per_s: Some(10.0),
-            unknown: Some(UnknownRate {
-                rate_per_s: 20.0,
-                why: "3 calls ended in an error".to_owned(),
-            }),
+            unknown: Some(UnknownRate { rate_per_s: 20.0, why: "3 calls ended in an error".to_owned() }),
             ..KneeAt::default()
         };
-        let sweep = Sweep {
-            knee: Some(knee),
-            ..Sweep::default()
-        };
-        let parts = [
-            "up to 10/s",
-            "from none that was tried",
-            "at 20/s",
-            "3 calls",
-        ];
+        let sweep = Sweep { knee: Some(knee), ..Sweep::default() };
+        let parts = ["up to 10/s", "from none that was tried", "at 20/s", "3 calls"];
         says(&conclusions(&sweep)[0], &parts);
     }
 

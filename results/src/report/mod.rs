@@ -1,4 +1,5 @@
-//! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing else.
+//! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing
+//! else.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -128,11 +129,7 @@ pub static FORMATS: [&Format; 8] = [
         about: "one figure per line: part, subject, topology, name, tasks, metric, value, low, high, kind, added_rtt_ns, run, number",
         render: |run| Ok(csv::render(run)),
     },
-    &Format {
-        name: "json",
-        about: "everything, for programs",
-        render: |run| Ok(json(run)?),
-    },
+    &Format { name: "json", about: "everything, for programs", render: |run| Ok(json(run)?) },
     &Format {
         name: "svg",
         about: "the charts alone, below each other; of an audit its badge",
@@ -148,7 +145,8 @@ pub static FORMATS: [&Format; 8] = [
     },
 ];
 
-/// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, and where the lock was lost.
+/// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, and where
+/// the lock was lost.
 pub fn answered(run: &Run) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(run)?;
     document["answer"] = answer(run).into();

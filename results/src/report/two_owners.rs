@@ -1,4 +1,5 @@
-//! The picture of two owners: two holds of one lock as bars over one axis, with the time that they had in common.
+//! The picture of two owners: two holds of one lock as bars over one axis, with the time that they had in
+//! common.
 
 use crate::timeline::{HoldBar, TimelineData};
 use crate::units;
@@ -35,19 +36,11 @@ pub(super) fn two_owners(of: String, data: &TimelineData) -> Option<TwoOwners> {
         let width = (percent(to_ns.unwrap_or(data.to_ns)) - left).max(0.5);
         let to = to_ns.map_or("no end".to_owned(), units::instant);
         let about = format!("{label}, from {} to {to}", units::instant(from_ns));
-        Lane {
-            label,
-            about,
-            left,
-            width,
-        }
+        Lane { label, about, left, width }
     };
     let hold = |hold: &HoldBar, name: String| lane(name, hold.from_ns, hold.to_ns);
     let names = data.names_of(holds);
-    let lanes = holds
-        .into_iter()
-        .zip(names)
-        .map(|(one, name)| hold(one, name));
+    let lanes = holds.into_iter().zip(names).map(|(one, name)| hold(one, name));
     let faults = data.faults.iter();
     let faults = faults.map(|fault| lane(fault.label.clone(), fault.from_ns, fault.to_ns));
     let long = units::duration(overlap.to_ns.saturating_sub(overlap.from_ns));

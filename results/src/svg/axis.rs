@@ -24,13 +24,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     fn new(scale: Scale, (min, max): (f64, f64), (from, to): (f64, f64)) -> Self {
-        Self {
-            scale,
-            min,
-            max,
-            from,
-            to,
-        }
+        Self { scale, min, max, from, to }
     }
 
     /// An axis from zero to at least the largest of `values`, rounded up to a whole tick.
@@ -68,9 +62,7 @@ impl Axis {
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.min) / (self.max - self.min),
-            Scale::Log => {
-                (value.max(f64::MIN_POSITIVE) / self.min).log10() / (self.max / self.min).log10()
-            }
+            Scale::Log => (value.max(f64::MIN_POSITIVE) / self.min).log10() / (self.max / self.min).log10(),
         };
         self.from + share.clamp(0.0, 1.0) * (self.to - self.from)
     }
@@ -108,10 +100,7 @@ impl Axis {
         bottom: f64,
         label: impl Fn(f64) -> String,
     ) {
-        let ticks = self
-            .ticks()
-            .into_iter()
-            .map(|tick| (self.at(tick), label(tick)));
+        let ticks = self.ticks().into_iter().map(|tick| (self.at(tick), label(tick)));
         draw_ticks(canvas, top, bottom, ticks.collect());
         canvas.line("c-axis", (self.from, bottom), (self.to, bottom));
     }
@@ -130,16 +119,11 @@ impl Axis {
         right: f64,
         label: impl Fn(f64) -> String,
     ) {
-        let ticks = self
-            .ticks()
-            .into_iter()
-            .map(|tick| (self.at(tick), label(tick)));
+        let ticks = self.ticks().into_iter().map(|tick| (self.at(tick), label(tick)));
         let ticks: Vec<(f64, String)> = ticks.collect();
         let grid: Vec<_> = (ticks.iter().map(|(y, _)| [(left, *y), (right, *y)])).collect();
         canvas.lines("c-grid", &grid);
-        let labels = ticks
-            .into_iter()
-            .map(|(y, label)| ((left - 8.0, y + 4.0), label));
+        let labels = ticks.into_iter().map(|(y, label)| ((left - 8.0, y + 4.0), label));
         canvas.texts("c-muted c-end", &labels.collect::<Vec<_>>());
     }
 }

@@ -13,9 +13,7 @@ pub fn badge(audit: &Audit) -> String {
     let (colour, words) = match score.worst() {
         Some(AuditOutcome::Broken) if lost > 0 => ("#ad2418", format!("LOST in {lost} of {could}")),
         Some(AuditOutcome::Broken) => ("#ad2418", format!("{} of {could} broken", score.broken)),
-        Some(AuditOutcome::Kept | AuditOutcome::Inherent) => {
-            ("#00674e", format!("kept in all of {kept}"))
-        }
+        Some(AuditOutcome::Kept | AuditOutcome::Inherent) => ("#00674e", format!("kept in all of {kept}")),
         _ => ("#775400", format!("{kept} kept, {} unknown", score.unknown)),
     };
     let label = "locklab audit";
@@ -56,14 +54,8 @@ mod tests {
                 verdicts: [(class.to_owned(), State::Violated)].into(),
                 ..AuditedScenario::default()
             });
-            let subject = AuditedSubject {
-                scenarios: scenarios.collect(),
-                ..AuditedSubject::default()
-            };
-            badge(&Audit {
-                subjects: vec![subject],
-                ..Audit::default()
-            })
+            let subject = AuditedSubject { scenarios: scenarios.collect(), ..AuditedSubject::default() };
+            badge(&Audit { subjects: vec![subject], ..Audit::default() })
         };
         use AuditOutcome::{Broken, Inherent, Kept, Unknown};
         assert!(of(&[Kept, Inherent], "belief").contains("kept in all of 1"));

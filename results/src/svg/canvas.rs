@@ -42,9 +42,7 @@ impl Canvas {
         self.line(class, from, to);
         let [x, y] = [to.0, to.1].map(number);
         let back = if to.0 > from.0 { "-8" } else { "8" };
-        self.push(format_args!(
-            "<path class=\"c-head\" d=\"M{x} {y}l{back} -4v8z\"/>"
-        ));
+        self.push(format_args!("<path class=\"c-head\" d=\"M{x} {y}l{back} -4v8z\"/>"));
     }
 
     /// A rectangle with a tip that shows on pointing; `tip` may be empty.
@@ -99,9 +97,7 @@ impl Canvas {
     pub(crate) fn area(&mut self, class: &str, points: &[(f64, f64)]) {
         if points.len() > 2 {
             let points = joined(points);
-            self.push(format_args!(
-                "<polygon class=\"{class}\" points=\"{points}\"/>"
-            ));
+            self.push(format_args!("<polygon class=\"{class}\" points=\"{points}\"/>"));
         }
     }
 
@@ -109,9 +105,7 @@ impl Canvas {
         let [x, y] = [at.0, at.1].map(number);
         let class = units::enclosed(" class=\"", class, "\"");
         let text = escape(text);
-        self.push(format_args!(
-            "<text{class} x=\"{x}\" y=\"{y}\">{text}</text>"
-        ));
+        self.push(format_args!("<text{class} x=\"{x}\" y=\"{y}\">{text}</text>"));
     }
 
     pub(crate) fn texts(&mut self, class: &str, texts: &[((f64, f64), String)]) {
@@ -133,7 +127,8 @@ impl Canvas {
     }
 }
 
-/// A coordinate with at most one decimal: enough for a pixel, and the same on every machine. What is no number becomes 0.
+/// A coordinate with at most one decimal: enough for a pixel, and the same on every machine. What is no
+/// number becomes 0.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();
@@ -150,9 +145,7 @@ fn bends(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let height = |at: usize| points.get(at).map(|(_, y)| number(*y));
     let level = |at: usize| at > 0 && height(at - 1) == height(at) && height(at) == height(at + 1);
     let all = points.iter().enumerate();
-    all.filter(|(at, _)| !level(*at))
-        .map(|(_, point)| *point)
-        .collect()
+    all.filter(|(at, _)| !level(*at)).map(|(_, point)| *point).collect()
 }
 
 fn joined(points: &[(f64, f64)]) -> String {
@@ -199,10 +192,7 @@ mod tests {
 
     #[test]
     fn markup_from_outside_stays_text() {
-        assert_eq!(
-            escape("<b a='\"'>&\u{1b}"),
-            "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}"
-        );
+        assert_eq!(escape("<b a='\"'>&\u{1b}"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;\u{fffd}");
     }
 
     #[test]

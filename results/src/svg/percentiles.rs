@@ -1,5 +1,5 @@
-//! Percentile curves: counted latencies over the share of calls that were faster, spread so that the slow ones have room: 50 %, 90 %, 99 %,
-//! 99.9 % lie equally far apart (the axis is logarithmic in 1/(1−p)).
+//! Percentile curves: counted latencies over the share of calls that were faster, spread so that the slow
+//! ones have room: 50 %, 90 %, 99 %, 99.9 % lie equally far apart (the axis is logarithmic in 1/(1−p)).
 
 use itertools::Itertools;
 
@@ -36,8 +36,8 @@ const BOTTOM: f64 = 330.0;
 
 /// The chart; `None` if no curve has calls enough for a point beyond the median.
 ///
-/// The ribbon around a curve is the 95 % interval of each quantile by ranks (n·p ± 1.96·√(n·p·(1−p))). It takes calls as independent;
-/// where they come in bursts, the truth is wider.
+/// The ribbon around a curve is the 95 % interval of each quantile by ranks (n·p ± 1.96·√(n·p·(1−p))). It
+/// takes calls as independent; where they come in bursts, the truth is wider.
 pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     let drawn = curves.iter().map(|curve| (curve, points(&curve.counts)));
     let drawn = drawn.filter(|(_, points)| points.last().is_some_and(|last| last.nines > 2.0));
@@ -53,9 +53,7 @@ pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     let up = Axis::log(values, (BOTTOM, TOP));
     let mut canvas = Canvas::default();
     canvas.text("c-muted", (0.0, 14.0), "time (logarithmic)");
-    up.draw_left(&mut canvas, LEFT, right, |ns| {
-        units::duration(ns.round() as u64)
-    });
+    up.draw_left(&mut canvas, LEFT, right, |ns| units::duration(ns.round() as u64));
     let ticks = TICKS.iter().filter(|(nines, _)| *nines <= most * 1.001);
     let ticks = ticks.map(|(nines, label)| (across.at(*nines), (*label).to_owned()));
     draw_ticks(&mut canvas, TOP, BOTTOM, ticks.collect());
@@ -157,7 +155,8 @@ fn line_class(index: usize) -> String {
     format!("c-line c-line-{}{dash}", color(index))
 }
 
-/// Puts each label at its height, or below the one above it, between `top` and `bottom`, with a thin line where it had to move.
+/// Puts each label at its height, or below the one above it, between `top` and `bottom`, with a thin line
+/// where it had to move.
 fn end_labels(canvas: &mut Canvas, x: f64, top: f64, ends: &[(usize, f64, &str)]) {
     let mut sorted: Vec<&(usize, f64, &str)> = ends.iter().collect();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
@@ -169,11 +168,7 @@ fn end_labels(canvas: &mut Canvas, x: f64, top: f64, ends: &[(usize, f64, &str)]
             canvas.line("c-leader", (x - 10.0, *y), (x - 1.0, at));
         }
         canvas.circle(&format!("c-{}", color(*index)), (x + 5.0, at), 4.0, label);
-        canvas.text(
-            "",
-            (x + 13.0, at + 4.0),
-            &canvas::fit(label, WIDTH - x - 13.0),
-        );
+        canvas.text("", (x + 13.0, at + 4.0), &canvas::fit(label, WIDTH - x - 13.0));
     }
 }
 
@@ -203,10 +198,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_a_handful() {
-        let curve = PercentileCurve {
-            label: "few".to_owned(),
-            counts: vec![(1_000, 15)],
-        };
+        let curve = PercentileCurve { label: "few".to_owned(), counts: vec![(1_000, 15)] };
         assert_eq!(percentiles("latency", &[curve]), None);
         assert_eq!(percentiles("latency", &[]), None);
     }

@@ -1,6 +1,8 @@
-//! The chart of what safety costs, configuration by configuration: throughput upwards, violations per minute to the right.
+//! The chart of what safety costs, configuration by configuration: throughput upwards, violations per minute
+//! to the right.
 //!
-//! Most good configurations have no violation at all, which no logarithmic axis can hold; they have a lane of their own.
+//! Most good configurations have no violation at all, which no logarithmic axis can hold; they have a lane of
+//! their own.
 
 use itertools::Itertools;
 
@@ -55,11 +57,7 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
         across.draw_below(&mut canvas, TOP, BOTTOM, units::figure);
         canvas.text("c-muted c-mid", (right, BOTTOM + 38.0), level);
     }
-    canvas.text(
-        "c-strong c-mid",
-        (in_lane, BOTTOM + 38.0),
-        "no violation seen",
-    );
+    canvas.text("c-strong c-mid", (in_lane, BOTTOM + 38.0), "no violation seen");
     for clean in [true, false] {
         let mut lowest = f64::MIN;
         let of_lane = |point: &&&PricePoint| (point.violations_per_min <= 0.0) == clean;
@@ -70,18 +68,15 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
                 false => across.at(point.violations_per_min),
             };
             let tip = words(point, "contract violations");
-            // Labels go downwards where they would touch the one before; a thin line then leads back to the point.
+            // Labels go downwards where they would touch the one before; a thin line then leads back to the
+            // point.
             let label_y = y.max(lowest + LINE);
             lowest = label_y;
             let room = if clean { lane - LEFT - 60.0 } else { 260.0 };
             let label = canvas::fit(&point.label, room);
             let width = label.chars().count() as f64 * CHARACTER;
             let leftwards = !clean && x + 14.0 + width > WIDTH;
-            let (class, way) = if leftwards {
-                ("c-end", -1.0)
-            } else {
-                ("", 1.0)
-            };
+            let (class, way) = if leftwards { ("c-end", -1.0) } else { ("", 1.0) };
             if label_y - y > 2.0 {
                 canvas.line("c-leader", (x, y), (x + 11.0 * way, label_y));
             }
@@ -111,11 +106,7 @@ mod tests {
     #[test]
     fn where_no_lock_was_lost_labels_are_whole() {
         let label = "failover-wait-all-cluster · cluster · wait:all, 3.67 s without a grant";
-        let point = PricePoint {
-            label: label.to_owned(),
-            throughput: 4467.0,
-            violations_per_min: 0.0,
-        };
+        let point = PricePoint { label: label.to_owned(), throughput: 4467.0, violations_per_min: 0.0 };
         let drawn = price(&[point], "cycles/s").body;
         assert!(drawn.contains(&format!(">{label}</text>")), "{drawn}");
         assert!(!drawn.contains("logarithmic"), "{drawn}");

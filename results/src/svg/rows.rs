@@ -32,10 +32,7 @@ fn each<T>(
     let mut said = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         let y = top + ROW * index as f64;
-        let names = [
-            ("c-end", 14.0, &row.label),
-            ("c-muted c-end", 29.0, &row.detail),
-        ];
+        let names = [("c-end", 14.0, &row.label), ("c-muted c-end", 29.0, &row.detail)];
         for (class, below, text) in names {
             let text = canvas::fit(text, LEFT - 16.0);
             canvas.text(class, (LEFT - 12.0, y + below), &text);
@@ -76,7 +73,8 @@ pub fn bars(title: &str, unit: &str, rows: &[Row<Estimate>]) -> Chart {
     Chart::new(title, format!("{unit}. {said}."), bottom + 44.0, canvas)
 }
 
-/// Dots for p50, p90 and p99 on one logarithmic axis of time: the median, and how far the slow ones are from it.
+/// Dots for p50, p90 and p99 on one logarithmic axis of time: the median, and how far the slow ones are from
+/// it.
 pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
     const TOP: f64 = 30.0;
     const RIGHT: f64 = 40.0;
@@ -89,9 +87,7 @@ pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
         dot(&mut canvas, name, (LEFT + x, 10.0), name);
         canvas.text("c-muted", (LEFT + x + 12.0, 14.0), name);
     }
-    axis.draw_below(&mut canvas, TOP, bottom, |ns| {
-        units::duration(ns.round() as u64)
-    });
+    axis.draw_below(&mut canvas, TOP, bottom, |ns| units::duration(ns.round() as u64));
     let said = each(&mut canvas, TOP + 4.0, rows, |canvas, y, row| {
         let of = &row.of;
         let at = |ns: u64| (axis.at(ns as f64), y + 17.0);

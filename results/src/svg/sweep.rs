@@ -1,4 +1,5 @@
-//! The curve of a sweep: a figure over a rising level, each point with its interval, and from where on a condition was not kept.
+//! The curve of a sweep: a figure over a rising level, each point with its interval, and from where on a
+//! condition was not kept.
 
 use itertools::Itertools;
 
@@ -30,28 +31,16 @@ const BOTTOM: f64 = TOP + 240.0;
 pub fn sweep(data: &SweepCurve) -> Option<Chart> {
     let good = |(x, rate): &&(f64, Estimate)| x.is_finite() && *x > 0.0 && rate.median.is_finite();
     let points = data.points.iter().filter(good).collect_vec();
-    let levels = points
-        .iter()
-        .map(|(x, _)| *x)
-        .sorted_by(f64::total_cmp)
-        .dedup()
-        .collect_vec();
+    let levels = points.iter().map(|(x, _)| *x).sorted_by(f64::total_cmp).dedup().collect_vec();
     let (min, max) = (*levels.first()?, *levels.last()?);
     let across = Axis::log_exact(min, if max > min { max } else { min * 2.0 }, (LEFT, RIGHT));
-    let highs = points
-        .iter()
-        .flat_map(|(_, rate)| [Some(rate.median), rate.high]);
+    let highs = points.iter().flat_map(|(_, rate)| [Some(rate.median), rate.high]);
     let up = Axis::from_zero(highs.flatten(), (BOTTOM, TOP));
     let mut canvas = Canvas::default();
     canvas.text("c-muted", (0.0, 14.0), "cycles per second");
     if let Some(knee) = data.knee {
         let (x, said) = (across.at(knee), "not kept from here on");
-        canvas.rect(
-            "c-fault",
-            (x, TOP),
-            ((RIGHT - x).max(2.0), BOTTOM - TOP),
-            said,
-        );
+        canvas.rect("c-fault", (x, TOP), ((RIGHT - x).max(2.0), BOTTOM - TOP), said);
         canvas.text("c-muted c-end", (RIGHT, TOP - 8.0), said);
     }
     up.draw_left(&mut canvas, LEFT, RIGHT, units::figure);
@@ -68,28 +57,18 @@ pub fn sweep(data: &SweepCurve) -> Option<Chart> {
     draw_ticks(&mut canvas, TOP, BOTTOM, ticks.collect());
     canvas.line("c-axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
     across.name_below(&mut canvas, BOTTOM, &format!("{} (logarithmic)", data.over));
-    let line = points
-        .iter()
-        .map(|(x, rate)| (across.at(*x), up.at(rate.median)));
+    let line = points.iter().map(|(x, rate)| (across.at(*x), up.at(rate.median)));
     let line = line.collect_vec();
     canvas.polyline("c-line c-line-1", &line, "cycles per second");
     for ((level, rate), at) in points.iter().zip(&line) {
         if let Some((low, high)) = rate.low.zip(rate.high) {
             canvas.line("c-whisker", (at.0, up.at(low)), (at.0, up.at(high)));
         }
-        let tip = format!(
-            "{} at {}",
-            units::figure(rate.median),
-            units::figure(*level)
-        );
+        let tip = format!("{} at {}", units::figure(rate.median), units::figure(*level));
         canvas.circle("c-1", *at, 4.0, &tip);
     }
     let rates = points.iter().map(|(_, rate)| units::figure(rate.median));
-    let described = format!(
-        "Cycles per second over {}: {}.",
-        data.over,
-        rates.format(", ")
-    );
+    let described = format!("Cycles per second over {}: {}.", data.over, rates.format(", "));
     Some(Chart::new(&data.title, described, BOTTOM + 44.0, canvas))
 }
 
@@ -99,10 +78,7 @@ mod tests {
 
     #[test]
     fn one_point_is_drawn_and_nothing_measured_is_no_chart() {
-        let figure = |median| Estimate {
-            median,
-            ..Estimate::default()
-        };
+        let figure = |median| Estimate { median, ..Estimate::default() };
         let mut curve = SweepCurve {
             points: vec![(4.0, figure(1.0)), (8.0, figure(f64::NAN))],
             knee: Some(4.0),

@@ -1,5 +1,5 @@
-//! What happened below each other over one axis of time: grants, how long they took, who held, what was done to the servers, and where two
-//! held at once.
+//! What happened below each other over one axis of time: grants, how long they took, who held, what was done
+//! to the servers, and where two held at once.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -44,10 +44,7 @@ pub struct TimeAxis<'a> {
 pub fn timeline(data: &TimelineData) -> Chart {
     time_axis(&TimeAxis {
         title: format!("Who held {} around the worst anomaly", data.lock),
-        window: Span {
-            from_ns: data.from_ns,
-            to_ns: data.to_ns,
-        },
+        window: Span { from_ns: data.from_ns, to_ns: data.to_ns },
         faults: &data.faults,
         over_time: None,
         held: Some(data),
@@ -80,12 +77,8 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         let size = (width.max(2.0), bottom - TOP);
         canvas.rect("c-fault", (x, TOP), size, &fault_tip(fault));
     }
-    axis.draw_below(&mut canvas, TOP, bottom, |ns| {
-        format!("{} s", (ns / 1e3).round() / 1e6)
-    });
-    labels_of_faults(&mut canvas, left, data.faults, |ns| {
-        axis.at(ns.max(from_ns) as f64)
-    });
+    axis.draw_below(&mut canvas, TOP, bottom, |ns| format!("{} s", (ns / 1e3).round() / 1e6));
+    labels_of_faults(&mut canvas, left, data.faults, |ns| axis.at(ns.max(from_ns) as f64));
     let mut values = String::new();
     if let Some(over) = data.over_time {
         grants(&mut canvas, &axis, over, (left, TOP));
@@ -99,9 +92,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     if let Some((interval_ns, name, tail)) = &tail {
         let lane = ((left, TOP + CURVE), *name);
         tail_curve(&mut canvas, &axis, *interval_ns, tail, lane);
-        let words = tail
-            .iter()
-            .map(|ns| ns.map_or("–".to_owned(), units::duration));
+        let words = tail.iter().map(|ns| ns.map_or("–".to_owned(), units::duration));
         let _ = write!(
             values,
             " data-name=\"{name}\" data-interval=\"{interval_ns}\" data-tail=\"{}\"",
@@ -121,9 +112,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
             canvas.rect(&format!("c-{color}"), (x, y + 7.0), size, &tip(hold));
         }
         let operations = data.held.iter().flat_map(|held| &held.operations);
-        for operation in
-            operations.filter(|one| own(&one.client, &one.owner) && data.over_time.is_none())
-        {
+        for operation in operations.filter(|one| own(&one.client, &one.owner) && data.over_time.is_none()) {
             let (x, width) = span(operation.from_ns, operation.to_ns);
             let class = match operation.end.as_str() {
                 "" | "unknown" => "c-op-unknown",
@@ -152,10 +141,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     );
     let values = match values.as_str() {
         "" => values,
-        some => format!(
-            " data-to=\"{to_ns}\" data-left=\"{left}\" data-right=\"{}\"{some}",
-            WIDTH - RIGHT
-        ),
+        some => format!(" data-to=\"{to_ns}\" data-left=\"{left}\" data-right=\"{}\"{some}", WIDTH - RIGHT),
     };
     Chart::new(&data.title, described, bottom + 44.0, canvas).with_values(values)
 }
@@ -172,9 +158,7 @@ fn lane_lines(client: &str, owner: &str) -> Vec<String> {
 
 /// Names of lanes as wide as they are, within bounds.
 fn room_for(owners: &[(&str, &str)]) -> f64 {
-    let lines = owners
-        .iter()
-        .flat_map(|(client, owner)| lane_lines(client, owner));
+    let lines = owners.iter().flat_map(|(client, owner)| lane_lines(client, owner));
     let most = lines.map(|line| line.chars().count()).max().unwrap_or(0);
     (most as f64 * canvas::CHARACTER + 12.0).clamp(LEFT, LEFT_MAX)
 }
@@ -196,19 +180,10 @@ fn owners<'a>(data: &TimeAxis<'a>) -> Vec<(&'a str, &'a str)> {
     if data.over_time.is_none() {
         return held.owners().into_iter().collect();
     }
-    let all = held
-        .holds
-        .iter()
-        .map(|hold| (hold.client.as_str(), hold.owner.as_str()));
-    let two = held
-        .two_owners()
-        .map(|(holds, _)| holds.map(|hold| (hold.client.as_str(), hold.owner.as_str())));
-    let shown = two
-        .into_iter()
-        .flatten()
-        .chain(all)
-        .unique()
-        .take(OWNERS_MAX);
+    let all = held.holds.iter().map(|hold| (hold.client.as_str(), hold.owner.as_str()));
+    let two =
+        held.two_owners().map(|(holds, _)| holds.map(|hold| (hold.client.as_str(), hold.owner.as_str())));
+    let shown = two.into_iter().flatten().chain(all).unique().take(OWNERS_MAX);
     shown.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -216,23 +191,14 @@ fn owners<'a>(data: &TimeAxis<'a>) -> Vec<(&'a str, &'a str)> {
 fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, (left, top): (f64, f64)) {
     let most = over.grants.iter().max().copied().unwrap_or(1).max(1);
     let bottom = top + CURVE - 8.0;
-    let parts = over
-        .grants
-        .iter()
-        .enumerate()
-        .filter(|(_, count)| **count > 0);
+    let parts = over.grants.iter().enumerate().filter(|(_, count)| **count > 0);
     let ticks = parts.map(|(at, count)| {
         let x = axis.at((at as f64 + 0.5) * over.part_ns as f64);
         let high = 4.0 + (CURVE - 16.0) * f64::from(*count) / f64::from(most);
         [(x, bottom), (x, bottom - high)]
     });
     canvas.lines("c-tick", &ticks.collect::<Vec<_>>());
-    label_of_curve(
-        canvas,
-        (left, top),
-        "grants",
-        &format!("to {most} in {}", units::duration(over.part_ns)),
-    );
+    label_of_curve(canvas, (left, top), "grants", &format!("to {most} in {}", units::duration(over.part_ns)));
 }
 
 /// How long the slowest of a hundred grants took.
@@ -254,17 +220,9 @@ fn tail_curve(
         let line: Vec<_> = stretch.iter().flatten().copied().collect();
         canvas.polyline("c-line c-line-1", &line, "time to a grant");
     }
-    let dots = points
-        .iter()
-        .flatten()
-        .map(|(x, y)| [(*x - 1.5, *y), (*x + 1.5, *y)]);
+    let dots = points.iter().flatten().map(|(x, y)| [(*x - 1.5, *y), (*x + 1.5, *y)]);
     canvas.lines("c-tick", &dots.collect::<Vec<_>>());
-    label_of_curve(
-        canvas,
-        (left, top),
-        name,
-        &format!("to {}", units::duration(most)),
-    );
+    label_of_curve(canvas, (left, top), name, &format!("to {}", units::duration(most)));
 }
 
 fn label_of_curve(canvas: &mut Canvas, (left, top): (f64, f64), name: &str, range: &str) {
@@ -278,19 +236,13 @@ fn note(data: &TimeAxis<'_>) -> String {
     };
     let mut note = match held.lock.as_str() {
         "" => "the longest holds of the busiest locks, seconds since the watch began".to_owned(),
-        lock => format!(
-            "lock {lock}, {} intervals, seconds since the run began",
-            held.class
-        ),
+        lock => format!("lock {lock}, {} intervals, seconds since the run began", held.class),
     };
     if data.over_time.is_some() && !held.lock.is_empty() {
         let [from, to] = [held.from_ns, held.to_ns].map(units::instant);
         note += &format!("; holds are those from {from} to {to}");
     } else if held.omitted > 0 {
-        note += &format!(
-            "; {} further holds are not drawn",
-            units::count(held.omitted)
-        );
+        note += &format!("; {} further holds are not drawn", units::count(held.omitted));
     }
     note
 }
@@ -298,14 +250,8 @@ fn note(data: &TimeAxis<'_>) -> String {
 fn fault_tip(fault: &FaultBar) -> String {
     let healed = fault
         .to_ns
-        .map_or("not healed in this run".to_owned(), |ns| {
-            format!("healed at {}", units::instant(ns))
-        });
-    format!(
-        "{}, from {}, {healed}",
-        fault.label,
-        units::instant(fault.from_ns)
-    )
+        .map_or("not healed in this run".to_owned(), |ns| format!("healed at {}", units::instant(ns)));
+    format!("{}, from {}, {healed}", fault.label, units::instant(fault.from_ns))
 }
 
 fn tip(hold: &HoldBar) -> String {

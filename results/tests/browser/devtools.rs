@@ -45,10 +45,7 @@ impl Browser {
         let dir = tempfile::tempdir().expect("a temporary directory");
         // The protocol is spoken on the descriptors 3 and 4.
         let mut child = Command::new("sh")
-            .args([
-                "-c",
-                "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null",
-            ])
+            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null"])
             .arg(program)
             .args([
                 "--headless",
@@ -63,10 +60,7 @@ impl Browser {
                 "--proxy-server=127.0.0.1:1",
                 "--hide-scrollbars",
             ])
-            .arg(format!(
-                "--user-data-dir={}",
-                dir.path().join("profile").display()
-            ))
+            .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
             // It leaves the folder of its socket behind.
             .env("TMPDIR", dir.path())
             .stdin(Stdio::piped())
@@ -84,15 +78,8 @@ impl Browser {
                 }
             }
         });
-        let mut browser = Self {
-            child,
-            requests,
-            messages,
-            session: None,
-            last_id: 0,
-            noise: Vec::new(),
-            dir,
-        };
+        let mut browser =
+            Self { child, requests, messages, session: None, last_id: 0, noise: Vec::new(), dir };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let target = json!({"targetId": target["targetId"], "flatten": true});
         let attached = browser.call("Target.attachToTarget", target);
@@ -126,9 +113,7 @@ impl Browser {
     fn note(&mut self, event: &Value) {
         let params = &event["params"];
         let said = match event["method"].as_str().unwrap_or_default() {
-            "Runtime.exceptionThrown" => {
-                params["exceptionDetails"]["exception"]["description"].to_string()
-            }
+            "Runtime.exceptionThrown" => params["exceptionDetails"]["exception"]["description"].to_string(),
             "Runtime.consoleAPICalled" => params["args"][0]["value"].to_string(),
             "Log.entryAdded" => params["entry"]["text"].to_string(),
             "Network.requestWillBeSent" => {
@@ -147,8 +132,7 @@ impl Browser {
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let began = Instant::now();
         loop {
-            let asked =
-                json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+            let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
             let mut answer = self.call("Runtime.evaluate", asked);
             let thrown = &answer["exceptionDetails"];
             assert!(thrown.is_null(), "{expression}: {thrown}");
@@ -164,31 +148,22 @@ impl Browser {
     pub(crate) fn open(&mut self, page: &str, width: u32) {
         let file = self.dir.path().join("page.html");
         std::fs::write(&file, page).expect("the page is written");
-        let window =
-            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        let window = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", window);
         self.noise.clear();
-        self.call(
-            "Page.navigate",
-            json!({"url": format!("file://{}", file.display())}),
-        );
+        self.call("Page.navigate", json!({"url": format!("file://{}", file.display())}));
         self.value("document.readyState == 'complete' && location.protocol == 'file:' || null");
     }
 
     pub(crate) fn media(&mut self, media: &str, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        self.call(
-            "Emulation.setEmulatedMedia",
-            json!({"media": media, "features": features}),
-        );
+        self.call("Emulation.setEmulatedMedia", json!({"media": media, "features": features}));
     }
 
     pub(crate) fn press(&mut self, key: &str, code: u32) {
-        for (kind, text) in [
-            ("keyDown", if key == "Enter" { "\r" } else { "" }),
-            ("keyUp", ""),
-        ] {
-            let event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
+        for (kind, text) in [("keyDown", if key == "Enter" { "\r" } else { "" }), ("keyUp", "")] {
+            let event =
+                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
             self.call("Input.dispatchKeyEvent", event);
         }
     }

@@ -1,5 +1,6 @@
-//! The page in a real browser, as each of its readers has it: in three widths, light, dark, printed, by keyboard and by a screen reader's tree. No
-//! error, no request to anybody, tables that sort and filter, cells that lead to proofs. Skipped, and said so, where there is no Chromium.
+//! The page in a real browser, as each of its readers has it: in three widths, light, dark, printed, by
+//! keyboard and by a screen reader's tree. No error, no request to anybody, tables that sort and filter,
+//! cells that lead to proofs. Skipped, and said so, where there is no Chromium.
 
 mod devtools;
 
@@ -16,7 +17,8 @@ use serde_json::{Value, json};
 
 use self::devtools::{Browser, program_or_skip};
 
-/// Runs inside of the page after its own script, and leaves what it found in the attribute `data-found` of the root.
+/// Runs inside of the page after its own script, and leaves what it found in the attribute `data-found` of
+/// the root.
 const SELF_TEST: &str = r##"
 const problems = [];
 addEventListener("error", (event) => problems.push("error: " + event.message));
@@ -69,7 +71,8 @@ addEventListener("load", () => setTimeout(() => {
 }, 50));
 "##;
 
-/// What is written too faintly: text of less than 4.5 times its ground's light, as WCAG 2.1 has it for small letters.
+/// What is written too faintly: text of less than 4.5 times its ground's light, as WCAG 2.1 has it for small
+/// letters.
 const FAINT: &str = r##"
 (() => {
   const light = (color) => {
@@ -120,10 +123,7 @@ const FOCUSED: &str = r##"
 fn pages() -> [(&'static str, String); 2] {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/quickstart.run.json");
     let run = || store::parse(&path, &fs::read(&path).expect("the fixture")).expect("a good run");
-    let named = |name: &str| Run {
-        run: name.to_owned(),
-        ..run()
-    };
+    let named = |name: &str| Run { run: name.to_owned(), ..run() };
     let joined = merge(vec![named("a"), named("b"), named("c")], "a + b + c").expect("three runs");
     [("one", rendered(&run())), ("three", rendered(&joined))]
 }
@@ -177,21 +177,9 @@ fn what_is_wrong_with_a_page_is_found() {
     let asking = "<img alt=\"\" src=\"http://127.0.0.1:9/x.png\"></main>";
     for (from, to, said) in [
         ("</main>", asking, "request: http://127.0.0.1:9/x.png"),
-        (
-            "const enough = 7;",
-            "const enough = nothing;",
-            "nothing is not defined",
-        ),
-        (
-            "id=\"s1-contract\"",
-            "id=\"elsewhere\"",
-            "dead link #s1-contract",
-        ),
-        (
-            "<main id=\"main\">",
-            "<main id=\"main\" style=\"width: 450px\">",
-            "wider than the window",
-        ),
+        ("const enough = 7;", "const enough = nothing;", "nothing is not defined"),
+        ("id=\"s1-contract\"", "id=\"elsewhere\"", "dead link #s1-contract"),
+        ("<main id=\"main\">", "<main id=\"main\" style=\"width: 450px\">", "wider than the window"),
     ] {
         let found = found(&mut browser, &changed(from, to), 400);
         assert!(found.contains(said), "{found}");
@@ -206,24 +194,16 @@ fn what_is_wrong_with_a_page_is_found() {
     let faint = browser.value(FAINT).to_string();
     assert!(faint.contains("faint"), "{faint}");
     for (from, to, said) in [
-        (
-            "</main>",
-            "<a href=\"#main\"></a></main>",
-            "link without a name",
-        ),
-        (
-            "</main>",
-            "<h5>x</h5></main>",
-            "heading of level 5 after one of level",
-        ),
+        ("</main>", "<a href=\"#main\"></a></main>", "link without a name"),
+        ("</main>", "<h5>x</h5></main>", "heading of level 5 after one of level"),
         ("<title>", "<title></title><desc>", "without a name"),
         ("<h1", "<h2", "no heading of the first level"),
     ] {
         // The first title is the document's own.
         let wrong = match from {
-            "<title>" => page
-                .replace("aria-labelledby=", "data-none=")
-                .replace("<title id=", "<metadata id="),
+            "<title>" => {
+                page.replace("aria-labelledby=", "data-none=").replace("<title id=", "<metadata id=")
+            }
             from => changed(from, to),
         };
         browser.open(&wrong, 800);
@@ -237,11 +217,7 @@ fn what_is_wrong_with_a_page_is_found() {
         ),
         800,
     );
-    assert!(
-        keyboard_problems(&mut browser)
-            .join(" ")
-            .contains("is not seen")
-    );
+    assert!(keyboard_problems(&mut browser).join(" ").contains("is not seen"));
 }
 
 #[test]
@@ -261,9 +237,7 @@ fn it_is_readable_in_light_in_dark_and_on_paper() {
         ] {
             browser.media(media, scheme);
             browser.open(&page, width);
-            browser.value(
-                "document.querySelectorAll('details').forEach((fold) => fold.open = true) ?? true",
-            );
+            browser.value("document.querySelectorAll('details').forEach((fold) => fold.open = true) ?? true");
             let faint = browser.value(FAINT);
             assert_eq!(faint, json!([]), "{name}, {media}, {scheme}");
             let shot = json!({"captureBeyondViewport": true});
@@ -280,18 +254,13 @@ fn it_is_readable_in_light_in_dark_and_on_paper() {
         let paper = decoded(&paper["data"]);
         assert!(paper.starts_with(b"%PDF"), "{name}");
         let wide = browser.value("document.documentElement.scrollWidth - innerWidth");
-        assert!(
-            wide.as_i64().is_some_and(|more| more <= 1),
-            "{name}: {wide} px do not fit on paper"
-        );
+        assert!(wide.as_i64().is_some_and(|more| more <= 1), "{name}: {wide} px do not fit on paper");
     }
     assert_ne!(pictures[0], pictures[1], "dark is not light");
 }
 
 fn decoded(data: &Value) -> Vec<u8> {
-    STANDARD
-        .decode(data.as_str().expect("data"))
-        .expect("base64")
+    STANDARD.decode(data.as_str().expect("data")).expect("base64")
 }
 
 #[test]
@@ -302,11 +271,7 @@ fn the_keyboard_reaches_and_shows_everything() {
     let mut browser = Browser::start(&program);
     for (name, page) in pages() {
         browser.open(&page, 800);
-        assert_eq!(
-            keyboard_problems(&mut browser),
-            Vec::<String>::new(),
-            "{name}"
-        );
+        assert_eq!(keyboard_problems(&mut browser), Vec::<String>::new(), "{name}");
         browser.value("document.querySelector('summary').focus() ?? true");
         browser.press("Enter", 13);
         let open = browser.value("document.querySelector('details').open");
@@ -337,17 +302,14 @@ fn keyboard_problems(browser: &mut Browser) -> Vec<String> {
 
 #[test]
 fn a_screen_reader_finds_headings_in_order_and_names_everywhere() {
-    let Some(program) =
-        program_or_skip("a_screen_reader_finds_headings_in_order_and_names_everywhere")
+    let Some(program) = program_or_skip("a_screen_reader_finds_headings_in_order_and_names_everywhere")
     else {
         return;
     };
     let mut browser = Browser::start(&program);
     for (name, page) in pages() {
         browser.open(&page, 800);
-        browser.value(
-            "document.querySelectorAll('details').forEach((fold) => fold.open = true) ?? true",
-        );
+        browser.value("document.querySelectorAll('details').forEach((fold) => fold.open = true) ?? true");
         assert_eq!(tree_problems(&mut browser), Vec::<String>::new(), "{name}");
     }
 }
@@ -381,13 +343,9 @@ fn tree_problems(browser: &mut Browser) -> Vec<String> {
         if role == "heading" {
             let properties = node["properties"].as_array().expect("properties");
             let own = properties.iter().find(|one| one["name"] == json!("level"));
-            let own = own
-                .and_then(|one| one["value"]["value"].as_u64())
-                .unwrap_or(0);
+            let own = own.and_then(|one| one["value"]["value"].as_u64()).unwrap_or(0);
             if own > level + 1 {
-                problems.push(format!(
-                    "heading of level {own} after one of level {level}: {name}"
-                ));
+                problems.push(format!("heading of level {own} after one of level {level}: {name}"));
             }
             first += u32::from(own == 1);
             level = own;
@@ -399,10 +357,7 @@ fn tree_problems(browser: &mut Browser) -> Vec<String> {
     if images == 0 {
         problems.push("no chart is there".to_owned());
     }
-    if !nodes
-        .clone()
-        .any(|node| node["role"]["value"] == json!("main"))
-    {
+    if !nodes.clone().any(|node| node["role"]["value"] == json!("main")) {
         problems.push("no main part".to_owned());
     }
     problems

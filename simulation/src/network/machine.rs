@@ -1,4 +1,5 @@
-//! What simulated clients find in the place of their machine: connections over the network, and the process that they are.
+//! What simulated clients find in the place of their machine: connections over the network, and the process
+//! that they are.
 
 use std::{
     fmt, io,
@@ -20,11 +21,7 @@ impl machine::Machine for Machine {
         self.0.with(|state| state.lookup(name))
     }
 
-    fn dial(
-        &self,
-        host: &str,
-        port: u16,
-    ) -> BoxFuture<'static, io::Result<Arc<dyn machine::Stream>>> {
+    fn dial(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Arc<dyn machine::Stream>>> {
         let network = Arc::clone(&self.0);
         let (process, address) = (Process::running(), format!("{host}:{port}"));
         async move {
@@ -73,11 +70,7 @@ impl Stream {
 }
 
 impl machine::Stream for Stream {
-    fn poll_read(
-        &self,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.network.state();
         let Some(own) = state.connections.get_mut(&self.number) else {
             return Poll::Ready(Ok(()));
@@ -122,8 +115,6 @@ impl Drop for Stream {
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("number", &self.number)
-            .finish_non_exhaustive()
+        f.debug_struct("Stream").field("number", &self.number).finish_non_exhaustive()
     }
 }

@@ -45,14 +45,7 @@ fn say(state: &mut State, number: u64, words: &[&str]) {
 }
 
 fn harm(state: &mut State, way: &Way, nth: u64, is_lost: bool) {
-    let chosen = MessageFault {
-        span: nth,
-        pattern: Pattern::any(),
-        nth,
-        count: 1,
-        is_lost,
-        fitted: 0,
-    };
+    let chosen = MessageFault { span: nth, pattern: Pattern::any(), nth, count: 1, is_lost, fitted: 0 };
     state.choose(way, chosen);
 }
 

@@ -1,7 +1,8 @@
-//! What clients and servers said to each other, a line for each message, for somebody who looks for the cause of a conviction.
+//! What clients and servers said to each other, a line for each message, for somebody who looks for the cause
+//! of a conviction.
 //!
-//! A line has the time of the run, the connection's number, who speaks to whom, how far the message is, and what it says. Clients' own
-//! connections alone: what servers say to each other would be most of it.
+//! A line has the time of the run, the connection's number, who speaks to whom, how far the message is, and
+//! what it says. Clients' own connections alone: what servers say to each other would be most of it.
 
 use std::time::Duration;
 
@@ -13,13 +14,7 @@ const WORD: usize = 100;
 type Lines = Option<Vec<String>>;
 
 /// A command that a server carries out, or keeps for later, now.
-pub(super) fn command(
-    lines: &mut Lines,
-    at: Duration,
-    connection: u64,
-    way: &Way,
-    words: &[Vec<u8>],
-) {
+pub(super) fn command(lines: &mut Lines, at: Duration, connection: u64, way: &Way, words: &[Vec<u8>]) {
     if let Some(lines) = lines.as_mut().filter(|_| is_client(&way.0)) {
         let words: Vec<_> = words.iter().map(|word| text(word)).collect();
         push(lines, at, connection, way, "asks", &words.join(" "));
@@ -27,14 +22,7 @@ pub(super) fn command(
 }
 
 /// What a server has for a client: `says` when it goes, `told` when it is there.
-pub(super) fn reply(
-    lines: &mut Lines,
-    at: Duration,
-    connection: u64,
-    way: &Way,
-    how: &str,
-    bytes: &[u8],
-) {
+pub(super) fn reply(lines: &mut Lines, at: Duration, connection: u64, way: &Way, how: &str, bytes: &[u8]) {
     if let Some(lines) = lines.as_mut().filter(|_| is_client(&way.1)) {
         push(lines, at, connection, way, how, &text(bytes));
     }
@@ -42,10 +30,7 @@ pub(super) fn reply(
 
 fn push(lines: &mut Vec<String>, at: Duration, connection: u64, way: &Way, how: &str, what: &str) {
     let at_ms = at.as_secs_f64() * 1e3;
-    lines.push(format!(
-        "{at_ms:>12.3} ms  #{connection:<4} {} -> {}  {how}  {what}",
-        way.0, way.1
-    ));
+    lines.push(format!("{at_ms:>12.3} ms  #{connection:<4} {} -> {}  {how}  {what}", way.0, way.1));
 }
 
 fn is_client(name: &str) -> bool {

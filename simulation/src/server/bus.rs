@@ -1,4 +1,5 @@
-//! What nodes of a cluster tell each other: that they are there, what they claim, who is silent; and what follows from it.
+//! What nodes of a cluster tell each other: that they are there, what they claim, who is silent; and what
+//! follows from it.
 
 use std::time::Duration;
 
@@ -40,8 +41,7 @@ impl Head {
             cluster.me.to_string(),
             cluster.epoch.to_string(),
             config.to_string(),
-            me.master
-                .map_or("-".to_owned(), |master| master.to_string()),
+            me.master.map_or("-".to_owned(), |master| master.to_string()),
             offset.to_string(),
             claims,
             silent.join(" "),
@@ -50,17 +50,7 @@ impl Head {
     }
 
     fn read(words: &[Vec<u8>]) -> Option<Head> {
-        let [
-            from,
-            epoch,
-            config_epoch,
-            master,
-            offset,
-            claims,
-            silent,
-            is_paused,
-        ] = words
-        else {
+        let [from, epoch, config_epoch, master, offset, claims, silent, is_paused] = words else {
             return None;
         };
         let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
@@ -72,10 +62,7 @@ impl Head {
             master: text(master).parse().ok(),
             offset: number(offset),
             claims: text(claims),
-            silent: text(silent)
-                .split_whitespace()
-                .filter_map(|at| at.parse().ok())
-                .collect(),
+            silent: text(silent).split_whitespace().filter_map(|at| at.parse().ok()).collect(),
             is_paused: is_paused == b"1",
         })
     }
@@ -86,21 +73,14 @@ impl Server {
         let (offset, is_paused) = (self.stream.offset, self.paused.is_some());
         let mut message = words(&["BUS", kind]);
         if let Some(cluster) = &mut self.cluster {
-            message.extend(
-                Head::write(cluster, offset, is_paused)
-                    .into_iter()
-                    .map(String::into_bytes),
-            );
+            message.extend(Head::write(cluster, offset, is_paused).into_iter().map(String::into_bytes));
         }
         message.extend(about.iter().map(|word| word.to_vec()));
         message
     }
 
     pub(super) fn tell_node(&mut self, to: usize, kind: &str, about: &[&[u8]]) {
-        let link = self
-            .cluster
-            .as_ref()
-            .and_then(|cluster| cluster.nodes[to].link);
+        let link = self.cluster.as_ref().and_then(|cluster| cluster.nodes[to].link);
         if let Some(link) = link.filter(|link| self.is_up(Some(*link))) {
             let message = self.message(kind, about);
             self.say(link, &message);
@@ -109,15 +89,11 @@ impl Server {
 
     fn others(&self) -> Vec<usize> {
         let cluster = self.cluster.iter();
-        cluster
-            .flat_map(|cluster| (0..cluster.nodes.len()).filter(|at| *at != cluster.me))
-            .collect()
+        cluster.flat_map(|cluster| (0..cluster.nodes.len()).filter(|at| *at != cluster.me)).collect()
     }
 
     pub(super) fn tell_all_of(&mut self, kind: &str, about: &[&[u8]]) {
-        self.others()
-            .into_iter()
-            .for_each(|to| self.tell_node(to, kind, about));
+        self.others().into_iter().for_each(|to| self.tell_node(to, kind, about));
     }
 
     pub(super) fn tell_all(&mut self) {
@@ -140,12 +116,7 @@ impl Server {
     }
 
     pub(super) fn keep_cluster(&mut self) {
-        let Some(timeout) = self
-            .settings
-            .cluster
-            .as_ref()
-            .map(|membership| membership.node_timeout)
-        else {
+        let Some(timeout) = self.settings.cluster.as_ref().map(|membership| membership.node_timeout) else {
             return;
         };
         let now = self.now;
@@ -191,13 +162,12 @@ impl Server {
         if since(cluster.pinged_at) >= SECOND && !others.is_empty() {
             cluster.pinged_at = now;
             // Of five, the one that was heard longest ago.
-            let drawn: Vec<usize> = (0..5)
-                .map(|_| others[self.dice.next() as usize % others.len()])
-                .collect();
+            let drawn: Vec<usize> =
+                (0..5).map(|_| others[self.dice.next() as usize % others.len()]).collect();
             let cluster = self.cluster.as_ref().expect("it is one");
-            let free = drawn.into_iter().filter(|at| {
-                cluster.nodes[*at].pinged_since.is_none() && cluster.nodes[*at].link.is_some()
-            });
+            let free = drawn
+                .into_iter()
+                .filter(|at| cluster.nodes[*at].pinged_since.is_none() && cluster.nodes[*at].link.is_some());
             if let Some(at) = free.min_by_key(|at| cluster.nodes[*at].answered_at) {
                 self.ping_node(at);
             }
@@ -215,8 +185,7 @@ impl Server {
         let own = usize::from(cluster.nodes[cluster.me].master.is_none());
         let needed = cluster.majority();
         let node = &mut cluster.nodes[at];
-        node.reports
-            .retain(|_, said| now.saturating_sub(*said) <= 2 * timeout);
+        node.reports.retain(|_, said| now.saturating_sub(*said) <= 2 * timeout);
         if node.is_suspect && node.failed_at.is_none() && node.reports.len() + own >= needed {
             node.failed_at = Some(now);
             self.tell_all_of("FAIL", &[at.to_string().as_bytes()]);
@@ -230,11 +199,7 @@ impl Server {
     /// Whether the cluster serves, as far as this node can see.
     pub(super) fn look_whether_it_serves(&mut self) {
         let (now, timeout) = (self.now, self.node_timeout());
-        let full = self
-            .settings
-            .cluster
-            .as_ref()
-            .is_some_and(|membership| membership.full_coverage);
+        let full = self.settings.cluster.as_ref().is_some_and(|membership| membership.full_coverage);
         let Some(cluster) = &mut self.cluster else {
             return;
         };
@@ -254,9 +219,7 @@ impl Server {
         let mut is_ok = covered && enough;
         if is_ok && !cluster.is_ok && is_master {
             let delay = timeout.clamp(SECOND / 2, 5 * SECOND);
-            is_ok = cluster
-                .alone_at
-                .is_none_or(|at| now.saturating_sub(at) >= delay);
+            is_ok = cluster.alone_at.is_none_or(|at| now.saturating_sub(at) >= delay);
         }
         cluster.is_ok = is_ok;
     }
@@ -315,13 +278,7 @@ impl Server {
                     self.give_slots(at, epoch, &text(claims));
                 }
             }
-            b"ASK" => self.vote_for(
-                from,
-                head.epoch,
-                head.config_epoch,
-                &head.claims,
-                about.first()?,
-            ),
+            b"ASK" => self.vote_for(from, head.epoch, head.config_epoch, &head.claims, about.first()?),
             b"VOTE" => self.take_vote(from, head.epoch),
             b"HAND" => self.hand_over(from),
             b"PUBLISH" => _ = self.deliver(None, "publish", about.first()?, about.get(1)?),
@@ -342,10 +299,7 @@ impl Server {
         node.pinged_since = None;
         node.is_suspect = false;
         // Of a master with slots only if nobody has taken them for a while.
-        if node
-            .failed_at
-            .is_some_and(|at| !owns || now.saturating_sub(at) > 2 * timeout)
-        {
+        if node.failed_at.is_some_and(|at| !owns || now.saturating_sub(at) > 2 * timeout) {
             node.failed_at = None;
         }
     }
@@ -375,9 +329,8 @@ impl Server {
         };
         let (me, from) = (cluster.me, head.from);
         let node = &mut cluster.nodes[from];
-        let same = node.claims == head.claims
-            && node.master == head.master
-            && node.epoch == head.config_epoch;
+        let same =
+            node.claims == head.claims && node.master == head.master && node.epoch == head.config_epoch;
         if node.master != head.master {
             node.master = head.master;
             node.claims.clear();
@@ -406,11 +359,7 @@ impl Server {
             self.tell_node(
                 from,
                 "UPDATE",
-                &[
-                    owner.to_string().as_bytes(),
-                    epoch.to_string().as_bytes(),
-                    claims.as_bytes(),
-                ],
+                &[owner.to_string().as_bytes(), epoch.to_string().as_bytes(), claims.as_bytes()],
             );
             return;
         }
@@ -455,8 +404,7 @@ impl Server {
                 .map(<[u8]>::to_vec)
                 .collect();
             if self.keyspace.expiry == Expiry::Deletes {
-                gone.into_iter()
-                    .for_each(|key| _ = self.keyspace.call("del", &[key]));
+                gone.into_iter().for_each(|key| _ = self.keyspace.call("del", &[key]));
                 self.propagate();
             }
         }

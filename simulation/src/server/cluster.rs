@@ -1,5 +1,5 @@
-//! A node of a cluster: whose each slot is, which commands it sends elsewhere, and what it says of the others. Who belongs to the cluster is
-//! settled from the start; roles, slots and epochs change.
+//! A node of a cluster: whose each slot is, which commands it sends elsewhere, and what it says of the
+//! others. Who belongs to the cluster is settled from the start; roles, slots and epochs change.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -43,7 +43,8 @@ pub(super) struct Node {
     pub(super) seen: u64,
 }
 
-/// What a node knows of its cluster. Roles, slots, epochs and votes outlive its process, as they do in its file.
+/// What a node knows of its cluster. Roles, slots, epochs and votes outlive its process, as they do in its
+/// file.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     pub(super) me: usize,
@@ -68,10 +69,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     fn new(membership: &Membership, own: &Address) -> Self {
-        let mut cluster = Cluster {
-            slots: vec![NOBODY; SLOTS.into()],
-            ..Cluster::default()
-        };
+        let mut cluster = Cluster { slots: vec![NOBODY; SLOTS.into()], ..Cluster::default() };
         for (shard, epoch) in membership.shards.iter().zip(1..) {
             let master = cluster.nodes.len();
             for address in &shard.nodes {
@@ -132,9 +130,7 @@ impl Cluster {
                 add(first, first + STRETCH - 1);
             } else if stretch.contains(&of) {
                 let slots = (first..).zip(stretch);
-                slots
-                    .filter(|(_, owner)| **owner == of)
-                    .for_each(|(slot, _)| add(slot, slot));
+                slots.filter(|(_, owner)| **owner == of).for_each(|(slot, _)| add(slot, slot));
             }
         }
         ranges
@@ -146,9 +142,7 @@ impl Cluster {
 
     pub(super) fn masters(&self) -> Vec<usize> {
         let nodes = 0..self.nodes.len();
-        nodes
-            .filter(|node| self.nodes[*node].master.is_none() && self.has_slots(*node))
-            .collect()
+        nodes.filter(|node| self.nodes[*node].master.is_none() && self.has_slots(*node)).collect()
     }
 
     pub(super) fn majority(&self) -> usize {
@@ -157,17 +151,9 @@ impl Cluster {
 
     pub(super) fn claims_of(&self, node: usize) -> String {
         let range = |(from, to): (u16, u16)| {
-            if from == to {
-                from.to_string()
-            } else {
-                format!("{from}-{to}")
-            }
+            if from == to { from.to_string() } else { format!("{from}-{to}") }
         };
-        self.ranges(node)
-            .into_iter()
-            .map(range)
-            .collect::<Vec<_>>()
-            .join(" ")
+        self.ranges(node).into_iter().map(range).collect::<Vec<_>>().join(" ")
     }
 
     /// The slots that this node announces: its own, or its master's.
@@ -213,8 +199,7 @@ impl Server {
             return;
         };
         let before = self.cluster.take();
-        let mut cluster =
-            before.unwrap_or_else(|| Cluster::new(membership, &self.settings.address));
+        let mut cluster = before.unwrap_or_else(|| Cluster::new(membership, &self.settings.address));
         for node in &mut cluster.nodes {
             *node = Node {
                 address: std::mem::take(&mut node.address),
@@ -229,9 +214,7 @@ impl Server {
         cluster.began = self.now;
         cluster.election = None;
         cluster.manual = None;
-        let master = cluster.nodes[cluster.me]
-            .master
-            .map(|master| cluster.nodes[master].address.clone());
+        let master = cluster.nodes[cluster.me].master.map(|master| cluster.nodes[master].address.clone());
         self.cluster = Some(cluster);
         if let Some(master) = master {
             self.follow(master);
@@ -249,9 +232,7 @@ impl Server {
         let keys = spec.keys(command);
         let slot = slot_of(keys.first()?);
         if keys.iter().any(|key| slot_of(key) != slot) {
-            return Some(Reply::error(
-                "CROSSSLOT Keys in request don't hash to the same slot",
-            ));
+            return Some(Reply::error("CROSSSLOT Keys in request don't hash to the same slot"));
         }
         let Some(owner) = cluster.owner(slot) else {
             return Some(Reply::error("CLUSTERDOWN Hash slot not served"));
@@ -263,14 +244,10 @@ impl Server {
         let asking = connection.is_some_and(|connection| connection.asking);
         let is_channel = spec.family == super::Family::PubSub;
         // A replica accepts sharded subscriptions of its shard from every client.
-        let reads = is_channel
-            || connection.is_some_and(|connection| connection.reads_only) && !spec.has('w');
+        let reads =
+            is_channel || connection.is_some_and(|connection| connection.reads_only) && !spec.has('w');
         let me = cluster.me;
-        let migrating = cluster
-            .migrating
-            .get(&slot)
-            .copied()
-            .filter(|_| owner == me);
+        let migrating = cluster.migrating.get(&slot).copied().filter(|_| owner == me);
         let imports = cluster.is_importing(slot) && asking;
         if spec.name == "migrate" && (migrating.is_some() || cluster.is_importing(slot)) {
             return None;
@@ -301,9 +278,7 @@ impl Server {
         command: &[Vec<u8>],
     ) -> Option<Reply> {
         if self.cluster.is_none() {
-            return Some(Reply::error(
-                "ERR This instance has cluster support disabled",
-            ));
+            return Some(Reply::error("ERR This instance has cluster support disabled"));
         }
         let connection = self.connections.get_mut(&from)?;
         match name {
@@ -328,9 +303,7 @@ impl Server {
         };
         let (word, rest) = args.split_first().expect("a word");
         let said_slot = |text: &[u8]| {
-            number::whole(text)
-                .and_then(|slot| u16::try_from(slot).ok())
-                .filter(|slot| *slot < SLOTS)
+            number::whole(text).and_then(|slot| u16::try_from(slot).ok()).filter(|slot| *slot < SLOTS)
         };
         let invalid = || Reply::error("ERR Invalid slot");
         match (word.to_ascii_lowercase().as_slice(), rest) {
@@ -343,11 +316,7 @@ impl Server {
                 let (Some(of), Some(most)) = (said_slot(of), most) else {
                     return invalid();
                 };
-                let names = self
-                    .keyspace
-                    .names()
-                    .filter(|name| slot_of(name) == of)
-                    .take(most);
+                let names = self.keyspace.names().filter(|name| slot_of(name) == of).take(most);
                 Reply::Array(names.map(|name| Reply::Bulk(name.to_vec())).collect())
             }
             (b"setslot", [of, how, rest @ ..]) => match said_slot(of) {
@@ -394,12 +363,7 @@ impl Server {
             }
             if node == me && cluster.importing.remove(&slot).is_some() {
                 // The new owner's claim must be newer than the old owner's.
-                let newest = cluster
-                    .nodes
-                    .iter()
-                    .map(|node| node.epoch)
-                    .max()
-                    .unwrap_or(0);
+                let newest = cluster.nodes.iter().map(|node| node.epoch).max().unwrap_or(0);
                 if cluster.nodes[me].epoch < newest || cluster.nodes[me].epoch == 0 {
                     cluster.epoch += 1;
                     cluster.nodes[me].epoch = cluster.epoch;
@@ -424,32 +388,17 @@ impl Server {
         let described = |node: &Node| {
             let Address { host, port } = &node.address;
             let about = Reply::Array(Vec::new());
-            Reply::Array(vec![
-                Reply::text(host),
-                Reply::Int((*port).into()),
-                Reply::text(&node.id),
-                about,
-            ])
+            Reply::Array(vec![Reply::text(host), Reply::Int((*port).into()), Reply::text(&node.id), about])
         };
         let mut all: Vec<((u16, u16), usize)> = (cluster.masters().into_iter())
-            .flat_map(|master| {
-                cluster
-                    .ranges(master)
-                    .into_iter()
-                    .map(move |range| (range, master))
-            })
+            .flat_map(|master| cluster.ranges(master).into_iter().map(move |range| (range, master)))
             .collect();
         all.sort_unstable();
         let entry = |((from, to), master): ((u16, u16), usize)| {
-            let mut parts = vec![
-                Reply::Int(from.into()),
-                Reply::Int(to.into()),
-                described(&cluster.nodes[master]),
-            ];
-            let replicas = cluster
-                .nodes
-                .iter()
-                .filter(|node| node.master == Some(master) && node.failed_at.is_none());
+            let mut parts =
+                vec![Reply::Int(from.into()), Reply::Int(to.into()), described(&cluster.nodes[master])];
+            let replicas =
+                cluster.nodes.iter().filter(|node| node.master == Some(master) && node.failed_at.is_none());
             parts.extend(replicas.map(described));
             Reply::Array(parts)
         };
@@ -461,11 +410,7 @@ impl Server {
             return String::new();
         };
         let state = if cluster.is_ok { "ok" } else { "fail" };
-        let assigned = cluster
-            .slots
-            .iter()
-            .filter(|owner| **owner != NOBODY)
-            .count();
+        let assigned = cluster.slots.iter().filter(|owner| **owner != NOBODY).count();
         format!(
             "cluster_state:{state}\r\ncluster_slots_assigned:{assigned}\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\ncluster_current_epoch:{}\r\ncluster_my_epoch:{}\r\n",
             cluster.nodes.len(),
@@ -482,11 +427,7 @@ impl Server {
         let mut text = String::new();
         for (at, node) in cluster.nodes.iter().enumerate() {
             let mut flags = Vec::from_iter((at == cluster.me).then_some("myself"));
-            flags.push(if node.master.is_some() {
-                "slave"
-            } else {
-                "master"
-            });
+            flags.push(if node.master.is_some() { "slave" } else { "master" });
             match (node.failed_at, node.is_suspect) {
                 (Some(_), _) => flags.push("fail"),
                 (None, true) => flags.push("fail?"),
@@ -494,42 +435,23 @@ impl Server {
             }
             let master = node.master.map_or("-", |master| &cluster.nodes[master].id);
             let connected = at == cluster.me || self.is_up(node.link);
-            let link = if connected {
-                "connected"
-            } else {
-                "disconnected"
-            };
+            let link = if connected { "connected" } else { "disconnected" };
             let Address { host, port } = &node.address;
             let (id, bus, flags) = (&node.id, u32::from(*port) + 10_000, flags.join(","));
-            let epoch = node
-                .master
-                .map_or(node.epoch, |master| cluster.nodes[master].epoch);
-            let (pinged, heard) = (
-                node.pinged_since.map_or(0, |at| at.as_millis()),
-                node.answered_at.as_millis(),
-            );
-            text += &format!(
-                "{id} {host}:{port}@{bus} {flags} {master} {pinged} {heard} {epoch} {link}"
-            );
-            let slots = if node.master.is_none() {
-                cluster.claims_of(at)
-            } else {
-                String::new()
-            };
+            let epoch = node.master.map_or(node.epoch, |master| cluster.nodes[master].epoch);
+            let (pinged, heard) =
+                (node.pinged_since.map_or(0, |at| at.as_millis()), node.answered_at.as_millis());
+            text += &format!("{id} {host}:{port}@{bus} {flags} {master} {pinged} {heard} {epoch} {link}");
+            let slots = if node.master.is_none() { cluster.claims_of(at) } else { String::new() };
             if !slots.is_empty() {
                 text += &format!(" {slots}");
             }
             if at == cluster.me {
                 let to = cluster.migrating.iter().map(|(slot, to)| (slot, "->-", to));
-                let moves = to.chain(
-                    cluster
-                        .importing
-                        .iter()
-                        .map(|(slot, from)| (slot, "-<-", from)),
+                let moves = to.chain(cluster.importing.iter().map(|(slot, from)| (slot, "-<-", from)));
+                text.extend(
+                    moves.map(|(slot, arrow, other)| format!(" [{slot}{arrow}{}]", cluster.nodes[*other].id)),
                 );
-                text.extend(moves.map(|(slot, arrow, other)| {
-                    format!(" [{slot}{arrow}{}]", cluster.nodes[*other].id)
-                }));
             }
             text.push('\n');
         }

@@ -104,12 +104,7 @@ const TABLE: &[(&str, i32, Family, &str)] = &[
 static SPECS: LazyLock<[Vec<Spec>; PLACES]> = LazyLock::new(|| {
     let mut specs = [const { Vec::new() }; PLACES];
     for &(name, arity, family, flags) in TABLE {
-        let spec = Spec {
-            name,
-            arity,
-            family,
-            flags,
-        };
+        let spec = Spec { name, arity, family, flags };
         specs[place(name.as_bytes())].push(spec);
     }
     specs
@@ -155,9 +150,7 @@ impl Spec {
             "dbsize" | "flushall" => &[],
             "del" | "unlink" | "exists" | "ssubscribe" | "sunsubscribe" => all,
             "migrate" => {
-                let listed = all
-                    .iter()
-                    .position(|word| super::keyspace::is(word, "keys"));
+                let listed = all.iter().position(|word| super::keyspace::is(word, "keys"));
                 listed.map_or(&all[2..3], |at| &all[at + 1..])
             }
             "spublish" | "restore" => &all[..1],
@@ -182,16 +175,12 @@ pub(super) fn unknown(command: &[Vec<u8>]) -> Reply {
         args += &format!("'{}' ", text(&arg[..arg.len().min(room)]));
     }
     let name = text(&command[0]);
-    Reply::error(format!(
-        "ERR unknown command '{name}', with args beginning with: {args}"
-    ))
+    Reply::error(format!("ERR unknown command '{name}', with args beginning with: {args}"))
 }
 
 /// The refusal of a command with too few or too many words.
 pub(super) fn wrong_number(name: &str) -> Reply {
-    Reply::error(format!(
-        "ERR wrong number of arguments for '{name}' command"
-    ))
+    Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
 /// The refusal of a command's first word.

@@ -47,12 +47,7 @@ impl Server {
         }
     }
 
-    pub(super) fn about_connection(
-        &mut self,
-        from: ConnectionId,
-        name: &str,
-        command: &[Vec<u8>],
-    ) -> Reply {
+    pub(super) fn about_connection(&mut self, from: ConnectionId, name: &str, command: &[Vec<u8>]) -> Reply {
         match name {
             "ping" => self.pong(from, &command[1..]),
             _ => self.client(from, &command[1..]),
@@ -64,9 +59,7 @@ impl Server {
             (self.connections.get(&from)).is_some_and(|connection| !connection.listens.is_empty());
         match args {
             [] if subscribed => Reply::texts(["pong", ""]),
-            [text] if subscribed => {
-                Reply::Array(vec![Reply::text("pong"), Reply::Bulk(text.clone())])
-            }
+            [text] if subscribed => Reply::Array(vec![Reply::text("pong"), Reply::Bulk(text.clone())]),
             [] => Reply::Status("PONG".into()),
             [text] => Reply::Bulk(text.clone()),
             _ => wrong_number("ping"),
@@ -78,8 +71,7 @@ impl Server {
         match (word.to_ascii_lowercase().as_slice(), rest) {
             (b"setname", [_]) => Reply::OK,
             (b"pause", [time_ms, rest @ ..]) => {
-                let Some(time_ms) = number::whole(time_ms).and_then(|ms| u64::try_from(ms).ok())
-                else {
+                let Some(time_ms) = number::whole(time_ms).and_then(|ms| u64::try_from(ms).ok()) else {
                     return Reply::error("ERR timeout is not an integer or out of range");
                 };
                 let writes_only = rest.first().is_some_and(|mode| is(mode, "write"));
@@ -110,10 +102,7 @@ impl Server {
             () => one_of(class, &["pubsub", "any"]),
         };
         let others = self.connections.iter().filter(|(id, _)| **id != from);
-        let gone: Vec<_> = others
-            .filter(|(_, connection)| of_class(connection))
-            .map(|(id, _)| *id)
-            .collect();
+        let gone: Vec<_> = others.filter(|(_, connection)| of_class(connection)).map(|(id, _)| *id).collect();
         gone.iter().for_each(|id| self.end(*id));
         gone.len()
     }
@@ -129,7 +118,6 @@ impl Server {
             return false;
         }
         let writes = spec.has('w') || spec.has('r');
-        self.paused
-            .is_some_and(|(_, writes_only)| writes || !writes_only)
+        self.paused.is_some_and(|(_, writes_only)| writes || !writes_only)
     }
 }

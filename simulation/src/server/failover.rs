@@ -1,4 +1,5 @@
-//! When a sentinel finds a master down, whom it votes for, and how the elected one makes a replica the master.
+//! When a sentinel finds a master down, whom it votes for, and how the elected one makes a replica the
+//! master.
 
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
@@ -118,18 +119,12 @@ impl Server {
         let Some((sentinel, watch)) = self.watched() else {
             return;
         };
-        let others = sentinel
-            .others()
-            .filter(|(_, peer)| peer.finds_down)
-            .count();
+        let others = sentinel.others().filter(|(_, peer)| peer.finds_down).count();
         let is_down = sentinel.master().down_since.is_some() && others + 1 >= watch.quorum;
         if is_down != sentinel.is_objectively_down {
             let about = self.about_master();
             let quorum = format!("{about} #quorum {}/{}", others + 1, watch.quorum);
-            self.sentinel
-                .as_mut()
-                .expect("it is one")
-                .is_objectively_down = is_down;
+            self.sentinel.as_mut().expect("it is one").is_objectively_down = is_down;
             match is_down {
                 true => self.announce("+odown", &quorum),
                 false => self.announce("-odown", &about),
@@ -165,26 +160,14 @@ impl Server {
             Some(_) => sentinel.id.clone(),
             None => "*".to_owned(),
         };
-        let question = [
-            "SENTINEL",
-            "is-master-down-by-addr",
-            &host,
-            &port,
-            &epoch,
-            &candidate,
-        ];
+        let question = ["SENTINEL", "is-master-down-by-addr", &host, &port, &epoch, &candidate];
         for who in asked {
             self.ask_whether_down(&who, &question);
         }
     }
 
     /// The answer to another sentinel that asks whether this one finds the master down, and for its vote.
-    pub(super) fn say_whether_down(
-        &mut self,
-        about: &Address,
-        epoch: u64,
-        candidate: &str,
-    ) -> Reply {
+    pub(super) fn say_whether_down(&mut self, about: &Address, epoch: u64, candidate: &str) -> Reply {
         let Some((sentinel, _)) = self.watched() else {
             return Reply::Nil;
         };
@@ -195,11 +178,7 @@ impl Server {
             true => self.vote(candidate, epoch),
             false => ("*".to_owned(), 0),
         };
-        Reply::Array(vec![
-            Reply::Int(is_down.into()),
-            Reply::text(leader),
-            Reply::Int(leader_epoch as i64),
-        ])
+        Reply::Array(vec![Reply::Int(is_down.into()), Reply::text(leader), Reply::Int(leader_epoch as i64)])
     }
 
     fn vote(&mut self, candidate: &str, epoch: u64) -> (String, u64) {
@@ -221,10 +200,7 @@ impl Server {
             }
             self.announce("+vote-for-leader", &format!("{candidate} {epoch}"));
         }
-        let vote = self
-            .sentinel
-            .as_ref()
-            .and_then(|sentinel| sentinel.vote.clone());
+        let vote = self.sentinel.as_ref().and_then(|sentinel| sentinel.vote.clone());
         vote.unwrap_or_else(|| ("*".to_owned(), 0))
     }
 
@@ -246,13 +222,8 @@ impl Server {
         sentinel.epoch += 1;
         sentinel.tried_at = Some(now + delay);
         let epoch = sentinel.epoch;
-        sentinel.failover = Some(Failover {
-            epoch,
-            step: Step::Votes,
-            began: now + delay,
-            step_began: now,
-            is_forced,
-        });
+        sentinel.failover =
+            Some(Failover { epoch, step: Step::Votes, began: now + delay, step_began: now, is_forced });
         self.announce("+new-epoch", &epoch.to_string());
         self.announce("+try-failover", &about);
     }
@@ -294,9 +265,7 @@ impl Server {
         if of == epoch {
             *votes.entry(own).or_default() += 1;
         }
-        first(&votes)
-            .filter(|(_, count)| *count >= needed)
-            .map(|(leader, _)| leader)
+        first(&votes).filter(|(_, count)| *count >= needed).map(|(leader, _)| leader)
     }
 
     /// The replica that is to be master: one that is well, and has read most.
@@ -304,11 +273,7 @@ impl Server {
         let (sentinel, watch) = self.watched()?;
         let since = |at: Duration| self.now.saturating_sub(at);
         let down = sentinel.master().down_since;
-        let info_age = if down.is_some() {
-            5 * SECOND
-        } else {
-            3 * INFO_PERIOD
-        };
+        let info_age = if down.is_some() { 5 * SECOND } else { 3 * INFO_PERIOD };
         let unlinked = down.map_or(Duration::ZERO, since) + 10 * watch.down_after;
         let fits = |peer: &Peer| {
             peer.down_since.is_none()
@@ -334,9 +299,7 @@ impl Server {
         let lasts = self.now.saturating_sub(failover.step_began);
         match failover.step {
             Step::Votes => {
-                let elected = self
-                    .leader(failover.epoch)
-                    .is_some_and(|leader| leader == id);
+                let elected = self.leader(failover.epoch).is_some_and(|leader| leader == id);
                 if elected || failover.is_forced {
                     let about = self.about_master();
                     self.announce("+elected-leader", &about);
@@ -355,10 +318,7 @@ impl Server {
             },
             Step::Promotes(chosen) => {
                 let who = WatchedPeer::Replica(chosen.clone());
-                let connected = self
-                    .sentinel
-                    .as_ref()
-                    .and_then(|sentinel| sentinel.peers.get(&who));
+                let connected = self.sentinel.as_ref().and_then(|sentinel| sentinel.peers.get(&who));
                 if connected.is_some_and(|peer| self.is_asked(peer)) {
                     self.reconfigure(&who, None);
                     self.enter(Step::Waits(chosen));
@@ -375,11 +335,7 @@ impl Server {
 
     fn enter(&mut self, step: Step) {
         let now = self.now;
-        if let Some(failover) = self
-            .sentinel
-            .as_mut()
-            .and_then(|sentinel| sentinel.failover.as_mut())
-        {
+        if let Some(failover) = self.sentinel.as_mut().and_then(|sentinel| sentinel.failover.as_mut()) {
             failover.step = step;
             failover.step_began = now;
         }
@@ -393,7 +349,8 @@ impl Server {
         self.announce(event, &about);
     }
 
-    /// Tells somebody whose replica it is, and to end the connections of clients, who look for the master anew.
+    /// Tells somebody whose replica it is, and to end the connections of clients, who look for the master
+    /// anew.
     fn reconfigure(&mut self, who: &WatchedPeer, master: Option<&Address>) {
         let (host, port) = match master {
             None => ("NO".to_owned(), "ONE".to_owned()),
@@ -405,25 +362,18 @@ impl Server {
         self.tell_peer(who, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     }
 
-    /// Tells the replicas of their new master, one after the other; when all follow it, or it is late, it is over.
+    /// Tells the replicas of their new master, one after the other; when all follow it, or it is late, it is
+    /// over.
     fn tell_replicas(&mut self, promoted: &Address, late: bool) {
         let (now, mut open, mut busy) = (self.now, Vec::new(), false);
         let Some(sentinel) = &self.sentinel else {
             return;
         };
-        for (address, peer) in sentinel
-            .replicas()
-            .filter(|(address, _)| *address != promoted)
-        {
-            let told = peer
-                .told_at
-                .is_some_and(|at| now.saturating_sub(at) <= 10 * SECOND);
+        for (address, peer) in sentinel.replicas().filter(|(address, _)| *address != promoted) {
+            let told = peer.told_at.is_some_and(|at| now.saturating_sub(at) <= 10 * SECOND);
             if !peer.is_done && peer.down_since.is_none() {
                 busy |= told;
-                open.push((
-                    WatchedPeer::Replica(address.clone()),
-                    peer.told_at.is_some(),
-                ));
+                open.push((WatchedPeer::Replica(address.clone()), peer.told_at.is_some()));
             }
         }
         if open.is_empty() || late {
@@ -467,16 +417,11 @@ impl Server {
                     }
                     self.announce("+promoted-slave", &about);
                     self.enter(Step::Tells(address.clone()));
-                    let all: Vec<WatchedPeer> = self
-                        .sentinel
-                        .iter()
-                        .flat_map(|sentinel| sentinel.peers.keys().cloned())
-                        .collect();
+                    let all: Vec<WatchedPeer> =
+                        self.sentinel.iter().flat_map(|sentinel| sentinel.peers.keys().cloned()).collect();
                     all.iter().for_each(|who| self.say_hello(who));
                 }
-                Step::Tells(promoted)
-                    if peer.follows.as_ref() == Some(promoted) && peer.is_linked =>
-                {
+                Step::Tells(promoted) if peer.follows.as_ref() == Some(promoted) && peer.is_linked => {
                     if let Some(peer) = self.peer(who) {
                         peer.is_done = true;
                     }
@@ -504,19 +449,12 @@ impl Server {
         };
         let old = sentinel.master().address.clone();
         let Address { host, port } = &old;
-        let about = format!(
-            "{} {host} {port} {} {}",
-            watch.name, master.host, master.port
-        );
+        let about = format!("{} {host} {port} {} {}", watch.name, master.host, master.port);
         let replicas = sentinel.replicas().map(|(address, _)| address.clone());
         let mut replicas: Vec<Address> = replicas.chain([old.clone()]).collect();
         replicas.retain(|address| *address != master);
-        let known: Vec<WatchedPeer> = sentinel
-            .peers
-            .keys()
-            .filter(|who| !matches!(who, WatchedPeer::Sentinel(_)))
-            .cloned()
-            .collect();
+        let known: Vec<WatchedPeer> =
+            sentinel.peers.keys().filter(|who| !matches!(who, WatchedPeer::Sentinel(_))).cloned().collect();
         known.iter().for_each(|who| self.forget(who));
         self.announce("+switch-master", &about);
         self.meet(WatchedPeer::Master, master);

@@ -46,9 +46,7 @@ pub(super) fn write_together(commands: &[&Command], out: &mut Vec<u8>) {
     if several {
         write_command(&["MULTI"], out);
     }
-    commands
-        .iter()
-        .for_each(|command| write_command(command, out));
+    commands.iter().for_each(|command| write_command(command, out));
     if several {
         write_command(&["EXEC"], out);
     }
@@ -59,14 +57,9 @@ impl Server {
         if self.settings.persistence == Persistence::None {
             return;
         }
-        let kept: Vec<&Command> = effects
-            .iter()
-            .filter(|effect| !effect[0].ends_with(b"PUBLISH"))
-            .collect();
+        let kept: Vec<&Command> = effects.iter().filter(|effect| !effect[0].ends_with(b"PUBLISH")).collect();
         // The system counts from the first byte that it keeps back; the server from its last sync.
-        if self.settings.persistence == Persistence::Never
-            && self.file.synced == self.file.bytes.len()
-        {
+        if self.settings.persistence == Persistence::Never && self.file.synced == self.file.bytes.len() {
             self.file.synced_at = self.now;
         }
         write_together(&kept, &mut self.file.bytes);
@@ -79,9 +72,7 @@ impl Server {
     pub(super) fn rewrite_file(&mut self) {
         self.file.bytes.clear();
         let commands = self.keyspace.as_commands();
-        commands
-            .iter()
-            .for_each(|command| write_command(command, &mut self.file.bytes));
+        commands.iter().for_each(|command| write_command(command, &mut self.file.bytes));
         self.sync();
     }
 
@@ -111,8 +102,7 @@ impl Server {
             Persistence::EverySecond => Duration::from_secs(1),
             Persistence::Never => SYSTEM,
         };
-        let waits =
-            self.file.synced < self.file.bytes.len() || self.file.offset < self.stream.offset;
+        let waits = self.file.synced < self.file.bytes.len() || self.file.offset < self.stream.offset;
         // A clock that was set back counts from where it is now.
         waits.then(|| self.file.synced_at.min(self.now) + period)
     }

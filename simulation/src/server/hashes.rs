@@ -93,20 +93,12 @@ impl Keyspace {
         let fields = self.fields(key)?.unwrap_or(&nothing);
         Ok(match (name, args) {
             ("hget", [field]) => bulk(value(fields, field)),
-            ("hmget", names) => Reply::Array(
-                names
-                    .iter()
-                    .map(|field| bulk(value(fields, field)))
-                    .collect(),
-            ),
+            ("hmget", names) => Reply::Array(names.iter().map(|field| bulk(value(fields, field))).collect()),
             ("hexists", [field]) => Reply::Int(value(fields, field).is_some().into()),
             ("hlen", []) => Reply::count(fields.len()),
-            ("hkeys", []) => Reply::Array(
-                fields
-                    .iter()
-                    .map(|(field, _)| Reply::Bulk(field.clone()))
-                    .collect(),
-            ),
+            ("hkeys", []) => {
+                Reply::Array(fields.iter().map(|(field, _)| Reply::Bulk(field.clone())).collect())
+            }
             ("hgetall", []) => {
                 let both = |(field, value): &(Vec<u8>, Vec<u8>)| {
                     [Reply::Bulk(field.clone()), Reply::Bulk(value.clone())]

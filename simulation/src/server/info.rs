@@ -19,10 +19,7 @@ impl Server {
             }
             ("info", sections) => {
                 let asked = |section: &str| {
-                    sections.is_empty()
-                        || sections
-                            .iter()
-                            .any(|word| is(word, section) || is(word, "all"))
+                    sections.is_empty() || sections.iter().any(|word| is(word, section) || is(word, "all"))
                 };
                 Reply::text(self.info(asked))
             }
@@ -54,10 +51,7 @@ impl Server {
                 ("uptime_in_seconds", uptime.to_string()),
             ],
         );
-        section(
-            "clients",
-            vec![("connected_clients", self.connections.len().to_string())],
-        );
+        section("clients", vec![("connected_clients", self.connections.len().to_string())]);
         section(
             "memory",
             vec![
@@ -70,17 +64,11 @@ impl Server {
             "persistence",
             vec![
                 ("loading", flag(self.loading_until.is_some())),
-                (
-                    "aof_enabled",
-                    flag(self.settings.persistence != Persistence::None),
-                ),
+                ("aof_enabled", flag(self.settings.persistence != Persistence::None)),
             ],
         );
         section("replication", self.replication_lines());
-        section(
-            "cluster",
-            vec![("cluster_enabled", flag(self.cluster.is_some()))],
-        );
+        section("cluster", vec![("cluster_enabled", flag(self.cluster.is_some()))]);
         info
     }
 
@@ -96,23 +84,14 @@ impl Server {
         let settings = &self.settings;
         let on_disk = settings.persistence != Persistence::None;
         let words = Persistence::WORDS.iter();
-        let word = words
-            .clone()
-            .find(|(persistence, _)| *persistence == settings.persistence);
-        let coverage =
-            (settings.cluster.as_ref()).is_none_or(|membership| membership.full_coverage);
+        let word = words.clone().find(|(persistence, _)| *persistence == settings.persistence);
+        let coverage = (settings.cluster.as_ref()).is_none_or(|membership| membership.full_coverage);
         vec![
-            (
-                "cluster-require-full-coverage",
-                if coverage { "yes" } else { "no" }.to_owned(),
-            ),
+            ("cluster-require-full-coverage", if coverage { "yes" } else { "no" }.to_owned()),
             ("maxmemory", settings.max_memory.to_string()),
             ("maxmemory-policy", "noeviction".to_owned()),
             ("appendonly", if on_disk { "yes" } else { "no" }.to_owned()),
-            (
-                "appendfsync",
-                word.map_or("everysec", |(_, word)| word).to_owned(),
-            ),
+            ("appendfsync", word.map_or("everysec", |(_, word)| word).to_owned()),
             ("save", String::new()),
             ("min-replicas-to-write", "0".to_owned()),
         ]
@@ -124,14 +103,10 @@ impl Server {
             patterns if is(word, "get") && !patterns.is_empty() => {
                 let all = self.directives().into_iter();
                 let fitting = all.filter(|(name, _)| {
-                    patterns
-                        .iter()
-                        .any(|pattern| fits(&pattern.to_ascii_lowercase(), name.as_bytes()))
+                    patterns.iter().any(|pattern| fits(&pattern.to_ascii_lowercase(), name.as_bytes()))
                 });
                 Reply::Array(
-                    fitting
-                        .flat_map(|(name, value)| [Reply::text(name), Reply::text(value)])
-                        .collect(),
+                    fitting.flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]).collect(),
                 )
             }
             [name, value] if is(word, "set") => self.set_directive(name, value),
@@ -140,10 +115,9 @@ impl Server {
                 self.settings_in_file = self.settings.clone();
                 Reply::OK
             }
-            _ if is(word, "set") || is(word, "get") => wrong_number(&format!(
-                "config|{}",
-                String::from_utf8_lossy(word).to_lowercase()
-            )),
+            _ if is(word, "set") || is(word, "get") => {
+                wrong_number(&format!("config|{}", String::from_utf8_lossy(word).to_lowercase()))
+            }
             _ => unknown_part("config", word),
         }
     }

@@ -10,8 +10,7 @@ use super::{
 
 pub(super) type Answer = Result<Reply, &'static str>;
 
-pub(super) const WRONG_TYPE: &str =
-    "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub(super) const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 pub(super) const NOT_WHOLE: &str = "ERR value is not an integer or out of range";
 pub(super) const NOT_REAL: &str = "ERR value is not a valid float";
 pub(super) const SYNTAX: &str = "ERR syntax error";
@@ -122,10 +121,7 @@ impl Keyspace {
     pub(super) fn get_or(&mut self, key: &[u8], nothing: Item) -> &mut Item {
         self.settle(key);
         let entry = self.keys.entry(key.to_vec());
-        let fresh = || Entry {
-            item: nothing,
-            ends_ms: None,
-        };
+        let fresh = || Entry { item: nothing, ends_ms: None };
         &mut entry.or_insert_with(fresh).item
     }
 
@@ -195,8 +191,7 @@ impl Keyspace {
     /// Roughly what all keys take.
     pub(super) fn bytes(&self) -> usize {
         let each = self.keys.iter();
-        each.map(|(key, entry)| key.len() + 64 + entry.item.bytes())
-            .sum()
+        each.map(|(key, entry)| key.len() + 64 + entry.item.bytes()).sum()
     }
 
     /// A moment before which no key ends; nothing where none does.
@@ -205,10 +200,8 @@ impl Keyspace {
     }
 
     pub(super) fn expire_all(&mut self) {
-        let over: Vec<Vec<u8>> = (self.keys.iter())
-            .filter(|(_, entry)| self.is_over(entry))
-            .map(|(key, _)| key.clone())
-            .collect();
+        let over: Vec<Vec<u8>> =
+            (self.keys.iter()).filter(|(_, entry)| self.is_over(entry)).map(|(key, _)| key.clone()).collect();
         for key in over {
             self.settle(&key);
         }
@@ -216,10 +209,7 @@ impl Keyspace {
     }
 
     pub(super) fn as_commands(&self) -> Vec<Command> {
-        self.keys
-            .keys()
-            .flat_map(|key| self.key_as_commands(key))
-            .collect()
+        self.keys.keys().flat_map(|key| self.key_as_commands(key)).collect()
     }
 
     pub(super) fn key_as_commands(&self, key: &[u8]) -> Vec<Command> {
@@ -242,9 +232,8 @@ impl Keyspace {
                 "RPUSH"
             }
             Item::Sorted(members) => {
-                let scored = |(score, member): (f64, &Vec<u8>)| {
-                    [Digits::All.of(score).into_bytes(), member.clone()]
-                };
+                let scored =
+                    |(score, member): (f64, &Vec<u8>)| [Digits::All.of(score).into_bytes(), member.clone()];
                 command.extend(members.iter().flat_map(scored));
                 "ZADD"
             }
@@ -252,26 +241,21 @@ impl Keyspace {
         command[0] = text(name);
         let mut commands = vec![command];
         if let Some(end) = entry.ends_ms {
-            commands.push(vec![
-                text("PEXPIREAT"),
-                key.to_vec(),
-                text(&end.to_string()),
-            ]);
+            commands.push(vec![text("PEXPIREAT"), key.to_vec(), text(&end.to_string())]);
         }
         commands
     }
 
-    /// Carries out a command on keys whose number of arguments is right; nothing for one that is not of these.
+    /// Carries out a command on keys whose number of arguments is right; nothing for one that is not of
+    /// these.
     pub(super) fn call(&mut self, name: &'static str, args: &[Vec<u8>]) -> Option<Reply> {
         self.changed = false;
         self.told_as = None;
-        let answer = self
-            .strings(name, args)
-            .or_else(|| match name.as_bytes()[0] {
-                b'h' => self.hashes(name, args),
-                b'z' => self.sorted(name, args),
-                _ => self.lists(name, args),
-            })?;
+        let answer = self.strings(name, args).or_else(|| match name.as_bytes()[0] {
+            b'h' => self.hashes(name, args),
+            b'z' => self.sorted(name, args),
+            _ => self.lists(name, args),
+        })?;
         if self.changed {
             let told = self.told_as.take().unwrap_or_else(|| {
                 let name = name.to_ascii_uppercase().into_bytes();
@@ -288,11 +272,7 @@ pub(super) fn whole(text: &[u8]) -> Result<i64, &'static str> {
 }
 
 /// Places from one to another of `count`, where negative ones count from the end; empty if there is none.
-pub(super) fn places(
-    from: &[u8],
-    to: &[u8],
-    count: usize,
-) -> Result<std::ops::Range<usize>, &'static str> {
+pub(super) fn places(from: &[u8], to: &[u8], count: usize) -> Result<std::ops::Range<usize>, &'static str> {
     let count = count as i64;
     let place = |text| whole(text).map(|at| if at < 0 { at + count } else { at });
     let (from, to) = (place(from)?.max(0), place(to)?.min(count - 1));

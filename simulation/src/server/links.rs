@@ -1,4 +1,5 @@
-//! Connections that a process opens itself: to its master, to those that a sentinel watches, to the other nodes of a cluster.
+//! Connections that a process opens itself: to its master, to those that a sentinel watches, to the other
+//! nodes of a cluster.
 
 use std::time::Duration;
 
@@ -51,12 +52,7 @@ impl Server {
     pub(super) fn dial(&mut self, purpose: Purpose, to: Address) -> LinkId {
         self.linked += 1;
         let id = LinkId(self.linked);
-        let link = Link {
-            purpose,
-            is_up: false,
-            input: Vec::new(),
-            output: Vec::new(),
-        };
+        let link = Link { purpose, is_up: false, input: Vec::new(), output: Vec::new() };
         self.links.insert(id, link);
         self.orders.push(Order::Dial { link: id, to });
         id
@@ -116,8 +112,7 @@ impl Server {
     /// Takes the bytes that are ready for a link.
     pub fn link_output(&mut self, link: LinkId) -> Vec<u8> {
         let link = self.links.get_mut(&link);
-        link.map(|link| std::mem::take(&mut link.output))
-            .unwrap_or_default()
+        link.map(|link| std::mem::take(&mut link.output)).unwrap_or_default()
     }
 
     /// Bytes came by a link.

@@ -51,9 +51,7 @@ impl Keyspace {
                     return Ok(Reply::Array(Vec::new()));
                 };
                 let range = places(from, to, items.len())?;
-                Ok(Reply::Array(
-                    items.range(range).cloned().map(Reply::Bulk).collect(),
-                ))
+                Ok(Reply::Array(items.range(range).cloned().map(Reply::Bulk).collect()))
             }
             ("lpos", [value]) => {
                 let items = self.items(key)?;
@@ -72,11 +70,7 @@ impl Keyspace {
                 let Some(items) = self.items(key)? else {
                     return Ok(Reply::Int(0));
                 };
-                let most = if count == 0 {
-                    usize::MAX
-                } else {
-                    count.unsigned_abs() as usize
-                };
+                let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
                 let places = 0..items.len();
                 let matches = |at: &usize| items[*at] == *value;
                 let mut gone: Vec<usize> = match count < 0 {

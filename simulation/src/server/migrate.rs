@@ -31,10 +31,7 @@ impl Server {
             Some(at) => rest[at + 1..].to_vec(),
             None => vec![key.clone()],
         };
-        let keys: Vec<Vec<u8>> = keys
-            .into_iter()
-            .filter(|key| self.keyspace.exists(key))
-            .collect();
+        let keys: Vec<Vec<u8>> = keys.into_iter().filter(|key| self.keyspace.exists(key)).collect();
         if keys.is_empty() {
             return Some(Reply::Status("NOKEY".into()));
         }
@@ -45,13 +42,7 @@ impl Server {
         };
         let link = self.dial(Purpose::Migrates, to);
         let until = self.now + Duration::from_millis(time_ms);
-        self.migration = Some(Migration {
-            link,
-            asked_by: from,
-            keys,
-            answered: 0,
-            until,
-        });
+        self.migration = Some(Migration { link, asked_by: from, keys, answered: 0, until });
         self.paused = Some((until, false));
         self.wait(from, Waiting::Migration);
         None
@@ -64,9 +55,7 @@ impl Server {
         for key in migration.keys.clone() {
             let mut made = Vec::new();
             let commands = self.keyspace.key_as_commands(&key);
-            commands
-                .iter()
-                .for_each(|command| write_command(command, &mut made));
+            commands.iter().for_each(|command| write_command(command, &mut made));
             self.say(link, &["ASKING"]);
             self.say(link, &[b"RESTORE".as_slice(), &key, b"0", &made]);
         }
@@ -87,11 +76,7 @@ impl Server {
     }
 
     pub(super) fn hear_of_migration(&mut self, link: LinkId, reply: &Reply) {
-        let Some(migration) = self
-            .migration
-            .as_mut()
-            .filter(|migration| migration.link == link)
-        else {
+        let Some(migration) = self.migration.as_mut().filter(|migration| migration.link == link) else {
             return;
         };
         migration.answered += 1;
@@ -108,17 +93,11 @@ impl Server {
 
     /// Whatever has become of the keys: what was not answered for stays here, and may be there too.
     pub(super) fn fail_migrating(&mut self) {
-        self.end_migrating(&Reply::error(
-            "IOERR error or timeout reading to target instance",
-        ));
+        self.end_migrating(&Reply::error("IOERR error or timeout reading to target instance"));
     }
 
     pub(super) fn give_up_migrating(&mut self) {
-        if self
-            .migration
-            .as_ref()
-            .is_some_and(|migration| self.now >= migration.until)
-        {
+        if self.migration.as_ref().is_some_and(|migration| self.now >= migration.until) {
             self.fail_migrating();
         }
     }

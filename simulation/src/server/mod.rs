@@ -1,13 +1,14 @@
-//! One redis-server process as a state machine without I/O: commands and the time go in, the bytes of replies and pushes come out.
+//! One redis-server process as a state machine without I/O: commands and the time go in, the bytes of replies
+//! and pushes come out.
 //!
-//! The owner of a [`Server`] carries its bytes, says what its wall clock shows, and calls [`Server::tick`] when
-//! [`Server::next_event`] is due. Nothing in here asks a clock, a socket or a source of randomness.
+//! The owner of a [`Server`] carries its bytes, says what its wall clock shows, and calls [`Server::tick`]
+//! when [`Server::next_event`] is due. Nothing in here asks a clock, a socket or a source of randomness.
 //!
 //! A server also opens connections itself: a replica to its master, a sentinel to those that it watches, a
-//! node of a cluster to the others. It asks for them by
-//! [`Server::orders`]. Who owns it opens them like those of clients, at whatever listens at that address, and says what becomes of them
-//! by [`Server::dialled`], [`Server::arrived`] and [`Server::link_closed`]; [`Server::link_output`] has what is to be sent there.
-//! A sentinel is a server with [`Settings::watch`].
+//! node of a cluster to the others. It asks for them by [`Server::orders`]. Who owns it opens them like those
+//! of clients, at whatever listens at that address, and says what becomes of them by [`Server::dialled`],
+//! [`Server::arrived`] and [`Server::link_closed`]; [`Server::link_output`] has what is to be sent there. A
+//! sentinel is a server with [`Settings::watch`].
 //!
 //! | file | rules |
 //! |---|---|
@@ -85,7 +86,8 @@ pub struct ConnectionId(u64);
 #[derive(Debug, Default)]
 pub struct Server {
     settings: Settings,
-    /// What it begins with: what CONFIG SET has changed since is gone with the process, unless CONFIG REWRITE has kept it.
+    /// What it begins with: what CONFIG SET has changed since is gone with the process, unless CONFIG REWRITE
+    /// has kept it.
     settings_in_file: Settings,
     /// What its wall clock showed last.
     now: Duration,
@@ -181,18 +183,18 @@ impl Server {
         };
         self.waiters.remove(&connection);
         let listens = std::mem::take(&mut gone.listens);
-        listens
-            .iter()
-            .for_each(|listener| self.leave(connection, listener));
+        listens.iter().for_each(|listener| self.leave(connection, listener));
         self.connections.remove(&connection);
     }
 
-    /// Connections that the server has ended since it was asked last. One that is told why first is ended when its output is taken.
+    /// Connections that the server has ended since it was asked last. One that is told why first is ended
+    /// when its output is taken.
     pub fn ended(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Carries out a command at a moment of this server's wall clock (since the Unix epoch), or keeps its connection waiting.
+    /// Carries out a command at a moment of this server's wall clock (since the Unix epoch), or keeps its
+    /// connection waiting.
     pub fn execute(&mut self, now: Duration, connection: ConnectionId, command: &[Vec<u8>]) {
         self.look_at_clock(now);
         let Some(state) = self.connections.get_mut(&connection) else {
@@ -221,8 +223,7 @@ impl Server {
             self.unpause();
         }
         let expires = self.loading_until.is_none() && self.keyspace.expiry == Expiry::Deletes;
-        if expires && (self.keyspace.first_end_ms()).is_some_and(|end| self.keyspace.now_ms() > end)
-        {
+        if expires && (self.keyspace.first_end_ms()).is_some_and(|end| self.keyspace.now_ms() > end) {
             self.keyspace.expire_all();
             self.propagate();
         }
@@ -268,8 +269,8 @@ impl Server {
             return None;
         }
         let expires = self.keyspace.expiry == Expiry::Deletes;
-        let expiry = (self.keyspace.first_end_ms().filter(|_| expires))
-            .map(|end| Duration::from_millis(end + 1));
+        let expiry =
+            (self.keyspace.first_end_ms().filter(|_| expires)).map(|end| Duration::from_millis(end + 1));
         // These have something to do in each turn.
         let turns = self.sentinel.is_some() || self.cluster.is_some();
         let in_cycles = [
@@ -336,8 +337,8 @@ impl Server {
     /// Whether a command is carried out, in the order in which a server looks.
     fn admit(&mut self, from: ConnectionId, command: &[Vec<u8>]) -> Result<Spec, Reply> {
         let refuse = |why: &'static str| Err(Reply::error(why));
-        let spec = Spec::of(&command[0])
-            .filter(|spec| spec.name != "waitaof" || self.settings.version >= (7, 2));
+        let spec =
+            Spec::of(&command[0]).filter(|spec| spec.name != "waitaof" || self.settings.version >= (7, 2));
         let spec = spec.filter(|spec| match spec.family {
             Family::PubSub | Family::Connection => true,
             Family::Sentinel => self.sentinel.is_some(),
@@ -426,7 +427,8 @@ impl Server {
         paused.into_iter().for_each(|id| self.resume(id));
     }
 
-    /// Ends the process. All connections and links are gone with it; its replicas and clients learn that from its owner.
+    /// Ends the process. All connections and links are gone with it; its replicas and clients learn that from
+    /// its owner.
     pub fn crash(&mut self, loss: Loss) {
         self.file.crash(loss);
         let kept = Server {

@@ -1,6 +1,7 @@
 //! Numbers as a server reads and writes them.
 
-/// What is written for a number in Lua or for a score: with 17 digits up to Redis 7.0, since then with as few as are needed.
+/// What is written for a number in Lua or for a score: with 17 digits up to Redis 7.0, since then with as few
+/// as are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Digits {
     /// `%.17g`.
@@ -16,12 +17,7 @@ const WHOLE: f64 = 4_503_599_627_370_496.0;
 impl Digits {
     pub(crate) fn of(self, number: f64) -> String {
         if number.is_nan() {
-            return if number.is_sign_negative() {
-                "-nan"
-            } else {
-                "nan"
-            }
-            .to_owned();
+            return if number.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
         }
         if number.is_infinite() {
             return if number < 0.0 { "-inf" } else { "inf" }.to_owned();

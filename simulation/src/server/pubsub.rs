@@ -22,9 +22,7 @@ impl SubscriptionKind {
     fn of(command: &str) -> Self {
         match command.as_bytes()[0] {
             b'p' => SubscriptionKind::Pattern,
-            b's' if command.starts_with("ss") || command.starts_with("sun") => {
-                SubscriptionKind::Shard
-            }
+            b's' if command.starts_with("ss") || command.starts_with("sun") => SubscriptionKind::Shard,
             _ => SubscriptionKind::Channel,
         }
     }
@@ -45,13 +43,9 @@ impl Server {
                     self.hear_of(&command[2]);
                     Reply::Int(1)
                 }
-                false => {
-                    Reply::error("ERR Only HELLO messages are accepted by Sentinel instances.")
-                }
+                false => Reply::error("ERR Only HELLO messages are accepted by Sentinel instances."),
             }),
-            "publish" | "spublish" => {
-                Some(self.publish(Some(from), name, &command[1], &command[2]))
-            }
+            "publish" | "spublish" => Some(self.publish(Some(from), name, &command[1], &command[2])),
             "pubsub" => Some(self.listeners_said(&command[1..])),
             _ => {
                 let way = SubscriptionKind::of(name);
@@ -118,23 +112,14 @@ impl Server {
     }
 
     /// Says what a connection listens to now; those of shards are counted apart.
-    fn acknowledge(
-        &mut self,
-        to: ConnectionId,
-        name: &'static str,
-        way: SubscriptionKind,
-        channel: Reply,
-    ) {
+    fn acknowledge(&mut self, to: ConnectionId, name: &'static str, way: SubscriptionKind, channel: Reply) {
         let count = self.connections.get(&to).map_or(0, |connection| {
             let alike = |(of, _): &&(SubscriptionKind, _)| {
                 (*of == SubscriptionKind::Shard) == (way == SubscriptionKind::Shard)
             };
             connection.listens.iter().filter(alike).count()
         });
-        self.answer(
-            to,
-            &Reply::Array(vec![Reply::text(name), channel, Reply::count(count)]),
-        );
+        self.answer(to, &Reply::Array(vec![Reply::text(name), channel, Reply::count(count)]));
     }
 
     /// Ends subscriptions to shards' channels for which `goes`, as a server does when their slot moves away.
@@ -145,12 +130,7 @@ impl Server {
             .collect();
         for (to, listener) in gone {
             self.leave(to, &listener);
-            self.acknowledge(
-                to,
-                "sunsubscribe",
-                SubscriptionKind::Shard,
-                Reply::Bulk(listener.1),
-            );
+            self.acknowledge(to, "sunsubscribe", SubscriptionKind::Shard, Reply::Bulk(listener.1));
         }
     }
 
@@ -171,11 +151,9 @@ impl Server {
             Some(cluster) => {
                 let shard = |at: usize| cluster.nodes[at].master.unwrap_or(at);
                 let all = (0..cluster.nodes.len()).filter(|at| *at != cluster.me);
-                let to: Vec<usize> = all
-                    .filter(|at| name == "publish" || shard(*at) == shard(cluster.me))
-                    .collect();
-                to.into_iter()
-                    .for_each(|at| self.tell_node(at, &name.to_uppercase(), &[channel, payload]));
+                let to: Vec<usize> =
+                    all.filter(|at| name == "publish" || shard(*at) == shard(cluster.me)).collect();
+                to.into_iter().for_each(|at| self.tell_node(at, &name.to_uppercase(), &[channel, payload]));
             }
         }
         Reply::count(count)
@@ -199,13 +177,11 @@ impl Server {
             said.extend(all.iter().map(|to| (*to, message.clone())));
         }
         if way == SubscriptionKind::Channel {
-            let patterns =
-                (SubscriptionKind::Pattern, Vec::new())..(SubscriptionKind::Shard, Vec::new());
+            let patterns = (SubscriptionKind::Pattern, Vec::new())..(SubscriptionKind::Shard, Vec::new());
             for ((_, pattern), all) in self.listeners.range(patterns) {
                 if fits(pattern, channel) {
                     let word = Reply::text("pmessage");
-                    let message =
-                        Reply::Array(vec![word, bulk(pattern), bulk(channel), bulk(payload)]);
+                    let message = Reply::Array(vec![word, bulk(pattern), bulk(channel), bulk(payload)]);
                     said.extend(all.iter().map(|to| (*to, message.clone())));
                 }
             }
@@ -226,10 +202,7 @@ impl Server {
         let counted = |way: SubscriptionKind| {
             let count = |name: &Vec<u8>| {
                 let all = self.listeners.get(&(way, name.clone()));
-                [
-                    Reply::Bulk(name.clone()),
-                    Reply::count(all.map_or(0, BTreeSet::len)),
-                ]
+                [Reply::Bulk(name.clone()), Reply::count(all.map_or(0, BTreeSet::len))]
             };
             Reply::Array(names.iter().flat_map(count).collect())
         };

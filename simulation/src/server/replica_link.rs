@@ -111,10 +111,7 @@ impl Server {
         };
         let Address { host, port } = self.settings.address.clone();
         let port = port.to_string();
-        self.say(
-            link,
-            &["REPLCONF", "listening-port", &port, "ip-address", &host],
-        );
+        self.say(link, &["REPLCONF", "listening-port", &port, "ip-address", &host]);
         self.say(link, &["PSYNC", &id, &next]);
     }
 
@@ -132,11 +129,7 @@ impl Server {
 
     pub(super) fn hear_master(&mut self, link: LinkId, reply: Reply, raw: &[u8]) {
         let now = self.now;
-        let Some(following) = self
-            .following
-            .as_mut()
-            .filter(|following| following.link == Some(link))
-        else {
+        let Some(following) = self.following.as_mut().filter(|following| following.link == Some(link)) else {
             return;
         };
         following.heard_at = now;
@@ -240,8 +233,7 @@ impl Server {
     fn acknowledge_master(&mut self) {
         self.sync_if_always();
         let (offset, synced) = (self.stream.offset.to_string(), self.file.offset.to_string());
-        let on_disk =
-            self.settings.persistence != Persistence::None && self.settings.version >= (7, 2);
+        let on_disk = self.settings.persistence != Persistence::None && self.settings.version >= (7, 2);
         let now = self.now;
         let Some(following) = &mut self.following else {
             return;
@@ -265,10 +257,7 @@ impl Server {
         };
         match following.link {
             None => self.dial_master(),
-            Some(link)
-                if self.now.saturating_sub(following.heard_at)
-                    > self.settings.replication_timeout =>
-            {
+            Some(link) if self.now.saturating_sub(following.heard_at) > self.settings.replication_timeout => {
                 self.hang_up(link);
                 self.lose_master();
             }
@@ -291,13 +280,10 @@ impl Server {
     }
 
     pub(super) fn silence_of_master(&self) -> Duration {
-        let heard =
-            self.following
-                .as_ref()
-                .map_or(Duration::ZERO, |following| match following.stage {
-                    Stage::Online => following.heard_at,
-                    _ => following.down_since.unwrap_or_default(),
-                });
+        let heard = self.following.as_ref().map_or(Duration::ZERO, |following| match following.stage {
+            Stage::Online => following.heard_at,
+            _ => following.down_since.unwrap_or_default(),
+        });
         self.now.saturating_sub(heard)
     }
 
@@ -325,19 +311,12 @@ impl Server {
         };
         let up = following.stage == Stage::Online;
         let since = |at: Duration| self.now.saturating_sub(at).as_secs().to_string();
-        let heard = if up {
-            since(following.heard_at)
-        } else {
-            "-1".to_owned()
-        };
+        let heard = if up { since(following.heard_at) } else { "-1".to_owned() };
         let mut lines = vec![
             ("role", "slave".to_owned()),
             ("master_host", following.master.host.clone()),
             ("master_port", following.master.port.to_string()),
-            (
-                "master_link_status",
-                if up { "up" } else { "down" }.to_owned(),
-            ),
+            ("master_link_status", if up { "up" } else { "down" }.to_owned()),
             ("master_last_io_seconds_ago", heard),
             ("slave_repl_offset", self.stream.offset.to_string()),
             ("slave_read_only", "1".to_owned()),

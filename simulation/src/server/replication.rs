@@ -1,4 +1,5 @@
-//! A master's side of replication: the stream of what commands did, the replicas that read it, and who waits for them.
+//! A master's side of replication: the stream of what commands did, the replicas that read it, and who waits
+//! for them.
 
 use std::time::Duration;
 
@@ -56,11 +57,7 @@ pub(super) enum Waiting {
 
 impl Stream {
     pub(super) fn new(run_id: String) -> Self {
-        Stream {
-            id: run_id.chars().rev().collect(),
-            run_id,
-            ..Stream::default()
-        }
+        Stream { id: run_id.chars().rev().collect(), run_id, ..Stream::default() }
     }
 
     fn first(&self) -> u64 {
@@ -88,14 +85,12 @@ impl Stream {
         self.former = Some((before, self.offset));
     }
 
-    /// What one that has read so much of a history lacks of this one; nothing if it must read everything anew.
+    /// What one that has read so much of a history lacks of this one; nothing if it must read everything
+    /// anew.
     fn rest(&self, id: &str, from: u64) -> Option<Vec<u8>> {
         let backlog = self.backlog.as_ref()?;
         let known = id == self.id
-            || self
-                .former
-                .as_ref()
-                .is_some_and(|(former, until)| id == former && from <= until + 1);
+            || self.former.as_ref().is_some_and(|(former, until)| id == former && from <= until + 1);
         // It asks for the first byte that it has not, counted from 1.
         let at = from.checked_sub(self.first() + 1)?;
         let at = usize::try_from(at).ok()?;
@@ -156,9 +151,7 @@ impl Server {
     }
 
     fn lag_s(&self, replica: &Replica) -> u64 {
-        self.now
-            .as_secs()
-            .saturating_sub(replica.heard_at.as_secs())
+        self.now.as_secs().saturating_sub(replica.heard_at.as_secs())
     }
 
     fn role(&self) -> Reply {
@@ -171,11 +164,7 @@ impl Server {
         }
         let each = |replica: &Replica| {
             let address = &replica.address;
-            Reply::texts([
-                &address.host,
-                &address.port.to_string(),
-                &replica.acked.to_string(),
-            ])
+            Reply::texts([&address.host, &address.port.to_string(), &replica.acked.to_string()])
         };
         let replicas = self.replicas().map(each).collect();
         let offset = Reply::Int(self.stream.offset as i64);
@@ -183,18 +172,14 @@ impl Server {
     }
 
     pub(super) fn replication_lines(&self) -> Vec<(&'static str, String)> {
-        const NUMBERED: [&str; 8] = [
-            "slave0", "slave1", "slave2", "slave3", "slave4", "slave5", "slave6", "slave7",
-        ];
+        const NUMBERED: [&str; 8] =
+            ["slave0", "slave1", "slave2", "slave3", "slave4", "slave5", "slave6", "slave7"];
         let mut lines = self.replica_lines();
         lines.push(("connected_slaves", self.replicas().count().to_string()));
         for (name, replica) in NUMBERED.into_iter().zip(self.replicas()) {
             let Address { host, port } = &replica.address;
             let (acked, lag) = (replica.acked, self.lag_s(replica));
-            lines.push((
-                name,
-                format!("ip={host},port={port},state=online,offset={acked},lag={lag}"),
-            ));
+            lines.push((name, format!("ip={host},port={port},state=online,offset={acked},lag={lag}")));
         }
         let (former, until) = match &self.stream.former {
             Some((former, until)) => (former.as_str(), *until as i64 + 1),
@@ -243,9 +228,7 @@ impl Server {
     /// PSYNC: the rest of the stream, or everything.
     fn begin_replication(&mut self, from: ConnectionId, args: &[Vec<u8>]) -> Option<Reply> {
         if self.following.is_some() && !self.is_in_step() {
-            return Some(Reply::error(
-                "NOMASTERLINK Can't SYNC while not connected with my master",
-            ));
+            return Some(Reply::error("NOMASTERLINK Can't SYNC while not connected with my master"));
         }
         let id = String::from_utf8_lossy(&args[0]).into_owned();
         let offset = number::whole(&args[1]).and_then(|offset| u64::try_from(offset).ok());
@@ -263,12 +246,9 @@ impl Server {
                 }
                 let mut snapshot = Vec::new();
                 let commands = self.keyspace.as_commands();
-                commands
-                    .iter()
-                    .for_each(|command| write_command(command, &mut snapshot));
+                commands.iter().for_each(|command| write_command(command, &mut snapshot));
                 bytes.extend(
-                    format!("+FULLRESYNC {} {}\r\n", self.stream.id, self.stream.offset)
-                        .into_bytes(),
+                    format!("+FULLRESYNC {} {}\r\n", self.stream.id, self.stream.offset).into_bytes(),
                 );
                 Reply::Bulk(snapshot).write(&mut bytes);
             }
@@ -316,9 +296,7 @@ impl Server {
             });
         }
         if disks == Some(true) && self.settings.persistence == Persistence::None {
-            return refuse(
-                "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
-            );
+            return refuse("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
         }
         let Some(time_ms) = time_ms else {
             return refuse("ERR timeout is negative");
@@ -327,11 +305,7 @@ impl Server {
             return refuse("ERR value is out of range, must be positive");
         };
         let until = (time_ms > 0).then(|| self.now + Duration::from_millis(time_ms as u64));
-        let waiting = Waiting::Acks {
-            replicas,
-            disks,
-            until,
-        };
+        let waiting = Waiting::Acks { replicas, disks, until };
         let (reply, enough) = self.acknowledged(from, &waiting);
         if enough {
             return Some(reply);
@@ -354,20 +328,12 @@ impl Server {
     }
 
     fn acknowledged(&self, connection: ConnectionId, waiting: &Waiting) -> (Reply, bool) {
-        let Waiting::Acks {
-            replicas, disks, ..
-        } = waiting
-        else {
+        let Waiting::Acks { replicas, disks, .. } = waiting else {
             return (Reply::Nil, false);
         };
-        let offset = self
-            .connections
-            .get(&connection)
-            .map_or(0, |state| state.offset);
+        let offset = self.connections.get(&connection).map_or(0, |state| state.offset);
         let count = |reaches: fn(&Replica) -> u64| {
-            self.replicas()
-                .filter(|replica| reaches(replica) >= offset)
-                .count()
+            self.replicas().filter(|replica| reaches(replica) >= offset).count()
         };
         match disks {
             None => {
@@ -375,8 +341,7 @@ impl Server {
                 (Reply::count(count), count >= *replicas)
             }
             Some(local) => {
-                let own =
-                    self.settings.persistence != Persistence::None && self.file.offset >= offset;
+                let own = self.settings.persistence != Persistence::None && self.file.offset >= offset;
                 let count = count(|replica| replica.synced);
                 let reply = Reply::Array(vec![Reply::Int(own.into()), Reply::count(count)]);
                 (reply, count >= *replicas && (own || !local))
@@ -384,7 +349,8 @@ impl Server {
         }
     }
 
-    /// After every command: what is to be on the disk before an answer leaves, replicas are asked, and who has waited goes on.
+    /// After every command: what is to be on the disk before an answer leaves, replicas are asked, and who
+    /// has waited goes on.
     pub(super) fn settle(&mut self) {
         self.sync_if_always();
         if std::mem::take(&mut self.stream.asks) && self.replicas().next().is_some() {

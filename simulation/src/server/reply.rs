@@ -1,4 +1,5 @@
-//! Answers of a server, and the bytes that they are on a connection; commands as bytes, and both read back on links between servers.
+//! Answers of a server, and the bytes that they are on a connection; commands as bytes, and both read back on
+//! links between servers.
 
 use std::borrow::Cow;
 

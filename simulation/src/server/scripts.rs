@@ -1,4 +1,5 @@
-//! EVAL and its like: the library's own scripts in the Lua that servers have, over the keys of a simulated one.
+//! EVAL and its like: the library's own scripts in the Lua that servers have, over the keys of a simulated
+//! one.
 
 use std::{cell::RefCell, collections::BTreeMap, fmt, mem::ManuallyDrop, sync::Arc};
 
@@ -65,24 +66,14 @@ impl Interpreter {
         let lua = Lua::new_with(libraries, LuaOptions::new()).expect("an interpreter");
         let made = || -> mlua::Result<()> {
             let redis = lua.create_table()?;
-            redis.set(
-                "call",
-                lua.create_function(|lua, words| called(lua, words, true))?,
-            )?;
-            redis.set(
-                "pcall",
-                lua.create_function(|lua, words| called(lua, words, false))?,
-            )?;
+            redis.set("call", lua.create_function(|lua, words| called(lua, words, true))?)?;
+            redis.set("pcall", lua.create_function(|lua, words| called(lua, words, false))?)?;
             redis.set(
                 "error_reply",
                 lua.create_function(|lua, text: mlua::LuaString| {
                     let text = text.to_string_lossy();
                     let text = text.strip_prefix('-').unwrap_or(&text);
-                    let coded = if text.contains(' ') {
-                        text.to_owned()
-                    } else {
-                        format!("ERR {text}")
-                    };
+                    let coded = if text.contains(' ') { text.to_owned() } else { format!("ERR {text}") };
                     one_field(lua, "err", &coded)
                 })?,
             )?;
@@ -92,11 +83,7 @@ impl Interpreter {
         made().expect("its tables");
         // Its state is small; by default it is collected whenever it has doubled.
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1_000)));
-        Interpreter {
-            lua,
-            functions: RefCell::default(),
-            digests: RefCell::default(),
-        }
+        Interpreter { lua, functions: RefCell::default(), digests: RefCell::default() }
     }
 
     fn digest(&self, text: &[u8]) -> Vec<u8> {
@@ -113,11 +100,7 @@ impl Interpreter {
         if let Some(function) = self.functions.borrow().get(digest) {
             return Ok(function.clone());
         }
-        let function = self
-            .lua
-            .load(text)
-            .set_name("@user_script")
-            .into_function()?;
+        let function = self.lua.load(text).set_name("@user_script").into_function()?;
         let known = function.clone();
         self.functions.borrow_mut().insert(digest.to_vec(), known);
         Ok(function)
@@ -245,9 +228,7 @@ impl RunningScript {
             return refused("ERR Script attempted to access a non local key in a cluster node");
         }
         self.has_written |= spec.has('w');
-        server
-            .carry_out(self.from, &spec, command)
-            .unwrap_or(Reply::Nil)
+        server.carry_out(self.from, &spec, command).unwrap_or(Reply::Nil)
     }
 }
 
@@ -260,9 +241,7 @@ fn broken(error: &Error, digest: &[u8]) -> Reply {
             (said, traceback.clone())
         }
         Error::RuntimeError(text) => {
-            let (said, trace) = text
-                .split_once("\nstack traceback:")
-                .unwrap_or((text, text));
+            let (said, trace) = text.split_once("\nstack traceback:").unwrap_or((text, text));
             (format!("ERR {said}"), trace.to_owned())
         }
         other => (format!("ERR {other}"), other.to_string()),

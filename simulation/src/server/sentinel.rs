@@ -1,4 +1,5 @@
-//! A sentinel: what it knows of a master, its replicas and the other sentinels, how it keeps in touch with them, and what it says of them.
+//! A sentinel: what it knows of a master, its replicas and the other sentinels, how it keeps in touch with
+//! them, and what it says of them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -71,7 +72,8 @@ pub(super) struct Peer {
     pub(super) asked_at: Duration,
 }
 
-/// The state of a sentinel. Its names, epochs and votes outlive its process, as they do in its configuration file.
+/// The state of a sentinel. Its names, epochs and votes outlive its process, as they do in its configuration
+/// file.
 #[derive(Debug, Default)]
 pub(super) struct Sentinel {
     pub(super) id: String,
@@ -116,24 +118,20 @@ impl Server {
         let Some(watch) = self.settings.watch.clone() else {
             return;
         };
-        let mut sentinel = self.sentinel.take().unwrap_or_else(|| Sentinel {
-            id: self.stream.run_id.clone(),
-            ..Sentinel::default()
-        });
+        let mut sentinel = self
+            .sentinel
+            .take()
+            .unwrap_or_else(|| Sentinel { id: self.stream.run_id.clone(), ..Sentinel::default() });
         sentinel.failover = None;
         sentinel.is_objectively_down = false;
         let known = std::mem::take(&mut sentinel.peers);
-        let mut known: Vec<(WatchedPeer, Address)> = known
-            .into_iter()
-            .map(|(who, peer)| (who, peer.address))
-            .collect();
+        let mut known: Vec<(WatchedPeer, Address)> =
+            known.into_iter().map(|(who, peer)| (who, peer.address)).collect();
         if known.is_empty() {
             known.push((WatchedPeer::Master, watch.master));
         }
         self.sentinel = Some(sentinel);
-        known
-            .into_iter()
-            .for_each(|(who, address)| self.meet(who, address));
+        known.into_iter().for_each(|(who, address)| self.meet(who, address));
     }
 
     /// Somebody new to watch, of whom nothing is known but the address.
@@ -161,15 +159,8 @@ impl Server {
     }
 
     pub(super) fn forget(&mut self, who: &WatchedPeer) {
-        let peer = self
-            .sentinel
-            .as_mut()
-            .and_then(|sentinel| sentinel.peers.remove(who));
-        for link in peer
-            .into_iter()
-            .flat_map(|peer| [peer.asks, peer.hears])
-            .flatten()
-        {
+        let peer = self.sentinel.as_mut().and_then(|sentinel| sentinel.peers.remove(who));
+        for link in peer.into_iter().flat_map(|peer| [peer.asks, peer.hears]).flatten() {
             self.hang_up(link);
         }
     }
@@ -252,16 +243,13 @@ impl Server {
             return;
         };
         let hurried = matches!(who, WatchedPeer::Replica(_))
-            && (sentinel.is_objectively_down
-                || sentinel.failover.is_some()
-                || !peer.unlinked.is_zero());
+            && (sentinel.is_objectively_down || sentinel.failover.is_some() || !peer.unlinked.is_zero());
         let info_period = if hurried { SECOND } else { INFO_PERIOD };
         let ping_period = down_after.min(SECOND);
         let wants_info = !matches!(who, WatchedPeer::Sentinel(_))
             && !peer.open.contains(&PendingQuestion::Info)
             && peer.info_at.is_none_or(|at| since(at) > info_period);
-        let wants_ping =
-            since(peer.answered_at) > ping_period && since(peer.pinged_at) > ping_period / 2;
+        let wants_ping = since(peer.answered_at) > ping_period && since(peer.pinged_at) > ping_period / 2;
         let wants_hello = since(peer.greeted_at) > HELLO_PERIOD;
         // A connection on which nothing comes back is given up before its other end is.
         let silent = |at: Duration| since(at) > down_after / 2;
@@ -303,7 +291,8 @@ impl Server {
         peer.dialled_at = now;
         let to = peer.address.clone();
         if lacks {
-            // Its PING is the first thing that the connection will carry: silence counts from here on, not from the last answer.
+            // Its PING is the first thing that the connection will carry: silence counts from here on, not
+            // from the last answer.
             peer.pinged_at = now;
             peer.pinged_since.get_or_insert(now);
             let link = self.dial(Purpose::Asks(who.clone()), to.clone());
@@ -332,11 +321,7 @@ impl Server {
             master.port,
             sentinel.config_epoch
         );
-        self.ask_peer(
-            who,
-            PendingQuestion::Other,
-            &["PUBLISH", "__sentinel__:hello", &hello],
-        );
+        self.ask_peer(who, PendingQuestion::Other, &["PUBLISH", "__sentinel__:hello", &hello]);
         let now = self.now;
         if let Some(peer) = self.peer(who) {
             peer.greeted_at = now;
@@ -354,9 +339,7 @@ impl Server {
         };
         let (word, rest) = args.split_first().expect("a word");
         let word = word.to_ascii_lowercase();
-        let named = rest
-            .first()
-            .is_some_and(|name| name == watch.name.as_bytes());
+        let named = rest.first().is_some_and(|name| name == watch.name.as_bytes());
         let unknown = || Reply::error("ERR No such master with that name");
         match (word.as_slice(), rest) {
             (b"get-master-addr-by-name", [_]) if !named => Reply::NilArray,
@@ -401,10 +384,6 @@ impl Server {
             ("quorum", watch.quorum.to_string()),
         ];
         let fields = fields.into_iter();
-        Reply::Array(
-            fields
-                .flat_map(|(name, value)| [Reply::text(name), Reply::text(value)])
-                .collect(),
-        )
+        Reply::Array(fields.flat_map(|(name, value)| [Reply::text(name), Reply::text(value)]).collect())
     }
 }

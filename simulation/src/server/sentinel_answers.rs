@@ -1,4 +1,5 @@
-//! What a sentinel learns: the answers to its PING and INFO, the votes of other sentinels, and what these say of themselves and of the master.
+//! What a sentinel learns: the answers to its PING and INFO, the votes of other sentinels, and what these say
+//! of themselves and of the master.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,9 +21,7 @@ impl Server {
                 peer.answered_at = now;
                 let good = match &reply {
                     Reply::Status(_) => true,
-                    Reply::Error(text) => {
-                        text.starts_with("LOADING") || text.starts_with("MASTERDOWN")
-                    }
+                    Reply::Error(text) => text.starts_with("LOADING") || text.starts_with("MASTERDOWN"),
                     _ => false,
                 };
                 if good {
@@ -35,8 +34,7 @@ impl Server {
                 self.learn_from_info(who, &text);
             }
             (Some(PendingQuestion::IsDown), Reply::Array(parts)) => {
-                if let [Reply::Int(down), Reply::Bulk(leader), Reply::Int(epoch)] = parts.as_slice()
-                {
+                if let [Reply::Int(down), Reply::Bulk(leader), Reply::Int(epoch)] = parts.as_slice() {
                     peer.said_at = now;
                     peer.finds_down = *down == 1;
                     if leader != b"*" {
@@ -51,10 +49,7 @@ impl Server {
 
     fn learn_from_info(&mut self, who: &WatchedPeer, info: &str) {
         let now = self.now;
-        let fields: BTreeMap<&str, &str> = info
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .collect();
+        let fields: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
         let field = |name: &str| fields.get(name).copied();
         let number = |name: &str| field(name).and_then(|text| text.parse::<i64>().ok());
         let Some(peer) = self.peer(who) else {
@@ -112,17 +107,7 @@ impl Server {
     pub(super) fn hear_of(&mut self, hello: &[u8]) {
         let text = String::from_utf8_lossy(hello).into_owned();
         let parts: Vec<&str> = text.split(',').collect();
-        let &[
-            host,
-            port,
-            id,
-            epoch,
-            _,
-            master_host,
-            master_port,
-            config_epoch,
-        ] = parts.as_slice()
-        else {
+        let &[host, port, id, epoch, _, master_host, master_port, config_epoch] = parts.as_slice() else {
             return;
         };
         let now = self.now;

@@ -14,10 +14,7 @@ pub struct Address {
 impl Address {
     /// From its parts as texts; port 0 where that is no number.
     pub(super) fn of(host: &str, port: &str) -> Self {
-        Self {
-            host: host.to_owned(),
-            port: port.parse().unwrap_or(0),
-        }
+        Self { host: host.to_owned(), port: port.parse().unwrap_or(0) }
     }
 }
 
@@ -42,11 +39,8 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    pub(super) const WORDS: [(Persistence, &'static str); 3] = [
-        (Persistence::Always, "always"),
-        (Persistence::EverySecond, "everysec"),
-        (Persistence::Never, "no"),
-    ];
+    pub(super) const WORDS: [(Persistence, &'static str); 3] =
+        [(Persistence::Always, "always"), (Persistence::EverySecond, "everysec"), (Persistence::Never, "no")];
 }
 
 /// What a sentinel watches.

@@ -47,9 +47,8 @@ impl Sorted {
 
     fn put(&mut self, member: &[u8], score: f64) {
         self.remove(member);
-        let before = |(other, name): &(f64, Vec<u8>)| {
-            *other < score || *other == score && name.as_slice() < member
-        };
+        let before =
+            |(other, name): &(f64, Vec<u8>)| *other < score || *other == score && name.as_slice() < member;
         let at = self.0.partition_point(before);
         self.0.insert(at, (score, member.to_vec()));
     }
@@ -92,18 +91,13 @@ impl Keyspace {
                 let score = self.members(key)?.and_then(|members| members.score(member));
                 Ok(score.map_or(Reply::Nil, |score| self.score_text(score)))
             }
-            ("zcard", []) => Ok(Reply::count(
-                self.members(key)?.map_or(0, |members| members.0.len()),
-            )),
+            ("zcard", []) => Ok(Reply::count(self.members(key)?.map_or(0, |members| members.0.len()))),
             ("zrem", names) => self.take_out(key, |_, member| names.contains(member)),
             ("zremrangebyscore", [from, to]) => {
                 let (from, to) = (bound(from)?, bound(to)?);
                 self.take_out(key, |score, _| {
-                    (if from.1 {
-                        score > from.0
-                    } else {
-                        score >= from.0
-                    }) && (if to.1 { score < to.0 } else { score <= to.0 })
+                    (if from.1 { score > from.0 } else { score >= from.0 })
+                        && (if to.1 { score < to.0 } else { score <= to.0 })
                 })
             }
             ("zrange", [from, to, rest @ ..]) => {

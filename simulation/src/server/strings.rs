@@ -14,15 +14,14 @@ impl Keyspace {
                 None => Reply::Nil,
             }),
             ("set", [key, value, rest @ ..]) => self.set(key, value, rest),
-            ("setnx", [key, value]) => self
-                .set(key, value, &[b"nx".to_vec()])
-                .map(|set| Reply::Int((set == Reply::OK).into())),
+            ("setnx", [key, value]) => {
+                self.set(key, value, &[b"nx".to_vec()]).map(|set| Reply::Int((set == Reply::OK).into()))
+            }
             ("incr", [key]) => self.add(key, Ok(1)),
             ("decr", [key]) => self.add(key, Ok(-1)),
             ("incrby", [key, by]) => self.add(key, whole(by)),
             ("decrby", [key, by]) => {
-                let by =
-                    whole(by).and_then(|by| by.checked_neg().ok_or("ERR decrement would overflow"));
+                let by = whole(by).and_then(|by| by.checked_neg().ok_or("ERR decrement would overflow"));
                 self.add(key, by)
             }
             ("del" | "unlink", keys) => {

@@ -1,4 +1,5 @@
-//! How a replica of a cluster becomes master: by the masters' votes when its own has failed, or because somebody asked for it.
+//! How a replica of a cluster becomes master: by the masters' votes when its own has failed, or because
+//! somebody asked for it.
 
 use std::time::Duration;
 
@@ -41,21 +42,14 @@ impl Server {
             return Reply::error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE");
         }
         cluster.election = None;
-        cluster.manual = Some(Manual {
-            until,
-            stops_at: None,
-            may_begin: false,
-        });
+        cluster.manual = Some(Manual { until, stops_at: None, may_begin: false });
         self.tell_node(master, "HAND", &[]);
         Reply::OK
     }
 
     pub(super) fn hand_over(&mut self, to: usize) {
         let until = self.now + 2 * HAND_OVER;
-        let own = self
-            .cluster
-            .as_ref()
-            .is_some_and(|cluster| cluster.nodes[to].master == Some(cluster.me));
+        let own = self.cluster.as_ref().is_some_and(|cluster| cluster.nodes[to].master == Some(cluster.me));
         if own {
             self.paused = Some((until, true));
             self.tell_node(to, "PONG", &[]);
@@ -81,11 +75,7 @@ impl Server {
         let Some(cluster) = &mut self.cluster else {
             return;
         };
-        if cluster
-            .manual
-            .as_ref()
-            .is_some_and(|manual| now > manual.until)
-        {
+        if cluster.manual.as_ref().is_some_and(|manual| now > manual.until) {
             cluster.manual = None;
         }
         if let Some(manual) = &mut cluster.manual {
@@ -95,10 +85,7 @@ impl Server {
         let Some(master) = cluster.nodes[me].master else {
             return;
         };
-        let manual = cluster
-            .manual
-            .as_ref()
-            .is_some_and(|manual| manual.may_begin);
+        let manual = cluster.manual.as_ref().is_some_and(|manual| manual.may_begin);
         if !(cluster.nodes[master].failed_at.is_some() || manual) || !cluster.has_slots(master) {
             return;
         }
@@ -112,8 +99,8 @@ impl Server {
             .is_some_and(|election| now < election.at || since(election.at) <= 2 * patience);
         if !fresh {
             // Replicas of the same master with a larger offset come first.
-            let ahead = (cluster.nodes.iter())
-                .filter(|node| node.master == Some(master) && node.offset > offset);
+            let ahead =
+                (cluster.nodes.iter()).filter(|node| node.master == Some(master) && node.offset > offset);
             let rank = ahead.count() as u32;
             let delay = Duration::from_millis(500 + self.dice.next() % 500) + rank * SECOND;
             cluster.election = Some(Election {
@@ -180,18 +167,11 @@ impl Server {
             return;
         };
         let failed = cluster.nodes[master].failed_at.is_some() || forced == b"1";
-        let lately = cluster.nodes[master]
-            .voted_at
-            .is_some_and(|at| now.saturating_sub(at) < 2 * timeout);
+        let lately = cluster.nodes[master].voted_at.is_some_and(|at| now.saturating_sub(at) < 2 * timeout);
         let outdated = Cluster::read_claims(claims)
             .filter_map(|slot| cluster.owner(slot))
             .any(|owner| cluster.nodes[owner].epoch > config_epoch);
-        if epoch < cluster.epoch
-            || cluster.voted_epoch == cluster.epoch
-            || !failed
-            || lately
-            || outdated
-        {
+        if epoch < cluster.epoch || cluster.voted_epoch == cluster.epoch || !failed || lately || outdated {
             return;
         }
         cluster.voted_epoch = cluster.epoch;

@@ -41,15 +41,8 @@ impl Fair {
 impl Rules for Fair {
     fn take(&self, server: &mut Store, asker: &Asker) -> News {
         let (lease, place) = (LEASE_MS.to_string(), PLACE_MS.to_string());
-        match run(
-            server,
-            &self.0.take,
-            &KEYS,
-            &[&lease, &asker.owner, "PUBLISH", &place],
-        ) {
-            Answer::Nil => News::Held {
-                until_us: server.now_us + LEASE_MS * 1000,
-            },
+        match run(server, &self.0.take, &KEYS, &[&lease, &asker.owner, "PUBLISH", &place]) {
+            Answer::Nil => News::Held { until_us: server.now_us + LEASE_MS * 1000 },
             Answer::Many(_) => News::Waits,
             other => panic!("take answered {other:?}"),
         }
@@ -63,12 +56,7 @@ impl Rules for Fair {
 
     fn beat(&self, server: &mut Store, asker: &Asker) -> News {
         let place = PLACE_MS.to_string();
-        let Answer::Many(parts) = run(
-            server,
-            &self.0.beat,
-            &KEYS,
-            &["PUBLISH", &place, &asker.owner],
-        ) else {
+        let Answer::Many(parts) = run(server, &self.0.beat, &KEYS, &["PUBLISH", &place, &asker.owner]) else {
             panic!("a beat is answered with a list");
         };
         let head = Answer::Text(asker.owner.clone());
@@ -123,7 +111,8 @@ impl Rules for Fair {
         false
     }
 
-    /// The dead leave their places, as they do with RFairLock; the next one who asks takes them out, or time does.
+    /// The dead leave their places, as they do with RFairLock; the next one who asks takes them out, or time
+    /// does.
     fn forgotten_ms(&self) -> u64 {
         PLACE_MS + KEPT_MS + 1000
     }

@@ -21,19 +21,12 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(parts: &[&str]) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        Script {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
-            text: parts.concat(),
-        }
+        Script { number: NEXT.fetch_add(1, Ordering::Relaxed), text: parts.concat() }
     }
 
     /// The script with a piece replaced wherever it stands; the same one if it does not.
     pub(crate) fn with(&self, piece: &str, by: &str) -> Self {
-        if self.text.contains(piece) {
-            Script::new(&[&self.text.replace(piece, by)])
-        } else {
-            self.clone()
-        }
+        if self.text.contains(piece) { Script::new(&[&self.text.replace(piece, by)]) } else { self.clone() }
     }
 
     pub(crate) fn contains(&self, piece: &str) -> bool {
@@ -64,17 +57,9 @@ impl Scripts {
     /// Those of a broken twin: each with `piece` replaced. Something must be replaced.
     pub(crate) fn with(&self, piece: &str, by: &str) -> Self {
         let scripts = [&self.take, &self.give, &self.beat];
-        assert!(
-            scripts.iter().any(|script| script.contains(piece)),
-            "no script says {piece:?}"
-        );
+        assert!(scripts.iter().any(|script| script.contains(piece)), "no script says {piece:?}");
         let [take, give, beat] = scripts.map(|script| script.with(piece, by));
-        Scripts {
-            take,
-            give,
-            beat,
-            extend: self.extend.clone(),
-        }
+        Scripts { take, give, beat, extend: self.extend.clone() }
     }
 }
 
@@ -134,10 +119,7 @@ impl Interpreter {
         redis.set("call", call(true)).expect("set");
         redis.set("pcall", call(false)).expect("set");
         lua.globals().set("redis", redis).expect("set");
-        Interpreter {
-            lua,
-            scripts: RefCell::default(),
-        }
+        Interpreter { lua, scripts: RefCell::default() }
     }
 
     fn run(&self, script: &Script, keys: &[&str], args: &[&str]) -> mlua::Result<Value> {
@@ -217,10 +199,5 @@ fn from_lua(value: &Value) -> Answer {
 
 fn many(table: &Table) -> Answer {
     let answers = table.sequence_values::<Value>();
-    Answer::Many(
-        answers
-            .map_while(Result::ok)
-            .map(|value| from_lua(&value))
-            .collect(),
-    )
+    Answer::Many(answers.map_while(Result::ok).map(|value| from_lua(&value)).collect())
 }

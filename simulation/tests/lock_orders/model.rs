@@ -1,5 +1,6 @@
-//! The model of a kind with a line: up to three clients, each with a few steps, in every order, with crashes, lost answers,
-//! lost messages and time that passes in between. The scripts are the library's own texts; only the clients are modelled.
+//! The model of a kind with a line: up to three clients, each with a few steps, in every order, with crashes,
+//! lost answers, lost messages and time that passes in between. The scripts are the library's own texts; only
+//! the clients are modelled.
 
 use stateright::{Model, Property};
 
@@ -38,8 +39,8 @@ pub(crate) enum News {
 /// A kind: its scripts, and what it promises about order.
 pub(crate) trait Rules: Send + Sync + 'static {
     fn take(&self, server: &mut Store, asker: &Asker) -> News;
-    /// Gives the lock or the place back. The successors are those who wait in the same client, in the order in which they came; the answer
-    /// says what became of the first.
+    /// Gives the lock or the place back. The successors are those who wait in the same client, in the order
+    /// in which they came; the answer says what became of the first.
     fn give(&self, server: &mut Store, asker: &Asker, successors: &[Asker]) -> News;
     fn beat(&self, server: &mut Store, asker: &Asker) -> News;
     /// Whether a hold that was given unasked must be claimed, and is.
@@ -47,13 +48,14 @@ pub(crate) trait Rules: Send + Sync + 'static {
     /// The channel on which it hears.
     fn channel(&self, asker: &Asker) -> String;
     fn read(&self, asker: &Asker, payload: &str) -> Option<News>;
-    /// Whether a client has one place for all its owners. It is as good as the moment at which the first came, also when it was
-    /// lost in between.
+    /// Whether a client has one place for all its owners. It is as good as the moment at which the first
+    /// came, also when it was lost in between.
     fn shares_places(&self) -> bool;
     /// Whether a message on its channel says that it is called.
     fn calls(&self, asker: &Asker, message: &(String, String)) -> bool;
     fn has_place(&self, server: &mut Store, asker: &Asker) -> bool;
-    /// Whether others may enter before somebody who was last heard at `heard_us`, and called at `called_us`, heard or not.
+    /// Whether others may enter before somebody who was last heard at `heard_us`, and called at `called_us`,
+    /// heard or not.
     fn may_pass(&self, now_us: u64, heard_us: u64, called: Option<Called>) -> bool;
     /// Moments of the clock at which something changes for such a client.
     fn deadlines(&self, heard_us: u64, called: Option<Called>) -> Vec<u64>;
@@ -139,8 +141,8 @@ pub(crate) enum Action {
     Give(usize),
     GiveLost(usize),
     Crash(usize),
-    /// Another node is the master. A listener does so at the old one still, where it hears what the new one says and is not
-    /// counted.
+    /// Another node is the master. A listener does so at the old one still, where it hears what the new one
+    /// says and is not counted.
     Failover,
     /// Time passes until something ends.
     Tick,
@@ -186,9 +188,8 @@ impl State {
     /// All owners of the same client.
     fn mates(&self, who: usize) -> impl Iterator<Item = usize> + use<> {
         let client = self.parties[who].client;
-        let mates: Vec<usize> = (0..self.parties.len())
-            .filter(|other| self.parties[*other].client == client)
-            .collect();
+        let mates: Vec<usize> =
+            (0..self.parties.len()).filter(|other| self.parties[*other].client == client).collect();
         mates.into_iter()
     }
 
@@ -216,20 +217,13 @@ impl State {
 
 impl<R: Rules> Orders<R> {
     /// A question to the server, and everything that follows from it at once.
-    fn ask(
-        &self,
-        state: &mut State,
-        who: usize,
-        question: impl Fn(&R, &mut Store, &Asker) -> News,
-    ) -> News {
+    fn ask(&self, state: &mut State, who: usize, question: impl Fn(&R, &mut Store, &Asker) -> News) -> News {
         let asker = state.asker(who);
         // What time has taken away before this question.
         self.dropped(state);
         let before = state.holder();
         let now_us = state.server.now_us;
-        state
-            .mates(who)
-            .for_each(|mate| state.parties[mate].heard_us = now_us);
+        state.mates(who).for_each(|mate| state.parties[mate].heard_us = now_us);
         let answer = question(&self.rules, &mut state.server, &asker);
         self.carry(state);
         let after = state.holder();
@@ -251,22 +245,13 @@ impl<R: Rules> Orders<R> {
             let asker = state.asker(who);
             let channel = self.rules.channel(&asker);
             let party = &mut state.parties[who];
-            for message in published
-                .iter()
-                .filter(|message| self.rules.calls(&asker, message))
-            {
+            for message in published.iter().filter(|message| self.rules.calls(&asker, message)) {
                 let heard = said.contains(message);
-                party.called = Some(Called {
-                    at_us: now_us,
-                    heard,
-                });
+                party.called = Some(Called { at_us: now_us, heard });
             }
             // The owners of one client each hear what is for them.
-            let is_mine =
-                |payload: &str| self.mates == 1 || self.rules.read(&asker, payload).is_some();
-            let mine = said
-                .iter()
-                .filter(|(to, payload)| *to == channel && is_mine(payload));
+            let is_mine = |payload: &str| self.mates == 1 || self.rules.read(&asker, payload).is_some();
+            let mine = said.iter().filter(|(to, payload)| *to == channel && is_mine(payload));
             party.inbox.extend(mine.map(|(_, payload)| payload.clone()));
         }
     }
@@ -310,9 +295,7 @@ impl<R: Rules> Orders<R> {
             state.order.retain(|other| *other != who);
             let party = &mut state.parties[who];
             party.placed = false;
-            if party.phase != Phase::Dead
-                && !self.rules.may_pass(now_us, party.heard_us, party.called)
-            {
+            if party.phase != Phase::Dead && !self.rules.may_pass(now_us, party.heard_us, party.called) {
                 state.wrong = Some(format!("c{who} lost its place"));
             }
             party.called = None;
@@ -361,14 +344,9 @@ impl<R: Rules> Orders<R> {
         if let Some(first) = successors.first() {
             self.ranks(state, *first);
         }
-        let named: Vec<Asker> = successors
-            .iter()
-            .map(|successor| state.asker(*successor))
-            .collect();
+        let named: Vec<Asker> = successors.iter().map(|successor| state.asker(*successor)).collect();
         let heard: Vec<u64> = state.parties.iter().map(|party| party.heard_us).collect();
-        let news = self.ask(state, who, |rules, server, asker| {
-            rules.give(server, asker, &named)
-        });
+        let news = self.ask(state, who, |rules, server, asker| rules.give(server, asker, &named));
         // A release does not stand for a beat.
         for (party, heard_us) in state.parties.iter_mut().zip(heard) {
             party.heard_us = heard_us;
@@ -452,8 +430,7 @@ impl<R: Rules> Orders<R> {
     /// The next moment at which something ends.
     fn next_moment(&self, state: &State) -> Option<u64> {
         let waiting = state.parties.iter().filter(|party| !party.is_done());
-        let deadlines =
-            waiting.flat_map(|party| self.rules.deadlines(party.heard_us, party.called));
+        let deadlines = waiting.flat_map(|party| self.rules.deadlines(party.heard_us, party.called));
         let ends = state.server.ends().chain(deadlines);
         ends.filter(|end| *end > state.server.now_us).min()
     }
@@ -476,9 +453,7 @@ impl<R: Rules> Orders<R> {
                 }
                 if state.parties[who].phase == Phase::Waits {
                     self.listen(&mut state, who);
-                    let news = self.ask(&mut state, who, |rules, server, asker| {
-                        rules.beat(server, asker)
-                    });
+                    let news = self.ask(&mut state, who, |rules, server, asker| rules.beat(server, asker));
                     self.hear(&mut state, who, news);
                 }
                 if matches!(state.parties[who].phase, Phase::Holds { .. } | Phase::Gives) {
@@ -501,10 +476,7 @@ impl<R: Rules> Orders<R> {
             self.pass_time(&mut state, next_us);
         }
         let waits = state.parties.iter().position(|party| !party.is_done());
-        Err(format!(
-            "c{} never gets the lock",
-            waits.unwrap_or_default()
-        ))
+        Err(format!("c{} never gets the lock", waits.unwrap_or_default()))
     }
 }
 
@@ -528,10 +500,7 @@ impl<R: Rules> Model for Orders<R> {
         vec![State {
             server: Store::at(1_000_000_000),
             parties: (0..self.clients)
-                .map(|who| Party {
-                    client: (who + 1).saturating_sub(self.mates),
-                    ..party.clone()
-                })
+                .map(|who| Party { client: (who + 1).saturating_sub(self.mates), ..party.clone() })
                 .collect(),
             order: Vec::new(),
             crashes: self.crashes,
@@ -621,9 +590,7 @@ impl<R: Rules> Model for Orders<R> {
             }
             Action::Beat(who) => {
                 state.parties[who].steps -= 1;
-                let news = self.ask(&mut state, who, |rules, server, asker| {
-                    rules.beat(server, asker)
-                });
+                let news = self.ask(&mut state, who, |rules, server, asker| rules.beat(server, asker));
                 self.hear(&mut state, who, news);
             }
             Action::Claim(who) => {
@@ -684,28 +651,20 @@ impl<R: Rules> Model for Orders<R> {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(
-                "who believes to hold the lock holds it",
-                |_, state: &State| {
-                    let holder = state.holder();
-                    let mut who = 0..state.parties.len();
-                    who.all(|who| {
-                        let holds = matches!(state.parties[who].phase, Phase::Holds { .. });
-                        !holds || holder.as_ref() == Some(&state.asker(who).owner)
-                    })
-                },
-            ),
-            Property::always("who came first enters first", |_, state: &State| {
-                state.wrong.is_none()
+            Property::always("who believes to hold the lock holds it", |_, state: &State| {
+                let holder = state.holder();
+                let mut who = 0..state.parties.len();
+                who.all(|who| {
+                    let holds = matches!(state.parties[who].phase, Phase::Holds { .. });
+                    !holds || holder.as_ref() == Some(&state.asker(who).owner)
+                })
             }),
-            Property::always(
-                "everybody who lives gets the lock",
-                |model: &Self, state: &State| {
-                    // Every run ends in such a state, since steps are counted.
-                    let at_its_end = !state.parties.iter().any(Party::may_ask);
-                    !at_its_end || model.settles(state).is_ok()
-                },
-            ),
+            Property::always("who came first enters first", |_, state: &State| state.wrong.is_none()),
+            Property::always("everybody who lives gets the lock", |model: &Self, state: &State| {
+                // Every run ends in such a state, since steps are counted.
+                let at_its_end = !state.parties.iter().any(Party::may_ask);
+                !at_its_end || model.settles(state).is_ok()
+            }),
         ]
     }
 }

@@ -46,20 +46,11 @@ impl Rules for Queued {
     fn take(&self, server: &mut Store, asker: &Asker) -> News {
         let (lease, alive) = (lease(), ALIVE_MS.to_string());
         let waited = asker.waited_us.to_string();
-        let args = [
-            &lease,
-            &asker.owner,
-            "PUBLISH",
-            UNCLAIMED,
-            &asker.client,
-            &alive,
-            flag(asker),
-            &waited,
-        ];
+        let args = [&lease, &asker.owner, "PUBLISH", UNCLAIMED, &asker.client, &alive, flag(asker), &waited];
         match run(server, &self.0.take, &KEYS, &args) {
-            Answer::Many(parts) if parts[0] == Answer::Int(1) => News::Held {
-                until_us: server.now_us + LEASE_MS * 1000,
-            },
+            Answer::Many(parts) if parts[0] == Answer::Int(1) => {
+                News::Held { until_us: server.now_us + LEASE_MS * 1000 }
+            }
             Answer::Many(_) => News::Waits,
             other => panic!("take answered {other:?}"),
         }
@@ -71,17 +62,13 @@ impl Rules for Queued {
         if !successors.is_empty() {
             args.extend([&*alive, flag(asker)]);
         }
-        let waited: Vec<String> = successors
-            .iter()
-            .map(|successor| successor.waited_us.to_string())
-            .collect();
+        let waited: Vec<String> =
+            successors.iter().map(|successor| successor.waited_us.to_string()).collect();
         for (successor, waited) in successors.iter().zip(&waited) {
             args.extend([waited, &*lease, &successor.owner]);
         }
         match run(server, &self.0.give, &KEYS, &args) {
-            Answer::Many(_) => News::Held {
-                until_us: server.now_us + LEASE_MS * 1000,
-            },
+            Answer::Many(_) => News::Held { until_us: server.now_us + LEASE_MS * 1000 },
             Answer::Int(1) => News::Waits,
             Answer::Nil => News::Again,
             other => panic!("give answered {other:?}"),
@@ -91,15 +78,7 @@ impl Rules for Queued {
     fn beat(&self, server: &mut Store, asker: &Asker) -> News {
         let alive = ALIVE_MS.to_string();
         let waited = asker.waited_us.to_string();
-        let args = [
-            &*asker.client,
-            &alive,
-            flag(asker),
-            "PUBLISH",
-            UNCLAIMED,
-            &asker.owner,
-            &waited,
-        ];
+        let args = [&*asker.client, &alive, flag(asker), "PUBLISH", UNCLAIMED, &asker.owner, &waited];
         let Answer::Many(parts) = run(server, &self.0.beat, &KEYS, &args) else {
             panic!("a beat is answered with a list");
         };
@@ -107,8 +86,7 @@ impl Rules for Queued {
             [_, _, Answer::Int(left), Answer::Text(owner), _] if *owner == asker.owner => {
                 News::Held {
                     // Without an end it is negative.
-                    until_us: u64::try_from(*left)
-                        .map_or(u64::MAX, |left| server.now_us + left * 1000),
+                    until_us: u64::try_from(*left).map_or(u64::MAX, |left| server.now_us + left * 1000),
                 }
             }
             [_, Answer::Text(standing), ..] if *standing == asker.owner => News::Waits,
@@ -131,9 +109,7 @@ impl Rules for Queued {
             panic!("{payload:?} is no call");
         };
         let number = |word: &str| word.parse::<u64>().expect("a number");
-        (*owner == asker.owner).then(|| News::Held {
-            until_us: number(at_us) + number(ms) * 1000,
-        })
+        (*owner == asker.owner).then(|| News::Held { until_us: number(at_us) + number(ms) * 1000 })
     }
 
     fn shares_places(&self) -> bool {

@@ -42,10 +42,7 @@ pub(crate) struct Store {
 impl Store {
     /// An empty one at this moment of its clock.
     pub(crate) fn at(now_us: u64) -> Self {
-        Store {
-            now_us,
-            ..Store::default()
-        }
+        Store { now_us, ..Store::default() }
     }
 
     /// Keys that have not ended.
@@ -121,8 +118,7 @@ impl Store {
             ]),
             ("EXISTS", [key]) => Answer::Int(self.item(key).is_some().into()),
             ("DEL", keys) => {
-                let gone =
-                    |key: &&&str| self.item(key).is_some() && self.keys.remove(**key).is_some();
+                let gone = |key: &&&str| self.item(key).is_some() && self.keys.remove(**key).is_some();
                 Answer::Int(keys.iter().filter(gone).count() as i64)
             }
             ("PTTL", [key]) => Answer::Int(match self.item(key) {
@@ -155,10 +151,7 @@ impl Store {
                 _ => return None,
             },
             ("SET", [key, value, rest @ ..]) => self.set(key, value, rest)?,
-            (
-                "LINDEX" | "LPOP" | "LRANGE" | "RPUSH" | "LPUSH" | "LREM" | "LPOS",
-                [key, rest @ ..],
-            ) => {
+            ("LINDEX" | "LPOP" | "LRANGE" | "RPUSH" | "LPUSH" | "LREM" | "LPOS", [key, rest @ ..]) => {
                 let Item::List(items) = self.made(key, Item::List(Vec::new())) else {
                     return None;
                 };
@@ -207,8 +200,7 @@ impl Store {
         if absent && self.item(key).is_some() {
             return Some(Answer::Nil);
         }
-        self.keys
-            .insert(key.to_owned(), (Item::Text(value.to_owned()), end));
+        self.keys.insert(key.to_owned(), (Item::Text(value.to_owned()), end));
         Some(Answer::Ok)
     }
 }
@@ -224,18 +216,12 @@ fn hash(command: &str, fields: &mut BTreeMap<String, String>, args: &[&str]) -> 
         ("HSET", pairs) => {
             let mut fresh = 0;
             for pair in pairs.chunks_exact(2) {
-                fresh += i64::from(
-                    fields
-                        .insert(pair[0].to_owned(), pair[1].to_owned())
-                        .is_none(),
-                );
+                fresh += i64::from(fields.insert(pair[0].to_owned(), pair[1].to_owned()).is_none());
             }
             Answer::Int(fresh)
         }
         ("HDEL", names) => {
-            let gone = names
-                .iter()
-                .filter(|field| fields.remove(**field).is_some());
+            let gone = names.iter().filter(|field| fields.remove(**field).is_some());
             Answer::Int(gone.count() as i64)
         }
         ("HINCRBY", [field, by]) => {
@@ -287,13 +273,10 @@ fn sorted(command: &str, members: &mut BTreeMap<String, i64>, args: &[&str]) -> 
             members.insert((*member).to_owned(), before.unwrap_or(score).max(score));
             Answer::Int(before.is_none().into())
         }
-        ("ZSCORE", [member]) => members
-            .get(*member)
-            .map_or(Answer::Nil, |score| text(score.to_string())),
+        ("ZSCORE", [member]) => members.get(*member).map_or(Answer::Nil, |score| text(score.to_string())),
         ("ZPOPMIN", []) => {
             let ranked = members.iter().map(|(member, score)| (*score, member));
-            let Some((score, member)) = ranked.min().map(|(score, member)| (score, member.clone()))
-            else {
+            let Some((score, member)) = ranked.min().map(|(score, member)| (score, member.clone())) else {
                 return Some(Answer::Many(Vec::new()));
             };
             members.remove(&member);
@@ -305,8 +288,7 @@ fn sorted(command: &str, members: &mut BTreeMap<String, i64>, args: &[&str]) -> 
             ranked.sort_by_key(|(member, score)| (**score, (*member).clone()));
             // Below zero they count from the end.
             let count = ranked.len() as i64;
-            let rank =
-                |text: &str| number(text).map(|rank| if rank < 0 { rank + count } else { rank });
+            let rank = |text: &str| number(text).map(|rank| if rank < 0 { rank + count } else { rank });
             let (from, to) = (rank(from)?, rank(to)?);
             let with_scores = match rest {
                 [] => false,

@@ -1,4 +1,5 @@
-//! Real servers whose wall clock the test sets, and connections to them and to simulated ones that are read byte by byte.
+//! Real servers whose wall clock the test sets, and connections to them and to simulated ones that are read
+//! byte by byte.
 // Each test program uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
@@ -25,8 +26,8 @@ pub const EPOCH: Duration = Duration::from_secs(1_790_000_000);
 /// The servers to compare with, and their versions: the installed one, and a newer one where it is kept.
 pub fn programs() -> Vec<(PathBuf, (u8, u8))> {
     let mut programs = vec![(PathBuf::from("redis-server"), (7, 0))];
-    let kept = std::env::var_os("LOCKLAB_SERVERS")
-        .map(|place| Path::new(&place).join("bin/redis-server-7.2"));
+    let kept =
+        std::env::var_os("LOCKLAB_SERVERS").map(|place| Path::new(&place).join("bin/redis-server-7.2"));
     programs.extend(kept.filter(|path| path.exists()).map(|path| (path, (7, 2))));
     programs
 }
@@ -39,9 +40,7 @@ fn shim() -> &'static Path {
         let path = directory.path().join("clock.so");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/clock.c");
         let mut compiler = Command::new("cc");
-        compiler
-            .args(["-O1", "-shared", "-fPIC", "-o"])
-            .args([&path, &source]);
+        compiler.args(["-O1", "-shared", "-fPIC", "-o"]).args([&path, &source]);
         assert!(compiler.status().expect("a C compiler").success());
         (directory, path)
     });
@@ -77,22 +76,12 @@ impl Real {
             let port = listener.local_addr().expect("bound").port();
             drop(listener);
             let mut command = Command::new(program);
-            command.args([
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                &port.to_string(),
-                "--save",
-                "",
-            ]);
+            command.args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", ""]);
             command.arg("--dir").arg(directory.path()).args(arguments);
             if stands {
                 command.env("LD_PRELOAD", shim()).env("CLOCK_FILE", &path);
             }
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             // SAFETY: prctl is async-signal-safe.
             unsafe {
                 command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::SIGKILL)?));
@@ -101,12 +90,7 @@ impl Real {
             let until = Instant::now() + PATIENCE;
             while child.try_wait().expect("a child").is_none() {
                 if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                    return Real {
-                        port,
-                        child,
-                        clock,
-                        _directory: directory,
-                    };
+                    return Real { port, child, clock, _directory: directory };
                 }
                 assert!(Instant::now() < until, "redis-server does not listen");
                 std::thread::sleep(Duration::from_millis(5));
@@ -123,10 +107,7 @@ impl Real {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         stream.set_nodelay(true).expect("a stream");
         stream.set_read_timeout(Some(PATIENCE)).expect("a stream");
-        Line {
-            stream,
-            input: Vec::new(),
-        }
+        Line { stream, input: Vec::new() }
     }
 }
 
@@ -138,9 +119,7 @@ impl Drop for Real {
 }
 
 fn micros(now: Duration) -> [u8; 8] {
-    u64::try_from(now.as_micros())
-        .expect("a moment")
-        .to_ne_bytes()
+    u64::try_from(now.as_micros()).expect("a moment").to_ne_bytes()
 }
 
 /// A connection to a real server.
@@ -198,18 +177,11 @@ impl Line {
 }
 
 pub fn words(line: &str) -> Vec<Vec<u8>> {
-    line.split(' ')
-        .map(|word| word.as_bytes().to_vec())
-        .collect()
+    line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
 /// As [`Line::ask`], of a simulated server; everything that is ready.
-pub fn ask(
-    server: &mut Server,
-    now: Duration,
-    connection: ConnectionId,
-    command: &[Vec<u8>],
-) -> Vec<u8> {
+pub fn ask(server: &mut Server, now: Duration, connection: ConnectionId, command: &[Vec<u8>]) -> Vec<u8> {
     server.execute(now, connection, command);
     server.output(connection)
 }

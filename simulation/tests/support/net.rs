@@ -38,10 +38,7 @@ pub struct Net {
 }
 
 pub fn address(at: usize) -> Address {
-    Address {
-        host: format!("10.0.0.{at}"),
-        port: 6379,
-    }
+    Address { host: format!("10.0.0.{at}"), port: 6379 }
 }
 
 impl Net {
@@ -62,11 +59,7 @@ impl Net {
         for (at, settings) in settings.into_iter().enumerate() {
             let own = Some(settings.address.clone()).filter(|own| own.port > 0);
             let own = own.unwrap_or_else(|| address(at));
-            let settings = Settings {
-                address: own.clone(),
-                seed: 77 + at as u64,
-                ..settings
-            };
+            let settings = Settings { address: own.clone(), seed: 77 + at as u64, ..settings };
             net.addresses.push(own);
             let mut server = Server::new(settings);
             server.tick(EPOCH);
@@ -82,8 +75,7 @@ impl Net {
             return;
         }
         self.numbered += 1;
-        self.events
-            .insert((self.now + LATENCY, self.numbered), event);
+        self.events.insert((self.now + LATENCY, self.numbered), event);
     }
 
     pub fn heal(&mut self) {
@@ -99,11 +91,7 @@ impl Net {
             for order in self.servers[at].orders() {
                 match order {
                     Order::Dial { link, to } => {
-                        let to = self
-                            .addresses
-                            .iter()
-                            .position(|address| *address == to)
-                            .expect("a server");
+                        let to = self.addresses.iter().position(|address| *address == to).expect("a server");
                         self.send(at, to, Event::Dial((at, link), to));
                     }
                     Order::HangUp { link } => {
@@ -114,10 +102,7 @@ impl Net {
                 }
             }
             for id in self.servers[at].ended() {
-                let opened = self
-                    .open
-                    .iter()
-                    .find(|(_, accepted)| **accepted == (at, id));
+                let opened = self.open.iter().find(|(_, accepted)| **accepted == (at, id));
                 if let Some(opened) = opened.map(|(opened, _)| *opened) {
                     self.open.remove(&opened);
                     self.send(at, opened.0, Event::Closed(opened));
@@ -150,18 +135,14 @@ impl Net {
                 self.servers[opened.0].dialled(self.now, opened.1);
             }
             Event::Closed(opened) => self.servers[opened.0].link_closed(self.now, opened.1),
-            Event::ToLink(opened, bytes) => {
-                self.servers[opened.0].arrived(self.now, opened.1, &bytes)
-            }
+            Event::ToLink(opened, bytes) => self.servers[opened.0].arrived(self.now, opened.1, &bytes),
             Event::ToServer(accepted, bytes) => {
                 let mut input = self.input.remove(&accepted).unwrap_or_default();
                 input.extend(bytes);
                 let mut read = 0;
                 while let Some((reply, length)) = simulation::server::Reply::read(&input[read..]) {
                     read += length;
-                    let simulation::server::Reply::Array(parts) = reply else {
-                        panic!("a command")
-                    };
+                    let simulation::server::Reply::Array(parts) = reply else { panic!("a command") };
                     let word = |part| match part {
                         simulation::server::Reply::Bulk(word) => word,
                         other => panic!("{other:?}"),
@@ -181,9 +162,7 @@ impl Net {
         loop {
             let message = self.events.first_key_value().map(|((at, _), _)| *at);
             let ticks = self.servers.iter().enumerate();
-            let tick = ticks
-                .filter_map(|(at, server)| Some((server.next_event()?, at)))
-                .min();
+            let tick = ticks.filter_map(|(at, server)| Some((server.next_event()?, at))).min();
             let next = message.into_iter().chain(tick.map(|(due, _)| due)).min();
             let Some(next) = next.filter(|next| *next <= until) else {
                 break;
@@ -214,9 +193,7 @@ impl Net {
     }
 
     pub fn heard(&mut self, client: Accepted) -> String {
-        shown(&std::mem::take(
-            self.clients.get_mut(&client).expect("a client"),
-        ))
+        shown(&std::mem::take(self.clients.get_mut(&client).expect("a client")))
     }
 
     pub fn ask(&mut self, at: usize, line: &str) -> String {

@@ -19,9 +19,7 @@ impl BothJudges {
             .map(|entry| entry.expect("an entry").path())
             .collect();
         files.sort();
-        let mut both = Self {
-            histories: Vec::new(),
-        };
+        let mut both = Self { histories: Vec::new() };
         for file in files {
             let text = fs::read_to_string(&file).expect("a history");
             both.add(file.display().to_string(), &text);
@@ -40,17 +38,14 @@ impl BothJudges {
         self.histories.len()
     }
 
-    /// Where the two differ, and how often each class was violated; `None` where Go or Porcupine is not to be had.
+    /// Where the two differ, and how often each class was violated; `None` where Go or Porcupine is not to be
+    /// had.
     pub(crate) fn ask(&self) -> Option<(String, [usize; 3])> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let program = dir.path().join("judge");
         let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/porcupine");
-        let built = Command::new("go")
-            .args(["build", "-o"])
-            .arg(&program)
-            .arg(".")
-            .current_dir(sources)
-            .status();
+        let built =
+            Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(sources).status();
         if !built.is_ok_and(|status| status.success()) {
             return None;
         }
@@ -68,12 +63,7 @@ impl BothJudges {
         let output = judge.output().expect("the judge runs");
         let answers = String::from_utf8(output.stdout).expect("text");
         let answers: Vec<&str> = answers.lines().collect();
-        assert_eq!(
-            answers.len(),
-            self.histories.len(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert_eq!(answers.len(), self.histories.len(), "{}", String::from_utf8_lossy(&output.stderr));
         let (mut differences, mut violated) = (String::new(), [0; 3]);
         for ((name, record), answer) in self.histories.iter().zip(answers) {
             let found = answer.split_once(": ").map_or("", |(_, found)| found);

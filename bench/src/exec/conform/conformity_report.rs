@@ -31,9 +31,7 @@ impl Step {
 
 impl Conformity {
     fn of(&self, outcome: Outcome) -> impl Iterator<Item = &Step> {
-        self.steps
-            .iter()
-            .filter(move |step| step.outcome == outcome)
+        self.steps.iter().filter(move |step| step.outcome == outcome)
     }
 
     /// The result as text for a terminal.
@@ -56,8 +54,8 @@ impl Conformity {
             true => "conforms",
             false => "does not conform",
         };
-        let [kept, broken, skipped] = [Outcome::Kept, Outcome::Broken, Outcome::Skipped]
-            .map(|outcome| self.of(outcome).count());
+        let [kept, broken, skipped] =
+            [Outcome::Kept, Outcome::Broken, Outcome::Skipped].map(|outcome| self.of(outcome).count());
         out + &format!("\n{not}: {kept} steps kept, {broken} broken, {skipped} skipped\n")
     }
 

@@ -1,7 +1,8 @@
 //! Tries a driver program step by step: each is kept or not, with what came instead and how to fix it.
 //!
-//! Two processes of the driver talk to one target, and what one answers is checked against what the other one got. Nothing is asked that
-//! the protocol does not have; a step that a driver says it cannot do is skipped and says so.
+//! Two processes of the driver talk to one target, and what one answers is checked against what the other one
+//! got. Nothing is asked that the protocol does not have; a step that a driver says it cannot do is skipped
+//! and says so.
 
 mod conformity_report;
 mod scripted_driver;
@@ -125,9 +126,6 @@ pub fn conform<'a>(
 
 impl ConformOptions {
     fn connect_to(&self, client: &str) -> ConnectTo {
-        ConnectTo {
-            log: self.log.clone(),
-            ..ConnectTo::new(&self.target, client, 7, "none")
-        }
+        ConnectTo { log: self.log.clone(), ..ConnectTo::new(&self.target, client, 7, "none") }
     }
 }

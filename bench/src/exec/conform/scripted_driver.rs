@@ -49,13 +49,7 @@ pub(super) struct ScriptedDriver {
 
 impl ScriptedDriver {
     pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<Self, SubjectError> {
-        let DriverProcess {
-            child,
-            processes,
-            stdin,
-            output,
-            logged,
-        } = process::start(command, to)?;
+        let DriverProcess { child, processes, stdin, output, logged } = process::start(command, to)?;
         Ok(ScriptedDriver {
             child,
             processes,
@@ -161,8 +155,7 @@ impl ScriptedDriver {
         let (id, ending) = match Line::parse(line) {
             Ok(Line::Event(event)) => {
                 if self.events.len() == limits::EVENTS {
-                    self.violations
-                        .push(format!("printed more than {} events", limits::EVENTS));
+                    self.violations.push(format!("printed more than {} events", limits::EVENTS));
                     self.has_ended = true;
                 }
                 return self.events.push(event);
@@ -185,12 +178,7 @@ impl ScriptedDriver {
             return;
         };
         let took = at.saturating_duration_since(sent_at);
-        let reply = Reply {
-            took,
-            at,
-            ending,
-            body,
-        };
+        let reply = Reply { took, at, ending, body };
         self.replies.insert(id, Ok(reply));
     }
 

@@ -1,24 +1,29 @@
 //! etcd's lock API. A hold is a key below the lock's name, bound to a lease; who has the oldest key holds the
 //! lock, and the server makes a waiter wait for those before it.
 //!
-//! - **Fencing token**: the revision of the store in the grant's answer. It is the key's `create_revision` where nobody was before it, and a later
-//!   one where somebody was; either way it is above that of every earlier holder.
-//! - **Session**: a lease per hold, because the lock API takes two calls with one lease for one caller. It is used again by the next hold, kept alive
-//!   each third of its time, and revoked when its fate is unclear. etcd counts leases anew after an outage of its own: a hold can outlive a crash
-//!   that lasts longer than its lease.
-//! - **Loss**: etcd says nothing by itself. A keep-alive finds no lease, or none is answered for two thirds of the lease.
+//! - **Fencing token**: the revision of the store in the grant's answer. It is the key's `create_revision`
+//!   where nobody was before it, and a later one where somebody was; either way it is above that of every
+//!   earlier holder.
+//! - **Session**: a lease per hold, because the lock API takes two calls with one lease for one caller. It is
+//!   used again by the next hold, kept alive each third of its time, and revoked when its fate is unclear.
+//!   etcd counts leases anew after an outage of its own: a hold can outlive a crash that lasts longer than
+//!   its lease.
+//! - **Loss**: etcd says nothing by itself. A keep-alive finds no lease, or none is answered for two thirds
+//!   of the lease.
 //!
-//! The client talks to one member at a time and goes on to the next where one does not answer: the library's own balancer keeps dead ones.
-//! A call that broke off is repeated on a new lease, and the old one is revoked. The server ends such a call by deleting the key that has the lease
-//! in its name, and a member that is cut off sends the deletion on when it is back, which may be after that key was granted to the repeated call.
+//! The client talks to one member at a time and goes on to the next where one does not answer: the library's
+//! own balancer keeps dead ones. A call that broke off is repeated on a new lease, and the old one is
+//! revoked. The server ends such a call by deleting the key that has the lease in its name, and a member that
+//! is cut off sends the deletion on when it is back, which may be after that key was granted to the repeated
+//! call.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, Error, GetOptions, LockOptions, PutOptions,
-    SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse,
+    Client, Compare, CompareOp, ConnectOptions, Error, GetOptions, LockOptions, PutOptions, SortOrder,
+    SortTarget, Txn, TxnOp, TxnOpResponse,
 };
 use futures_util::future::join_all;
 use tokio::time::{sleep, sleep_until, timeout};
@@ -32,10 +37,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const NOT_FOUND: i32 = 5;
 
 /// Locks on leases: one for each hold, or one for all holds of the client where it `shares`.
-pub(super) async fn lock(
-    own: SystemClientParts,
-    shares: bool,
-) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn lock(own: SystemClientParts, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let members = Arc::new(Members {
         addresses: addresses(&own.target),
         // The server counts whole seconds.
@@ -46,9 +48,7 @@ pub(super) async fn lock(
         shares,
     });
     let until = Instant::now() + ANSWER * 3;
-    let hello = members.call(until, |mut client| async move {
-        client.get("locklab:hello", None).await
-    });
+    let hello = members.call(until, |mut client| async move { client.get("locklab:hello", None).await });
     own.reached(hello.await)?;
     if shares {
         own.reached(members.lease(until).await)?.keep();
@@ -91,9 +91,7 @@ impl Members {
         if client.is_none() {
             let address = &self.addresses[*number % self.addresses.len()];
             // A member that has lost its leader says so instead of waiting for one.
-            let options = ConnectOptions::new()
-                .with_connect_timeout(ANSWER)
-                .with_require_leader(true);
+            let options = ConnectOptions::new().with_connect_timeout(ANSWER).with_require_leader(true);
             let connected = Client::connect([format!("http://{address}")], Some(options)).await;
             *client = Some(connected.map_err(|error| CommandError::Refused(error.to_string()))?);
         }
@@ -108,11 +106,7 @@ impl Members {
     }
 
     /// Asks one member after the other until one answers: `None` where what was asked for is not there.
-    async fn call<T, F>(
-        &self,
-        until: Instant,
-        ask: impl Fn(Client) -> F,
-    ) -> Result<Option<T>, CommandError>
+    async fn call<T, F>(&self, until: Instant, ask: impl Fn(Client) -> F) -> Result<Option<T>, CommandError>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -180,10 +174,7 @@ struct LeaseInUse {
 
 impl LeaseInUse {
     fn new(members: &Arc<Members>, lease: Lease) -> Self {
-        LeaseInUse {
-            members: members.clone(),
-            lease: Some(lease),
-        }
+        LeaseInUse { members: members.clone(), lease: Some(lease) }
     }
 
     fn id(&self) -> i64 {
@@ -215,7 +206,8 @@ impl Store for Etcd {
             false => self.queue(want).await,
             true => self.try_once(want).await,
         };
-        // Whatever is under way when this ends goes with the lease, so nothing that was not granted here is held.
+        // Whatever is under way when this ends goes with the lease, so nothing that was not granted here is
+        // held.
         taken.map_err(CommandError::refused)
     }
 
@@ -251,9 +243,7 @@ impl Etcd {
             let options = LockOptions::new().with_lease(leased.id());
             let mut waiting = Box::pin(client.lock(want.key, Some(options)));
             let failed = loop {
-                let third = leased
-                    .lease
-                    .map_or(until, |lease| lease.last + self.0.third);
+                let third = leased.lease.map_or(until, |lease| lease.last + self.0.third);
                 tokio::select! {
                     answer = &mut waiting => match answer {
                         Ok(granted) => {
@@ -283,24 +273,18 @@ impl Etcd {
         trouble.map_or(Ok(None), |why| Err(CommandError::Refused(why)))
     }
 
-    /// What the lock API does before it waits: puts the key and looks who is first. The API itself has no such call.
-    async fn try_once(
-        &self,
-        want: &SystemAcquire<'_>,
-    ) -> Result<Option<SystemGrant>, CommandError> {
+    /// What the lock API does before it waits: puts the key and looks who is first. The API itself has no
+    /// such call.
+    async fn try_once(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let leased = self.0.lease(want.until() + ANSWER).await?;
         let key = format!("{}/{:x}", want.key, leased.id());
-        let first = GetOptions::new()
-            .with_prefix()
-            .with_sort(SortTarget::Create, SortOrder::Ascend)
-            .with_limit(1);
+        let first =
+            GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1);
         let bound = PutOptions::new().with_lease(leased.id());
-        let txn = Txn::new()
-            .when([Compare::create_revision(key.as_str(), CompareOp::Equal, 0)])
-            .and_then([
-                TxnOp::put(key.as_str(), "", Some(bound)),
-                TxnOp::get(format!("{}/", want.key), Some(first)),
-            ]);
+        let txn = Txn::new().when([Compare::create_revision(key.as_str(), CompareOp::Equal, 0)]).and_then([
+            TxnOp::put(key.as_str(), "", Some(bound)),
+            TxnOp::get(format!("{}/", want.key), Some(first)),
+        ]);
         let put = |mut client: Client| {
             let txn = txn.clone();
             async move { client.txn(txn).await }
@@ -333,15 +317,13 @@ impl Hold for EtcdHold {
         let sent = Instant::now();
         let alive = self.members.beat(self.id).await?;
         if let (true, Some(leased)) = (alive, &mut *self.leased.lock().expect("no panic")) {
-            leased.lease = Some(Lease {
-                id: self.id,
-                last: sent,
-            });
+            leased.lease = Some(Lease { id: self.id, last: sent });
         }
         Ok(alive)
     }
 
-    /// As the lock API's `unlock`, which does not say whether the key was there. The key has the lease in its name: it is nobody else's.
+    /// As the lock API's `unlock`, which does not say whether the key was there. The key has the lease in its
+    /// name: it is nobody else's.
     async fn give(&self) -> Result<bool, CommandError> {
         let delete = |mut client: Client| {
             let key = self.key.clone();

@@ -1,7 +1,9 @@
-//! The locks of other systems, each behind the cargo feature of its system: their table, and what their clients have in common.
+//! The locks of other systems, each behind the cargo feature of its system: their table, and what their
+//! clients have in common.
 //!
-//! A [`Store`] asks its servers; the client here does what must not differ between them: who holds what, heartbeats, the end of a lease, and
-//! the moment from which a holder is notified not to believe any more, which is decided by its own clock whatever a library says.
+//! A [`Store`] asks its servers; the client here does what must not differ between them: who holds what,
+//! heartbeats, the end of a lease, and the moment from which a holder is notified not to believe any more,
+//! which is decided by its own clock whatever a library says.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -11,10 +13,7 @@
 
 #![cfg_attr(
     not(feature = "baselines"),
-    allow(
-        dead_code,
-        reason = "each system uses a part, and the default build none"
-    )
+    allow(dead_code, reason = "each system uses a part, and the default build none")
 )]
 
 #[cfg(feature = "etcd")]
@@ -94,14 +93,11 @@ pub fn of_system(system: &str) -> Vec<&'static str> {
     rows.map(|row| row.name).collect()
 }
 
-/// Removes what a run left on a system's own servers: rows and documents, which keep their fences, and the containers of ZooKeeper, which it would
-/// remove by itself minutes later. Keys of etcd go with their leases. An empty table, its sequence and its index stay.
+/// Removes what a run left on a system's own servers: rows and documents, which keep their fences, and the
+/// containers of ZooKeeper, which it would remove by itself minutes later. Keys of etcd go with their leases.
+/// An empty table, its sequence and its index stay.
 pub async fn remove_keys(target: &str, prefix: &str) -> Result<(), SubjectError> {
-    let own = SystemClientParts {
-        target: target.to_owned(),
-        session: SESSION,
-        jitter: Jitter::new(0),
-    };
+    let own = SystemClientParts { target: target.to_owned(), session: SESSION, jitter: Jitter::new(0) };
     match system_of(target) {
         #[cfg(feature = "mongodb")]
         Some("mongodb") => mongodb::remove(&own, prefix).await,
@@ -198,10 +194,7 @@ impl SystemAcquire<'_> {
 }
 
 /// The answer, if it comes within a time.
-async fn answered<T>(
-    patience: Duration,
-    asked: impl IntoFuture<Output = T>,
-) -> Result<T, CommandError> {
+async fn answered<T>(patience: Duration, asked: impl IntoFuture<Output = T>) -> Result<T, CommandError> {
     let silent = |_| CommandError::Lost(format!("no answer within {patience:?}"));
     timeout(patience, asked.into_future()).await.map_err(silent)
 }
@@ -215,14 +208,16 @@ struct SystemGrant {
 
 #[async_trait]
 trait Store: Send + Sync {
-    /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that outlasts the session.
+    /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that
+    /// outlasts the session.
     async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError>;
     async fn close(&self) {}
 }
 
 #[async_trait]
 trait Hold: Send + Sync {
-    /// Tells the server that the holder is there: for how long the server keeps the lock from now on; false if it has it no more.
+    /// Tells the server that the holder is there: for how long the server keeps the lock from now on; false
+    /// if it has it no more.
     async fn keep(&self, lease: Duration) -> Result<bool, CommandError>;
     /// Gives it back, and nothing of anybody else: whether it was there.
     async fn give(&self) -> Result<bool, CommandError>;
@@ -232,7 +227,8 @@ trait Hold: Send + Sync {
     }
 }
 
-/// Tries until the wait is over, each 1 to 3 ms, since the server has no queue. A try may be repeated if its answer is lost.
+/// Tries until the wait is over, each 1 to 3 ms, since the server has no queue. A try may be repeated if its
+/// answer is lost.
 async fn poll<F>(
     jitter: &Jitter,
     want: &SystemAcquire<'_>,
@@ -258,10 +254,12 @@ struct RowKey {
     owner: String,
 }
 
-/// A row or a document for each lock: its owner, its end by the server's clock, and a fence that each grant counts up.
+/// A row or a document for each lock: its owner, its end by the server's clock, and a fence that each grant
+/// counts up.
 #[async_trait]
 trait Rows: Send + Sync + 'static {
-    /// Takes over what is free or past its end: when that was sent, and the fence. Who has it already is known by the owner's name.
+    /// Takes over what is free or past its end: when that was sent, and the fence. Who has it already is
+    /// known by the owner's name.
     async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, CommandError>;
     /// Moves the end on; false if the row is not the owner's.
     async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError>;
@@ -279,17 +277,11 @@ struct RowStore<R> {
 #[async_trait]
 impl<R: Rows> Store for RowStore<R> {
     async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
-        let row = &RowKey {
-            lock: want.key.to_owned(),
-            owner: want.value.clone(),
-        };
+        let row = &RowKey { lock: want.key.to_owned(), owner: want.value.clone() };
         let once = || async move {
             let taken = self.rows.take(row, want.lease).await?;
             Ok(taken.map(|(sent, token)| SystemGrant {
-                hold: Box::new(RowHold {
-                    rows: self.rows.clone(),
-                    row: row.clone(),
-                }),
+                hold: Box::new(RowHold { rows: self.rows.clone(), row: row.clone() }),
                 token,
                 sent,
             }))
@@ -318,7 +310,8 @@ impl<R: Rows> Hold for RowHold<R> {
 struct IdleConnections<C>(Mutex<Vec<(Instant, C)>>);
 
 impl<C> IdleConnections<C> {
-    /// The one that was used last, if that was not longer ago than `idle`: the server may have closed it since.
+    /// The one that was used last, if that was not longer ago than `idle`: the server may have closed it
+    /// since.
     fn take(&self, idle: Duration) -> Option<C> {
         let (used, connection) = self.0.lock().expect("no panic").pop()?;
         (used.elapsed() < idle).then_some(connection)
@@ -343,8 +336,9 @@ impl Baseline {
         })
     }
 
-    /// For how long a holder believes after its last sign of life was sent that a server answered. Of a session two thirds: the server
-    /// may have counted from the sign before that one, which was up to a third older.
+    /// For how long a holder believes after its last sign of life was sent that a server answered. Of a
+    /// session two thirds: the server may have counted from the sign before that one, which was up to a third
+    /// older.
     fn trusts(&self, lease: Duration) -> Duration {
         match self.kept {
             HoldExpiry::Lease => lease,
@@ -388,9 +382,7 @@ impl Subject for BaselineSubject {
         let Baseline { name, system, .. } = self.row;
         let scheme = to.target.split("://").next().unwrap_or_default();
         if scheme != *system {
-            let why = format!(
-                "{name} is a lock on {system}: its target is {system}://…, not {scheme}://…"
-            );
+            let why = format!("{name} is a lock on {system}: its target is {system}://…, not {scheme}://…");
             return Err(SubjectError::NotApplicable(why));
         }
         if !matches!(to.durability.as_str(), "" | "none") {
@@ -406,11 +398,8 @@ impl Subject for BaselineSubject {
         let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let identity = format!("{}-{}-{since_epoch:x}", to.client, std::process::id());
         let session = to.watchdog.unwrap_or(SESSION);
-        let store = connect(SystemClientParts {
-            target: to.target.clone(),
-            session,
-            jitter: Jitter::new(to.seed),
-        });
+        let store =
+            connect(SystemClientParts { target: to.target.clone(), session, jitter: Jitter::new(to.seed) });
         let client = Box::new(BaselineClient {
             row: self.row,
             store: store.await?,
@@ -419,10 +408,7 @@ impl Subject for BaselineSubject {
             events,
             grants: Grants::default(),
         });
-        Ok(Connected {
-            client,
-            events: receiver,
-        })
+        Ok(Connected { client, events: receiver })
     }
 }
 
@@ -602,10 +588,7 @@ impl LockClient for BaselineClient {
             sent_at: Some(sent),
             returned_at: None,
             at: None,
-            lease: request
-                .lease
-                .is_some_and(|asked| asked > trusts)
-                .then_some(trusts),
+            lease: request.lease.is_some_and(|asked| asked > trusts).then_some(trusts),
         }
     }
 

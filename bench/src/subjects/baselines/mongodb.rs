@@ -1,10 +1,12 @@
-//! MongoDB's lock: a document that one `findAndModify` takes over where it is free or over by the server's clock. **Untested here**: no package
-//! source has a server, so it runs only on the URL of one, and no figure of it was ever published.
+//! MongoDB's lock: a document that one `findAndModify` takes over where it is free or over by the server's
+//! clock. **Untested here**: no package source has a server, so it runs only on the URL of one, and no figure
+//! of it was ever published.
 //!
-//! - **Token**: a fence that the same command counts up. A TTL index removes what nobody took for a day; a fence then begins at the server's
-//!   milliseconds, above what it was, unless the clock was set back.
+//! - **Token**: a fence that the same command counts up. A TTL index removes what nobody took for a day; a
+//!   fence then begins at the server's milliseconds, above what it was, unless the clock was set back.
 //! - **Session**: none; the document has its end in it, and a renewal moves that on.
-//! - **Loss**: a renewal that finds no such document. Writes wait for the majority, so a new primary has what was granted.
+//! - **Loss**: a renewal that finds no such document. Writes wait for the majority, so a new primary has what
+//!   was granted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,10 +32,7 @@ pub(super) async fn document(
     reads_first: bool,
 ) -> Result<Arc<dyn Store>, SubjectError> {
     let locks = locks(&own).await?;
-    Ok(Arc::new(RowStore {
-        rows: Arc::new(MongoDb { locks, reads_first }),
-        jitter: own.jitter,
-    }))
+    Ok(Arc::new(RowStore { rows: Arc::new(MongoDb { locks, reads_first }), jitter: own.jitter }))
 }
 
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
@@ -55,10 +54,7 @@ async fn locks(own: &SystemClientParts) -> Result<Collection<Document>, SubjectE
     let database = client.database(database.as_deref().unwrap_or("locklab"));
     let locks = database.collection::<Document>("locklab_locks");
     let ttl = IndexOptions::builder().expire_after(UNUSED).build();
-    let index = IndexModel::builder()
-        .keys(doc! {"expires": 1})
-        .options(ttl)
-        .build();
+    let index = IndexModel::builder().keys(doc! {"expires": 1}).options(ttl).build();
     let made = timeout(ANSWER * 3, locks.create_index(index)).await;
     own.reached(made.map_err(|_| own.unreachable("no answer"))?)?;
     Ok(locks)

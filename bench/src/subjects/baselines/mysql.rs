@@ -1,10 +1,14 @@
-//! MySQL's and MariaDB's three locks: a row whose holder and end are columns, a named lock of the connection, and a locked row of a transaction.
+//! MySQL's and MariaDB's three locks: a row whose holder and end are columns, a named lock of the connection,
+//! and a locked row of a transaction.
 //!
-//! - **Row**: a unique row that one update takes over where it is free or over by the server's clock, which counts a fence up; asked again each
-//!   1 to 3 ms. Token: that fence. Loss: an update of a renewal that finds no such row. A clock of the server that is set forward ends leases early.
-//! - **GET_LOCK**, **SELECT … FOR UPDATE**: a connection for each hold and each waiter, because a connection may take its own lock again. Token: none;
-//!   a counter would have to be asked after the grant and be written to disk by itself. Session: the connection, which the server ends when it was idle
-//!   for the session's time (`wait_timeout`, whole seconds). Loss: a heartbeat that is not answered, or answered that the lock is not there.
+//! - **Row**: a unique row that one update takes over where it is free or over by the server's clock, which
+//!   counts a fence up; asked again each 1 to 3 ms. Token: that fence. Loss: an update of a renewal that
+//!   finds no such row. A clock of the server that is set forward ends leases early.
+//! - **GET_LOCK**, **SELECT … FOR UPDATE**: a connection for each hold and each waiter, because a connection
+//!   may take its own lock again. Token: none; a counter would have to be asked after the grant and be
+//!   written to disk by itself. Session: the connection, which the server ends when it was idle for the
+//!   session's time (`wait_timeout`, whole seconds). Loss: a heartbeat that is not answered, or answered that
+//!   the lock is not there.
 //!
 //! A restart of the server frees the locks of connections and keeps the row.
 
@@ -17,8 +21,8 @@ use mysql_async::{Conn, Error, Opts, OptsBuilder, Params, prelude::Queryable};
 use tokio::{sync::Mutex, time::timeout};
 
 use super::{
-    ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire,
-    SystemClientParts, SystemGrant, poll,
+    ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire, SystemClientParts,
+    SystemGrant, poll,
 };
 use crate::{links::CommandError, subject::SubjectError, subjects::common::Jitter};
 
@@ -34,8 +38,7 @@ pub(super) const TAKE_ANY: &str = "UPDATE locklab_locks SET fence = LAST_INSERT_
 const KEEP: &str = "UPDATE locklab_locks SET expires = NOW(6) + INTERVAL ? MICROSECOND WHERE name = ? AND owner = ? AND expires > NOW(6)";
 pub(super) const GIVE: &str =
     "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND owner = ? AND expires > NOW(6)";
-pub(super) const GIVE_ANY: &str =
-    "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND ? IS NOT NULL";
+pub(super) const GIVE_ANY: &str = "UPDATE locklab_locks SET owner = NULL WHERE name = ? AND ? IS NOT NULL";
 
 /// The server gave up waiting: MariaDB and MySQL, then MySQL's NOWAIT, then a deadlock.
 const BUSY: [u16; 3] = [1205, 3572, 1213];
@@ -57,10 +60,7 @@ fn is_busy(error: &Error) -> bool {
     matches!(error, Error::Server(said) if BUSY.contains(&said.code))
 }
 
-async fn within<T>(
-    patience: Duration,
-    asked: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+async fn within<T>(patience: Duration, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let silent = |_| {
         let why = format!("no answer within {patience:?}");
         std::io::Error::new(std::io::ErrorKind::TimedOut, why)
@@ -118,17 +118,10 @@ async fn server(own: &SystemClientParts, setup: Option<&str>) -> Result<Arc<Serv
     let opts = opts.map_err(|error| usage!("the target's URL: {error}"))?;
     let seconds = own.session.as_secs_f64().ceil();
     let session = format!("SET SESSION wait_timeout = {seconds}");
-    let first: Vec<String> = setup
-        .map(str::to_owned)
-        .into_iter()
-        .chain([session])
-        .collect();
+    let first: Vec<String> = setup.map(str::to_owned).into_iter().chain([session]).collect();
     let server = Server {
         // By TCP, as the URL says, also where the server has a socket in the file system.
-        opts: OptsBuilder::from_opts(opts)
-            .prefer_socket(false)
-            .init(first)
-            .into(),
+        opts: OptsBuilder::from_opts(opts).prefer_socket(false).init(first).into(),
         session: own.session,
         spare: IdleConnections(Plain::default()),
         rows: Plain::default(),
@@ -153,17 +146,11 @@ pub(super) async fn row(
     give: &'static str,
 ) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own, None).await?;
-    Ok(Arc::new(RowStore {
-        rows: Arc::new(Table { server, take, give }),
-        jitter: own.jitter,
-    }))
+    Ok(Arc::new(RowStore { rows: Arc::new(Table { server, take, give }), jitter: own.jitter }))
 }
 
 /// Named locks, on one connection for all holds of the client where it `shares`.
-pub(super) async fn get_lock(
-    own: SystemClientParts,
-    shares: bool,
-) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn get_lock(own: SystemClientParts, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own, None).await?;
     let shared = match shares {
         true => Some(own.reached(server.connection().await)?),
@@ -280,11 +267,7 @@ impl GetLock {
 }
 
 fn taken(hold: ConnectionHold) -> SystemGrant {
-    SystemGrant {
-        hold: Box::new(hold),
-        token: None,
-        sent: Instant::now(),
-    }
+    SystemGrant { hold: Box::new(hold), token: None, sent: Instant::now() }
 }
 
 struct ForUpdate {

@@ -1,10 +1,12 @@
 //! PostgreSQL's two locks: a session's advisory lock, and a row whose holder and end are columns.
 //!
-//! - **Advisory**: `pg_advisory_lock` on a hash of the name, a connection for each hold and each waiter, because a session may take its own lock
-//!   again. Token: a sequence, asked after the grant. Session: the connection, which the server ends when it was idle for the session's time
-//!   (`idle_session_timeout`, PostgreSQL 14 and newer). Loss: heard at once where the connection breaks, else by heartbeats.
-//! - **Row**: an upsert that takes over what is over by the server's clock, and counts a fence up in the same statement; asked again each 1 to 3 ms.
-//!   Token: that fence. Loss: an update of a renewal that finds no such row. A clock of the server that is set forward ends leases early.
+//! - **Advisory**: `pg_advisory_lock` on a hash of the name, a connection for each hold and each waiter,
+//!   because a session may take its own lock again. Token: a sequence, asked after the grant. Session: the
+//!   connection, which the server ends when it was idle for the session's time (`idle_session_timeout`,
+//!   PostgreSQL 14 and newer). Loss: heard at once where the connection breaks, else by heartbeats.
+//! - **Row**: an upsert that takes over what is over by the server's clock, and counts a fence up in the same
+//!   statement; asked again each 1 to 3 ms. Token: that fence. Loss: an update of a renewal that finds no
+//!   such row. A clock of the server that is set forward ends leases early.
 
 use std::sync::{Arc, Mutex as Plain};
 use std::time::{Duration, Instant};
@@ -19,8 +21,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, NoTls, Row};
 
 use super::{
-    ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire,
-    SystemClientParts, SystemGrant, answered,
+    ANSWER, Fence, Hold, IdleConnections, RowKey, RowStore, Rows, Store, SystemAcquire, SystemClientParts,
+    SystemGrant, answered,
 };
 use crate::{links::CommandError, protocol::whole_ms, subject::SubjectError};
 
@@ -37,10 +39,12 @@ const TAKE: &str = "INSERT INTO locklab_locks AS held (name, owner, expires, fen
 const TAKE_AFTER_READ: &str = "INSERT INTO locklab_locks AS held (name, owner, expires, fence) \
     VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond', 1) ON CONFLICT (name) DO UPDATE \
     SET owner = excluded.owner, expires = excluded.expires, fence = held.fence + 1 RETURNING fence";
-const READ: &str = "SELECT 1 FROM locklab_locks WHERE name = $1 AND owner IS NOT NULL AND expires > clock_timestamp()";
+const READ: &str =
+    "SELECT 1 FROM locklab_locks WHERE name = $1 AND owner IS NOT NULL AND expires > clock_timestamp()";
 const KEEP: &str = "UPDATE locklab_locks SET expires = clock_timestamp() + $3 * interval '1 millisecond' \
     WHERE name = $1 AND owner = $2 AND expires > clock_timestamp()";
-const GIVE: &str = "UPDATE locklab_locks SET owner = NULL WHERE name = $1 AND owner = $2 AND expires > clock_timestamp()";
+const GIVE: &str =
+    "UPDATE locklab_locks SET owner = NULL WHERE name = $1 AND owner = $2 AND expires > clock_timestamp()";
 
 type Parameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
@@ -70,11 +74,7 @@ impl From<Error> for CommandError {
 }
 
 impl Connection {
-    async fn query(
-        &self,
-        statement: &str,
-        with: Parameters<'_>,
-    ) -> Result<Option<Row>, CommandError> {
+    async fn query(&self, statement: &str, with: Parameters<'_>) -> Result<Option<Row>, CommandError> {
         let asked = self.client.query_typed_opt(statement, with);
         Ok(answered(ANSWER, asked).await??)
     }
@@ -94,11 +94,7 @@ impl Server {
             let _alive = alive;
             let _ = connection.await;
         });
-        let connection = Connection {
-            client,
-            task: task.abort_handle(),
-            ended,
-        };
+        let connection = Connection { client, task: task.abort_handle(), ended };
         let session = format!("SET idle_session_timeout = {}", whole_ms(self.session));
         connection.client.batch_execute(&session).await?;
         Ok(connection)
@@ -112,9 +108,7 @@ impl Server {
         }
         match timeout(ANSWER, self.dial()).await {
             Ok(dialled) => dialled.map_err(|error| CommandError::Refused(error.to_string())),
-            Err(_) => Err(CommandError::Refused(format!(
-                "no connection within {ANSWER:?}"
-            ))),
+            Err(_) => Err(CommandError::Refused(format!("no connection within {ANSWER:?}"))),
         }
     }
 
@@ -127,11 +121,8 @@ impl Server {
 }
 
 async fn server(own: &SystemClientParts) -> Result<Arc<Server>, SubjectError> {
-    let server = Server {
-        target: own.target.clone(),
-        session: own.session,
-        spare: IdleConnections(Plain::default()),
-    };
+    let server =
+        Server { target: own.target.clone(), session: own.session, spare: IdleConnections(Plain::default()) };
     if let Err(error) = own.target.parse::<tokio_postgres::Config>() {
         bail!("the target's URL: {error}");
     }
@@ -144,18 +135,12 @@ async fn server(own: &SystemClientParts) -> Result<Arc<Server>, SubjectError> {
 
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let remove = "DELETE FROM locklab_locks WHERE starts_with(name, $1)";
-    let removed = server(own)
-        .await?
-        .changes(remove, &[(&prefix, Type::TEXT)])
-        .await;
+    let removed = server(own).await?.changes(remove, &[(&prefix, Type::TEXT)]).await;
     own.reached(removed.map(drop))
 }
 
 /// Advisory locks, on one connection for all holds of the client where it `shares`.
-pub(super) async fn advisory(
-    own: SystemClientParts,
-    shares: bool,
-) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn advisory(own: SystemClientParts, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own).await?;
     let shared = match shares {
         true => Some(Arc::new(own.reached(server.connection().await)?)),
@@ -165,18 +150,9 @@ pub(super) async fn advisory(
 }
 
 /// A row, which is looked at and written in two statements where it `reads_first`.
-pub(super) async fn row(
-    own: SystemClientParts,
-    reads_first: bool,
-) -> Result<Arc<dyn Store>, SubjectError> {
+pub(super) async fn row(own: SystemClientParts, reads_first: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own).await?;
-    Ok(Arc::new(RowStore {
-        rows: Arc::new(Table {
-            server,
-            reads_first,
-        }),
-        jitter: own.jitter,
-    }))
+    Ok(Arc::new(RowStore { rows: Arc::new(Table { server, reads_first }), jitter: own.jitter }))
 }
 
 struct Advisory {
@@ -196,10 +172,7 @@ impl Store for Advisory {
         // Zero would be without bound.
         let left_ms = whole_ms(want.left()).clamp(1, 1 << 30);
         let (statement, wait) = match want.is_one_try() {
-            true => (
-                "SELECT pg_try_advisory_lock(hashtextextended($1, 0)), $2",
-                "0".to_owned(),
-            ),
+            true => ("SELECT pg_try_advisory_lock(hashtextextended($1, 0)), $2", "0".to_owned()),
             false => (
                 "SELECT pg_advisory_lock(hashtextextended($1, 0)) IS NOT NULL, bound FROM set_config('lock_timeout', $2, false) AS bound",
                 left_ms.to_string(),
@@ -215,9 +188,7 @@ impl Store for Advisory {
             Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => false,
             Ok(Err(error)) => return Err(CommandError::from(error).refused()),
             Err(_) => {
-                return Err(CommandError::Refused(
-                    "no answer within the wait".to_owned(),
-                ));
+                return Err(CommandError::Refused("no answer within the wait".to_owned()));
             }
         };
         let hold = AdvisoryHold {
@@ -231,18 +202,15 @@ impl Store for Advisory {
             hold.spare(hold.connection.lock().await.take());
             return Ok(None);
         }
-        // The session was heard of when the lock was granted, which is later than the asking after a long wait.
+        // The session was heard of when the lock was granted, which is later than the asking after a long
+        // wait.
         let sent = match want.is_one_try() {
             true => sent,
             false => Instant::now(),
         };
         let token = hold.query("SELECT nextval('locklab_fence')", &[]).await?;
         let token = token.and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
-        Ok(Some(SystemGrant {
-            hold: Box::new(hold),
-            token,
-            sent,
-        }))
+        Ok(Some(SystemGrant { hold: Box::new(hold), token, sent }))
     }
 }
 
@@ -262,11 +230,7 @@ impl AdvisoryHold {
     }
 
     /// What the connection answers; nothing where it was given back.
-    async fn query(
-        &self,
-        statement: &str,
-        with: Parameters<'_>,
-    ) -> Result<Option<Row>, CommandError> {
+    async fn query(&self, statement: &str, with: Parameters<'_>) -> Result<Option<Row>, CommandError> {
         match &*self.connection.lock().await {
             Some(connection) => connection.query(statement, with).await,
             None => Ok(None),
@@ -313,12 +277,7 @@ impl Rows for Table {
         let connection = self.server.connection().await?;
         let lease_ms = whole_ms(lease) as f64;
         let key = (&row.lock as &(dyn ToSql + Sync), Type::TEXT);
-        if self.reads_first
-            && connection
-                .query(READ, std::slice::from_ref(&key))
-                .await?
-                .is_some()
-        {
+        if self.reads_first && connection.query(READ, std::slice::from_ref(&key)).await?.is_some() {
             self.server.spare.keep(connection);
             return Ok(None);
         }
@@ -335,11 +294,8 @@ impl Rows for Table {
 
     async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError> {
         let lease_ms = whole_ms(lease) as f64;
-        let with: Parameters<'_> = &[
-            (&row.lock, Type::TEXT),
-            (&row.owner, Type::TEXT),
-            (&lease_ms, Type::FLOAT8),
-        ];
+        let with: Parameters<'_> =
+            &[(&row.lock, Type::TEXT), (&row.owner, Type::TEXT), (&lease_ms, Type::FLOAT8)];
         Ok(self.server.changes(KEEP, with).await? == 1)
     }
 

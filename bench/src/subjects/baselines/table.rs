@@ -96,16 +96,8 @@ const MONGODB: Baseline = Baseline {
     connect: built!("mongodb", own => super::mongodb::document(own, false)),
 };
 
-pub(super) static BASELINES: &[Baseline] = &[
-    ETCD,
-    ZOOKEEPER,
-    MYSQL_ROW,
-    GET_LOCK,
-    FOR_UPDATE,
-    ADVISORY,
-    POSTGRES_ROW,
-    MONGODB,
-];
+pub(super) static BASELINES: &[Baseline] =
+    &[ETCD, ZOOKEEPER, MYSQL_ROW, GET_LOCK, FOR_UPDATE, ADVISORY, POSTGRES_ROW, MONGODB];
 
 pub(super) static BROKEN: &[Baseline] = &[
     // The lock API takes calls with one lease for one caller.

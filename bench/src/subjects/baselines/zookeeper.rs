@@ -1,13 +1,14 @@
 //! ZooKeeper's lock recipe as Curator writes it: an ephemeral sequential node for each who asks, in a
 //! container node per lock; the lowest holds the lock, and each other watches the one before it.
 //!
-//! - **Fencing token**: the `czxid` of the holder's node, which the answer to its creation has. Transactions of a later leader are above all
-//!   those of an earlier one.
-//! - **Session**: one per client, for all of its holds. The library's pings keep it, and where no member has heard of it for its time, the
-//!   leader ends it and removes its nodes.
-//! - **Loss**: the library says `Disconnected` within milliseconds of a broken connection, which is no loss yet, and `Expired` only once a server
-//!   says so, which may be seconds after the successor was let in. So a holder asks for a sign of life each ninth of the session by `sync`, which the
-//!   leader answers (a member that is cut off from the leader answers reads on), and stops believing after two thirds without one.
+//! - **Fencing token**: the `czxid` of the holder's node, which the answer to its creation has. Transactions
+//!   of a later leader are above all those of an earlier one.
+//! - **Session**: one per client, for all of its holds. The library's pings keep it, and where no member has
+//!   heard of it for its time, the leader ends it and removes its nodes.
+//! - **Loss**: the library says `Disconnected` within milliseconds of a broken connection, which is no loss
+//!   yet, and `Expired` only once a server says so, which may be seconds after the successor was let in. So a
+//!   holder asks for a sign of life each ninth of the session by `sync`, which the leader answers (a member
+//!   that is cut off from the leader answers reads on), and stops believing after two thirds without one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,19 +36,15 @@ pub(super) async fn ephemeral(
         acts_on_expired,
     };
     let client = timeout(ANSWER * 3, store.client()).await;
-    let granted = own
-        .reached(client.unwrap_or(Err(Error::Timeout)))?
-        .session_timeout();
+    let granted = own.reached(client.unwrap_or(Err(Error::Timeout)))?.session_timeout();
     if granted < own.session {
-        bail!(
-            "this ZooKeeper grants sessions of {granted:?} at most, and {:?} was asked for",
-            own.session
-        );
+        bail!("this ZooKeeper grants sessions of {granted:?} at most, and {:?} was asked for", own.session);
     }
     Ok(Arc::new(store))
 }
 
-/// Removes the directories of a run, and that of all if it is empty then. One that a session still has a node in is waited for.
+/// Removes the directories of a run, and that of all if it is empty then. One that a session still has a node
+/// in is waited for.
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let until = Instant::now() + own.session * 2;
     loop {
@@ -89,9 +86,7 @@ fn directory(key: &str) -> String {
 
 /// The number that the server gave a node.
 fn sequence(node: &str) -> i64 {
-    let number = node
-        .rsplit_once('-')
-        .and_then(|(_, number)| number.parse().ok());
+    let number = node.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
     number.unwrap_or(i64::MAX)
 }
 
@@ -101,9 +96,7 @@ fn is_over(error: &Error) -> bool {
 
 /// The answer; where there is none in time the connection is taken for lost.
 async fn answer<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    timeout(ANSWER, asked)
-        .await
-        .unwrap_or(Err(Error::ConnectionLoss))
+    timeout(ANSWER, asked).await.unwrap_or(Err(Error::ConnectionLoss))
 }
 
 impl ZooKeeper {
@@ -115,9 +108,7 @@ impl ZooKeeper {
         {
             return Ok(client.clone());
         }
-        let connector = Client::connector()
-            .with_session_timeout(self.session)
-            .with_fail_eagerly();
+        let connector = Client::connector().with_session_timeout(self.session).with_fail_eagerly();
         let connected = connector.connect(&self.cluster).await?;
         *client = Some(connected.clone());
         Ok(connected)
@@ -148,9 +139,7 @@ impl ZooKeeper {
             };
             let path = format!("{}/{name}", node.directory);
             node.path = Some(path.clone());
-            let before = children
-                .iter()
-                .filter(|child| sequence(child) < sequence(name));
+            let before = children.iter().filter(|child| sequence(child) < sequence(name));
             let Some(before) = before.max_by_key(|child| sequence(child)) else {
                 // A member that the leader has left behind may show an old line.
                 if waited {
@@ -159,21 +148,12 @@ impl ZooKeeper {
                 }
                 let czxid = match created {
                     Some(czxid) => czxid,
-                    None => {
-                        answer(client.check_stat(&path))
-                            .await?
-                            .ok_or(Error::NoNode)?
-                            .czxid
-                    }
+                    None => answer(client.check_stat(&path)).await?.ok_or(Error::NoNode)?.czxid,
                 };
                 return Ok(Some(SystemGrant {
                     token: u64::try_from(czxid).ok(),
                     sent,
-                    hold: Box::new(ZooKeeperHold {
-                        node: own,
-                        path,
-                        acts_on_expired: self.acts_on_expired,
-                    }),
+                    hold: Box::new(ZooKeeperHold { node: own, path, acts_on_expired: self.acts_on_expired }),
                 }));
             };
             if want.is_one_try() || Instant::now() >= until {
@@ -202,10 +182,8 @@ impl Store for ZooKeeper {
                 Ok(taken) => return Ok(taken),
                 Err(error) => error,
             };
-            let refused = matches!(
-                why,
-                Error::NoAuth | Error::AuthFailed | Error::InvalidAcl | Error::BadArguments(_)
-            );
+            let refused =
+                matches!(why, Error::NoAuth | Error::AuthFailed | Error::InvalidAcl | Error::BadArguments(_));
             // One try is not over because a connection is.
             let until = want.until() + if want.is_one_try() { ANSWER } else { PAUSE };
             // Its node goes with the session, if not before: nobody here believes in it.
@@ -251,9 +229,7 @@ impl Node {
             Some(path) => path.clone(),
             None => {
                 let children = self.client.list_children(&self.directory).await?;
-                let mut own = children
-                    .iter()
-                    .filter(|child| child.starts_with(&self.name));
+                let mut own = children.iter().filter(|child| child.starts_with(&self.name));
                 format!("{}/{}", self.directory, own.next().ok_or(Error::NoNode)?)
             }
         };

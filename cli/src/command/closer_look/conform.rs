@@ -1,4 +1,5 @@
-//! `locklab conform`: tries a driver against the driver protocol, step by step, and says how to fix what fails.
+//! `locklab conform`: tries a driver against the driver protocol, step by step, and says how to fix what
+//! fails.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,10 +18,12 @@ use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'; or a peer that `locklab list subjects` names
+    /// The driver, split like a shell line, e.g. 'python3 driver.py --fast'; or a peer that
+    /// `locklab list subjects` names
     #[arg(value_name = "PROGRAM ARG…")]
     driver: String,
-    /// Servers to try it on [default: some are started for it, of the first topology on which it says that it works]
+    /// Servers to try it on [default: some are started for it, of the first topology on which it says that it
+    /// works]
     #[arg(long, value_name = "URL", value_parser = crate::args::target_url)]
     target: Option<String>,
     #[command(flatten)]
@@ -28,7 +31,8 @@ pub(crate) struct Options {
     /// The kind of lock to try [default: the first that the driver lists]
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// How long a reply may take beyond the wait that was asked for, or a `lost` after its lease; the reply to hello four times as long
+    /// How long a reply may take beyond the wait that was asked for, or a `lost` after its lease; the reply
+    /// to hello four times as long
     #[arg(long, value_parser = duration, default_value = "5s", value_name = "DURATION")]
     patience: Duration,
     /// Also write a JUnit file
@@ -40,9 +44,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let (command, system) = command_and_system(&options.driver)?;
     if let Some(target) = &options.target {
         // That nobody answers there is no fault of the driver.
-        Servers::of(target, options.mine.yes_this_is_mine)?
-            .ask()
-            .await?;
+        Servers::of(target, options.mine.yes_this_is_mine)?.ask().await?;
     }
     let own = |kind: &TopologyKind| kind.system_name() == system.as_deref();
     let kind = TopologyKind::ALL.into_iter().find(own);
@@ -63,9 +65,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let driver = &options.driver;
     match &found.not_tried {
         Some(NotTried::Kind(why)) => {
-            return Err(exit::usage(format!(
-                "--kind: {driver} was not tried: {why}"
-            )));
+            return Err(exit::usage(format!("--kind: {driver} was not tried: {why}")));
         }
         Some(NotTried::Topology { why, .. }) => {
             return Err(exit::input(format!(
@@ -81,8 +81,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     Ok(exit::of(found.conforms()))
 }
 
-/// Where a driver is to be tried that was not, since it works elsewhere: where it says, or on whatever Redis has. One that answers hello with
-/// `failed` may know other servers.
+/// Where a driver is to be tried that was not, since it works elsewhere: where it says, or on whatever Redis
+/// has. One that answers hello with `failed` may know other servers.
 fn next_topology(found: &Conformity, tried: &[TopologyKind]) -> Option<TopologyKind> {
     let listed = match &found.not_tried {
         Some(NotTried::Topology { listed, .. }) => listed.as_slice(),
@@ -115,12 +115,7 @@ async fn try_on(
             (deployment.url(), Some(deployment))
         }
     };
-    let log = terminal
-        .common
-        .out
-        .clone()
-        .unwrap_or_else(|| work.path().to_owned())
-        .join("driver.log");
+    let log = terminal.common.out.clone().unwrap_or_else(|| work.path().to_owned()).join("driver.log");
     let trial = ConformOptions {
         command: command.to_vec(),
         target,
@@ -156,7 +151,8 @@ async fn try_on(
     Ok(found)
 }
 
-/// The words of the driver's line, by the subject's own rules for them, and the system that it is a lock on, if that is not Redis.
+/// The words of the driver's line, by the subject's own rules for them, and the system that it is a lock on,
+/// if that is not Redis.
 fn command_and_system(line: &str) -> anyhow::Result<(Vec<String>, Option<String>)> {
     let name = match line.starts_with("peer:") || line.starts_with("exec:") {
         true => line.to_owned(),
@@ -165,9 +161,6 @@ fn command_and_system(line: &str) -> anyhow::Result<(Vec<String>, Option<String>
     let subject = startable(&name)?;
     match subject.missing() {
         Some(why) => Err(exit::missing(why)),
-        None => Ok((
-            subject.program().unwrap_or_default().to_vec(),
-            subject.system().map(str::to_owned),
-        )),
+        None => Ok((subject.program().unwrap_or_default().to_vec(), subject.system().map(str::to_owned))),
     }
 }

@@ -1,4 +1,5 @@
-//! `locklab init`: what keeps a lock judged from now on: `locklab.toml`, a scenario, a budget, and a workflow that runs them.
+//! `locklab init`: what keeps a lock judged from now on: `locklab.toml`, a scenario, a budget, and a workflow
+//! that runs them.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -85,32 +86,19 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let topology = match &target {
         Some(_) => "target".to_owned(),
-        None => ask(
-            options.topology,
-            "its servers: single, sentinel, cluster or masters",
-            "single",
-        )?,
+        None => ask(options.topology, "its servers: single, sentinel, cluster or masters", "single")?,
     };
     if target.is_none() && topology.parse::<TopologyKind>().is_err() {
         return Err(exit::usage(format!(
             "there is no topology `{topology}`, but single, sentinel, cluster and masters"
         )));
     }
-    let budget = ask(
-        options.budget,
-        "the file of conditions that a run must keep",
-        BUDGET,
-    )?;
+    let budget = ask(options.budget, "the file of conditions that a run must keep", BUDGET)?;
     let gitlab = Path::new(".gitlab-ci.yml").is_file();
-    let ci = options
-        .ci
-        .unwrap_or_else(|| if gitlab { "gitlab" } else { "github" }.to_owned());
+    let ci = options.ci.unwrap_or_else(|| if gitlab { "gitlab" } else { "github" }.to_owned());
 
     let mut texts = vec![
-        (
-            project::FILE.to_owned(),
-            project_text(&subject, target.as_deref(), &budget),
-        ),
+        (project::FILE.to_owned(), project_text(&subject, target.as_deref(), &budget)),
         (SCENARIO.to_owned(), scenario_text(scenario_of(&topology))?),
         workflow(&ci, &subject, &budget, target.is_some()),
     ];
@@ -174,11 +162,7 @@ fn project_text(subject: &str, target: Option<&str>, budget: &str) -> String {
 fn scenario_text(name: &str) -> anyhow::Result<String> {
     let found = builtin::find(name).ok_or_else(|| anyhow::anyhow!("no scenario `{name}`"))?;
     let own = SCENARIO.trim_end_matches(".toml");
-    let text = found.text.replacen(
-        &format!("name = \"{name}\""),
-        &format!("name = \"{own}\""),
-        1,
-    );
+    let text = found.text.replacen(&format!("name = \"{name}\""), &format!("name = \"{own}\""), 1);
     // What is for audits of any lock does not belong to a file of one.
     let text = text.split("\n[audit]").next().unwrap_or_default();
     Scenario::parse(SCENARIO, text)?;
@@ -192,8 +176,7 @@ fn scenario_text(name: &str) -> anyhow::Result<String> {
 fn workflow(ci: &str, subject: &str, budget: &str, has_target: bool) -> (String, String) {
     let version = env!("CARGO_PKG_VERSION");
     let subject = serde_json::Value::from(subject);
-    let address =
-        option_env!("LOCKLAB_REPOSITORY").unwrap_or("https://github.com/my-group/locklab");
+    let address = option_env!("LOCKLAB_REPOSITORY").unwrap_or("https://github.com/my-group/locklab");
     let note = match option_env!("LOCKLAB_REPOSITORY") {
         Some(_) => "",
         None => " `my-group/locklab` is your copy of it.",
@@ -212,9 +195,7 @@ fn workflow(ci: &str, subject: &str, budget: &str, has_target: bool) -> (String,
     let action = address.rsplitn(3, '/').take(2).collect::<Vec<_>>();
     let action = format!("{}/{}", action[1], action[0]);
     let target = match has_target {
-        true => {
-            "        # The servers of `target` in locklab.toml must be within reach of the runner.\n"
-        }
+        true => "        # The servers of `target` in locklab.toml must be within reach of the runner.\n",
         false => "",
     };
     let text = format!(

@@ -1,12 +1,13 @@
-//! `locklab risk`: double grants and minutes without a grant in a year, for each way to set up Redis, from the rates of a service.
+//! `locklab risk`: double grants and minutes without a grant in a year, for each way to set up Redis, from
+//! the rates of a service.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chaos::replica_lag::{ReplicaLag, measure_replica_lag};
 use chaos::risk::{
-    ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, YEAR_S,
-    assess, failover_outages,
+    ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, YEAR_S, assess,
+    failover_outages,
 };
 use chaos::watch::{LiveWatch, WatchOptions, watch_live};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -39,7 +40,8 @@ pub(crate) struct Options {
     /// Replicas of each master [default: those of the target, else 2]
     #[arg(long, value_name = "N", value_parser = args::count)]
     replicas: Option<u32>,
-    /// Take the outage from what the failovers of this run took, or grants, holds and leases from a run of `watch`
+    /// Take the outage from what the failovers of this run took, or grants, holds and leases from a run of
+    /// `watch`
     #[arg(long, value_name = "RUN")]
     from: Option<String>,
     /// Measure lag, grants, holds and leases on these servers; what a flag says counts instead
@@ -120,13 +122,7 @@ fn span(text: &str, unit: RateUnit) -> Result<Span, String> {
 }
 
 fn yearly(text: &str) -> Result<f64, String> {
-    let units = [
-        ("year", 1.0),
-        ("y", 1.0),
-        ("month", 12.0),
-        ("week", 52.18),
-        ("day", 365.25),
-    ];
+    let units = [("year", 1.0), ("y", 1.0), ("month", 12.0), ("week", 52.18), ("day", 365.25)];
     let rate = text.trim().split_once('/').and_then(|(number, unit)| {
         let number: f64 = number.trim().parse().ok()?;
         let (_, a_year) = units.into_iter().find(|(name, _)| *name == unit.trim())?;
@@ -163,8 +159,7 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
     inputs.insert("replicas".to_owned(), (low.replicas as u32).into());
     inputs.insert("renewed".to_owned(), (low.renewed > 0.0).into());
     let names: Vec<&str> = measured.spans.keys().copied().collect();
-    let document =
-        json!({"schema": 1, "inputs": inputs, "measured": names, "configurations": found});
+    let document = json!({"schema": 1, "inputs": inputs, "measured": names, "configurations": found});
     terminal.answer(&document, || to_text(&found, &measured))?;
     Ok(exit::AS_EXPECTED)
 }
@@ -211,15 +206,10 @@ fn rates(options: &Options, measured: &Measured) -> anyhow::Result<(ServiceRates
         (*(field.field)(&mut low), *(field.field)(&mut high)) = span;
     }
     let positive = ["hold", "lease", "grants", "free-for"];
-    for field in RATE_FIELDS
-        .iter()
-        .filter(|field| positive.contains(&field.name))
-    {
+    for field in RATE_FIELDS.iter().filter(|field| positive.contains(&field.name)) {
         if *(field.field)(&mut low) <= 0.0 {
             let (name, usual) = (field.name, field.usual);
-            return Err(exit::usage(format!(
-                "--{name} must be more than 0 (usual: {usual})"
-            )));
+            return Err(exit::usage(format!("--{name} must be more than 0 (usual: {usual})")));
         }
     }
     if high.failovers_per_year * high.outage_s > YEAR_S {
@@ -272,24 +262,17 @@ impl Measured {
     fn add_watch(&mut self, watch: &WatchReport) {
         let grants = watch.grants() as f64;
         if grants == 0.0 || watch.seconds <= 0.0 {
-            self.reasons
-                .push("no lock was granted while it was watched".to_owned());
+            self.reasons.push("no lock was granted while it was watched".to_owned());
             return;
         }
         let doubt = 2.0 * grants.sqrt();
         let rates = [grants - doubt, grants, grants + doubt].map(|grants| grants / watch.seconds);
         self.add("grants", rates);
         // A lock that is hardly asked for says little of the service.
-        let locks = watch
-            .locks
-            .iter()
-            .filter(|lock| lock.grants as f64 >= 0.05 * grants);
+        let locks = watch.locks.iter().filter(|lock| lock.grants as f64 >= 0.05 * grants);
         let locks: Vec<_> = locks.collect();
         self.renewed = locks.iter().any(|lock| lock.renewals > 0);
-        self.add(
-            "lease",
-            locks.iter().filter_map(|lock| Some(lock.lease_ms? / 1e3)),
-        );
+        self.add("lease", locks.iter().filter_map(|lock| Some(lock.lease_ms? / 1e3)));
         let lease_s = self.spans.get("lease").map_or(f64::MAX, |lease| lease.0);
         let most_s = if self.renewed { f64::MAX } else { lease_s };
         let means = locks.iter().flat_map(|lock| {
@@ -298,20 +281,14 @@ impl Measured {
         });
         self.add("hold", means.flatten());
         let hold_s = self.spans.get("hold").map_or(0.0, |hold| hold.1);
-        let between = locks
-            .iter()
-            .map(|lock| lock.names as f64 / lock.grants.max(1) as f64);
-        self.add(
-            "free-for",
-            between.map(|names| names * watch.seconds - hold_s),
-        );
+        let between = locks.iter().map(|lock| lock.names as f64 / lock.grants.max(1) as f64);
+        self.add("free-for", between.map(|names| names * watch.seconds - hold_s));
     }
 
     fn add_lag(&mut self, lag: &ReplicaLag) {
         let at = |share: f64| {
             let place = (lag.lags_s.len() as f64 * share) as usize;
-            lag.lags_s
-                .get(place.min(lag.lags_s.len().saturating_sub(1)))
+            lag.lags_s.get(place.min(lag.lags_s.len().saturating_sub(1)))
         };
         // No lag is shorter than the way of a message.
         let least_s = lag.rtt_s.unwrap_or(1e-6);
@@ -320,22 +297,14 @@ impl Measured {
         self.add("lag", lags.map(|lag_s| lag_s.max(least_s)));
         self.replicas = u32::try_from(lag.replicas).ok().filter(|some| *some > 0);
         if lag.lags_s.is_empty() {
-            self.reasons
-                .push("no replica was found there, whose lag could be measured".to_owned());
+            self.reasons.push("no replica was found there, whose lag could be measured".to_owned());
         }
     }
 
-    async fn add_servers(
-        &mut self,
-        url: &str,
-        options: &Options,
-        terminal: &Terminal,
-    ) -> anyhow::Result<()> {
+    async fn add_servers(&mut self, url: &str, options: &Options, terminal: &Terminal) -> anyhow::Result<()> {
         let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
         if !servers.are_redis() {
-            return Err(exit::usage(
-                "risk reads the traffic of Redis and Valkey alone",
-            ));
+            return Err(exit::usage("risk reads the traffic of Redis and Valkey alone"));
         }
         let found = servers.ask().await?.clone();
         let live = LiveWatch {
@@ -365,14 +334,7 @@ fn time(seconds: f64) -> String {
 }
 
 fn to_text(found: &[ConfigurationRisk], measured: &Measured) -> String {
-    let head = [
-        "CONFIGURATION",
-        "DOUBLE GRANTS",
-        "MINUTES DOWN",
-        "CMDS",
-        "MS",
-        "MOVED BY",
-    ];
+    let head = ["CONFIGURATION", "DOUBLE GRANTS", "MINUTES DOWN", "CMDS", "MS", "MOVED BY"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(found.iter().map(|one| {
         vec![
@@ -400,12 +362,9 @@ fn to_text(found: &[ConfigurationRisk], measured: &Measured) -> String {
 fn figure(estimate: &RiskEstimate) -> String {
     match number(estimate.low) == number(estimate.high) {
         true => number(estimate.estimate),
-        false => format!(
-            "{} ({}–{})",
-            number(estimate.estimate),
-            number(estimate.low),
-            number(estimate.high)
-        ),
+        false => {
+            format!("{} ({}–{})", number(estimate.estimate), number(estimate.low), number(estimate.high))
+        }
     }
 }
 
@@ -434,12 +393,7 @@ mod tests {
         let mut usual = USUAL_SERVICE;
         for field in RATE_FIELDS.iter().filter(|field| field.default.is_none()) {
             let value = *(field.field)(&mut usual);
-            assert_eq!(
-                span(field.usual, field.unit),
-                Ok((value, value)),
-                "{}",
-                field.name
-            );
+            assert_eq!(span(field.usual, field.unit), Ok((value, value)), "{}", field.name);
         }
     }
 }

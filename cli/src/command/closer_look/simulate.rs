@@ -1,5 +1,5 @@
-//! `locklab simulate`: the library in simulated time, a seed after the other, on servers, links and clocks that fail. 0: as expected; 1: a seed
-//! was convicted that was not to be.
+//! `locklab simulate`: the library in simulated time, a seed after the other, on servers, links and clocks
+//! that fail. 0: as expected; 1: a seed was convicted that was not to be.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -39,10 +39,12 @@ pub(crate) struct Options {
     /// Another lock than the library's, such as broken:steal; it takes the place of the one that was drawn
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
-    /// Write the history of the first seed, which `check` judges and `replay` does not need: the seed alone gives it again
+    /// Write the history of the first seed, which `check` judges and `replay` does not need: the seed alone
+    /// gives it again
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
-    /// Write what clients and servers of the first seed said to each other, a line for each message, with the time of the run
+    /// Write what clients and servers of the first seed said to each other, a line for each message, with the
+    /// time of the run
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print the first seed as a scenario for `locklab chaos`, and run nothing
@@ -56,19 +58,14 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         kind: options.kind,
         topology: options.topology,
         subject: options.subject,
-        scenario: (options.file.as_deref())
-            .map(|path| read_scenario(path, terminal))
-            .transpose()?,
+        scenario: (options.file.as_deref()).map(|path| read_scenario(path, terminal)).transpose()?,
     };
     if !choices.fits() {
         let kind = choices.kind.unwrap_or_default();
         let on = KINDS.iter().find(|(name, _)| *name == kind);
         let mut on = on.map_or(&[][..], |(_, on)| *on).to_vec();
         on.dedup();
-        return Err(exit::usage(format!(
-            "--kind {kind}: this lock is simulated on {} only",
-            on.join(", ")
-        )));
+        return Err(exit::usage(format!("--kind {kind}: this lock is simulated on {} only", on.join(", "))));
     }
     if let Some(subject) = &choices.subject {
         bench::subjects::find(subject)?;
@@ -104,22 +101,18 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             files::write(path, lines.join("\n") + "\n")?;
         }
     }
-    terminal.answer(&report.to_json(elapsed_s), || {
-        report.text(elapsed_s, terminal.common.verbose > 0)
-    })?;
+    terminal.answer(&report.to_json(elapsed_s), || report.text(elapsed_s, terminal.common.verbose > 0))?;
     if let (1, [one]) = (count, report.convicted.as_slice()) {
         shrink(one, &choices, terminal)?;
     }
     // What should be violated is so in one seed at least.
     let never = |missed: &u64| *missed == report.seeds;
-    Ok(
-        match report.convicted.is_empty() && !report.missed.values().any(never) {
-            false => exit::NOT_AS_EXPECTED,
-            // Of some seeds nothing can be said, of the swarm something can.
-            true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
-            true => exit::AS_EXPECTED,
-        },
-    )
+    Ok(match report.convicted.is_empty() && !report.missed.values().any(never) {
+        false => exit::NOT_AS_EXPECTED,
+        // Of some seeds nothing can be said, of the swarm something can.
+        true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
+        true => exit::AS_EXPECTED,
+    })
 }
 
 /// A scenario that can be simulated, as the text of its file.
@@ -128,21 +121,17 @@ fn read_scenario(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
     let text = results::limits::read_text(path).map_err(exit::input)?;
     let scenario = Scenario::parse(&name, &text).map_err(exit::input)?;
     if let Some(why) = misfit(&scenario) {
-        return Err(exit::usage(format!(
-            "{name}: {why}; `locklab chaos {name}` runs it on real servers"
-        )));
+        return Err(exit::usage(format!("{name}: {why}; `locklab chaos {name}` runs it on real servers")));
     }
     let unjudged: Vec<_> = unjudged(&scenario).collect();
     if !unjudged.is_empty() {
-        terminal.note(&format!(
-            "{name}: not judged in simulated time: {}",
-            unjudged.join(", ")
-        ));
+        terminal.note(&format!("{name}: not judged in simulated time: {}", unjudged.join(", ")));
     }
     Ok(text)
 }
 
-/// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are given it.
+/// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are
+/// given it.
 fn shrink(one: &SeedReport, choices: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
     let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
     let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {

@@ -1,4 +1,5 @@
-//! `locklab soak`: a short run with random faults for each seed, on configurations that must stay clean; it remembers what is done.
+//! `locklab soak`: a short run with random faults for each seed, on configurations that must stay clean; it
+//! remembers what is done.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -70,17 +71,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     if cancel.is_wanted() {
         return Ok(exit::INTERRUPTED);
     }
-    Ok(done.iter().fold(exit::AS_EXPECTED, |code, done| {
-        exit::worse(code, done.exit_code)
-    }))
+    Ok(done.iter().fold(exit::AS_EXPECTED, |code, done| exit::worse(code, done.exit_code)))
 }
 
-fn report(
-    options: &Options,
-    seeds: usize,
-    done: &[SoakedSeed],
-    terminal: &Terminal,
-) -> anyhow::Result<()> {
+fn report(options: &Options, seeds: usize, done: &[SoakedSeed], terminal: &Terminal) -> anyhow::Result<()> {
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
     for done in done {
         let count = counts.entry(&done.scenario).or_default();

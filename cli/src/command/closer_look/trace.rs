@@ -32,10 +32,12 @@ pub(crate) struct Options {
     /// Target URL, e.g. redis://127.0.0.1:6379
     #[arg(value_parser = crate::args::target_url)]
     target: String,
-    /// The kind of lock; of `read`, a reader that waits for a writer [default: reentrant; redlock on redlock:// targets]
+    /// The kind of lock; of `read`, a reader that waits for a writer [default: reentrant; redlock on
+    /// redlock:// targets]
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
-    /// The lock's name, which is the Redis key itself [default: one that nobody else uses, of which nothing stays]
+    /// The lock's name, which is the Redis key itself [default: one that nobody else uses, of which nothing
+    /// stays]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
@@ -115,18 +117,13 @@ impl TraceRecord {
         let record = self.clone();
         Tracer::new(move |event| {
             let (step, said) = &mut *record.lock();
-            said.push(TracedEvent {
-                step,
-                client,
-                event,
-            });
+            said.push(TracedEvent { step, client, event });
         })
     }
 
     fn has(&self, step: &str, matches: impl Fn(&Traced) -> bool) -> bool {
         let (_, said) = &*self.lock();
-        said.iter()
-            .any(|said| said.step == step && matches(&said.event))
+        said.iter().any(|said| said.step == step && matches(&said.event))
     }
 
     /// Waits for one, for a lease at most: a kind that has not sent it by then does not send it.
@@ -198,9 +195,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         None => vec![None; said.len()],
         Some(monitor) => {
             for (node, why) in &monitor.refused {
-                terminal.note(&format!(
-                    "the commands inside scripts are not shown: MONITOR at {node}: {why}"
-                ));
+                terminal
+                    .note(&format!("the commands inside scripts are not shown: MONITOR at {node}: {why}"));
             }
             // MONITOR is listened to by address.
             let mut events: Vec<Traced> = said.iter().map(|said| said.event.clone()).collect();
@@ -222,9 +218,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     terminal.answer(&document, || {
         let mut text = format!("{kind} lock {name} at {target}\n");
         if held != kind {
-            text.push_str(&format!(
-                "held as a {held} lock, since readers do not wait for each other\n"
-            ));
+            text.push_str(&format!("held as a {held} lock, since readers do not wait for each other\n"));
         }
         let mut step = "";
         for (said, inner) in all() {
@@ -250,9 +244,7 @@ async fn run_lock_life(
     let refused = |error| refused(error, kind);
     let ours = holder.lock(held, name).map_err(refused)?;
     let theirs = waiter.lock(kind, name).map_err(refused)?;
-    let renewed = Acquire::default()
-        .wait(Wait::AtMost(PATIENCE))
-        .lease(Lease::Renewed);
+    let renewed = Acquire::default().wait(Wait::AtMost(PATIENCE)).lease(Lease::Renewed);
     let guard = ours.acquire_with(renewed).await.map_err(refused)?;
     record.begin("wait");
     let fixed = Acquire::default().wait(Wait::AtMost(PATIENCE));
@@ -266,11 +258,7 @@ async fn run_lock_life(
         // A server that does not know the script yet says so first.
         let renewal = |event: &Traced| {
             let extends = event.script.is_some_and(|name| name.starts_with("extend"));
-            extends
-                && !event
-                    .reply
-                    .as_deref()
-                    .is_some_and(|reply| reply.starts_with("refused"))
+            extends && !event.reply.as_deref().is_some_and(|reply| reply.starts_with("refused"))
         };
         record.until("renew", renewal).await;
         record.begin("release");

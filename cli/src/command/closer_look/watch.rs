@@ -1,11 +1,10 @@
-//! `locklab watch`: what the locks of a running application do, from the traffic of its servers or a file of it. Reads only.
+//! `locklab watch`: what the locks of a running application do, from the traffic of its servers or a file of
+//! it. Reads only.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
-use chaos::watch::{
-    LiveWatch, SourceError, WatchOptions, WatchedTraffic, look_once, read_file, watch_live,
-};
+use chaos::watch::{LiveWatch, SourceError, WatchOptions, WatchedTraffic, look_once, read_file, watch_live};
 use clap::Args;
 use results::store::HISTORY_FILE;
 use results::watch::WatchReport;
@@ -28,16 +27,19 @@ Exit codes: 0 nothing dangerous, 1 a finding that is sure or violated, 2 too lit
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Target URL, e.g. redis://127.0.0.1:6379: all masters of a sentinel group, a cluster or independent masters are watched
+    /// Target URL, e.g. redis://127.0.0.1:6379: all masters of a sentinel group, a cluster or independent
+    /// masters are watched
     #[arg(value_parser = crate::args::target_url, required_unless_present = "file", conflicts_with = "file")]
     target: Option<String>,
-    /// What `redis-cli monitor` or `redis-cli --replica` has printed, or an append-only file with timestamps; `-` for standard input
+    /// What `redis-cli monitor` or `redis-cli --replica` has printed, or an append-only file with timestamps;
+    /// `-` for standard input
     #[arg(long, value_name = "FILE")]
     file: Option<String>,
     /// How long to watch at most; Ctrl-C ends it sooner
     #[arg(long = "for", value_parser = crate::args::duration, default_value = "60s", value_name = "DURATION")]
     length: Duration,
-    /// Watch a replica of each shard: grants, holds and ends, no refusals and no clients. With --file: MONITOR was run on a replica
+    /// Watch a replica of each shard: grants, holds and ends, no refusals and no clients. With --file:
+    /// MONITOR was run on a replica
     #[arg(long)]
     light: bool,
     /// Look once, by SCAN, at who holds what now and for how much longer
@@ -90,9 +92,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
             let url = url.as_deref().context("a target or a file is required")?;
             let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
             if !servers.are_redis() {
-                return Err(exit::usage(
-                    "watch reads the traffic of Redis and Valkey alone",
-                ));
+                return Err(exit::usage("watch reads the traffic of Redis and Valkey alone"));
             }
             let found = servers.ask_some().await?.clone();
             let keeper = Keeper::begin(terminal, "watch", "watch", 0)?;
@@ -129,11 +129,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let warning = "the history keeps its first 40,000 lines: `locklab check` sees these alone";
         keeper.run.warnings.push(warning.to_owned());
     }
-    let history: String = traffic
-        .history
-        .iter()
-        .map(|line| line.to_json() + "\n")
-        .collect();
+    let history: String = traffic.history.iter().map(|line| line.to_json() + "\n").collect();
     if !history.is_empty() {
         keeper.write(HISTORY_FILE, &history)?;
     }

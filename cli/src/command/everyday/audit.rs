@@ -1,4 +1,5 @@
-//! `locklab audit`: every scenario that fits a lock, a sound lock beside each conviction, a short bench; a scorecard.
+//! `locklab audit`: every scenario that fits a lock, a sound lock beside each conviction, a short bench; a
+//! scorecard.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Locks under test (`locklab list subjects`), or 'exec:PROGRAM ARG…' for a driver [default: the subject of locklab.toml]
+    /// Locks under test (`locklab list subjects`), or 'exec:PROGRAM ARG…' for a driver [default: the subject
+    /// of locklab.toml]
     #[arg(value_name = "SUBJECT")]
     subjects: Vec<String>,
     /// How much is tried: quick, standard or full [default: the suite of locklab.toml, else standard]
@@ -76,7 +78,8 @@ pub(crate) struct Options {
     /// Look so long for the smallest scenario of each conviction [default: 60s with --suite full, else 0s]
     #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
     shrink: Option<Duration>,
-    /// Draw faults on the messages of each lock for so long [default: 30s with --suite quick, else 3m; 0s with --scenario and --target]
+    /// Draw faults on the messages of each lock for so long [default: 30s with --suite quick, else 3m; 0s
+    /// with --scenario and --target]
     #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
     draw: Option<Duration>,
     /// Measure nothing at the end
@@ -86,7 +89,8 @@ pub(crate) struct Options {
     shown: ResultArgs,
 }
 
-/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
+/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing
+/// one another.
 const JOBS: u32 = 4;
 
 /// How long the smallest scenario of a conviction is looked for.
@@ -153,10 +157,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     keeper.shown = options.shown;
     let cancel = keeper.cancel.clone();
     terminal.note(&format!("seed {seed}, kept in {}", keeper.path().display()));
-    keeper.run.audit = Some(Box::new(Audit {
-        suite,
-        ..Audit::default()
-    }));
+    keeper.run.audit = Some(Box::new(Audit { suite, ..Audit::default() }));
     let part = share.map(|share| {
         let seeds = seeds(seed, options.repeat);
         plan_parts::record(
@@ -176,12 +177,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         key_prefix: servers.as_ref().map(|_| keeper.key_prefix()),
         root: keeper.path(),
     };
-    let work = AuditRun {
-        options: &options,
-        names,
-        plan,
-        terminal,
-    };
+    let work = AuditRun { options: &options, names, plan, terminal };
     let done = work.run(&mut keeper).await;
     if let Some(servers) = &mut servers {
         servers.remove_keys(&keeper.key_prefix(), terminal).await;
@@ -213,10 +209,9 @@ fn finish(
         }
         worst = audit.score().worst();
         for lost in &audit.regressions {
-            keeper.terminal.warn(&format!(
-                "kept before and broken now: {} by {}",
-                lost.scenario, lost.subject
-            ));
+            keeper
+                .terminal
+                .warn(&format!("kept before and broken now: {} by {}", lost.scenario, lost.subject));
         }
     }
     let partial = keeper.cancel.is_wanted() || done.is_err();
@@ -237,11 +232,7 @@ fn finish(
     keeper.run.comparisons.clear();
     keeper.run.as_expected = Some(!partial && code == exit::AS_EXPECTED);
     keeper.finish(partial)?;
-    for (name, format) in [
-        ("audit.json", "json"),
-        ("report.md", "markdown"),
-        ("badge.svg", "svg"),
-    ] {
+    for (name, format) in [("audit.json", "json"), ("report.md", "markdown"), ("badge.svg", "svg")] {
         if let Some(format) = report::by_name(format) {
             keeper.write(name, &format.render(&keeper.run)?)?;
         }
@@ -269,10 +260,7 @@ fn suite_sources(
     systems: &BTreeSet<Option<String>>,
 ) -> anyhow::Result<(String, Vec<ScenarioSource>)> {
     if !options.scenarios.is_empty() {
-        let named = options
-            .scenarios
-            .iter()
-            .map(|name| ScenarioSource::find(name));
+        let named = options.scenarios.iter().map(|name| ScenarioSource::find(name));
         return Ok(("chosen".to_owned(), named.collect::<Result<_, _>>()?));
     }
     let suite = Suite::of(options.suite()).map_err(exit::usage)?;
@@ -283,10 +271,7 @@ fn suite_sources(
             scenario.audit.suite <= suite && systems.contains(&system)
         })
     };
-    let all = builtin::suite()
-        .into_iter()
-        .filter(|one| !one.control)
-        .map(ScenarioSource::of);
+    let all = builtin::suite().into_iter().filter(|one| !one.control).map(ScenarioSource::of);
     Ok((options.suite().to_owned(), all.filter(within).collect()))
 }
 
@@ -387,9 +372,7 @@ impl AuditRun<'_> {
 
     /// Learns what each lock has, and tries each driver against the protocol.
     async fn meet_all(&self, keeper: &Keeper) -> anyhow::Result<Vec<ProbedLock>> {
-        let bar = self
-            .terminal
-            .bar(self.names.len() as u64, "locks, step by step");
+        let bar = self.terminal.bar(self.names.len() as u64, "locks, step by step");
         let target = self.options.own.target.as_deref();
         let prefix = keeper.key_prefix();
         let met = meet_all(&self.names, &self.plan, target, &prefix, &|| bar.inc(1)).await?;

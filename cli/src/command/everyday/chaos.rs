@@ -36,16 +36,19 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Scenario files, or names of built-in ones (`locklab list scenarios`) [default: those of locklab.toml, with its lock]
+    /// Scenario files, or names of built-in ones (`locklab list scenarios`) [default: those of locklab.toml,
+    /// with its lock]
     #[arg(value_name = "SCENARIO")]
     scenarios: Vec<String>,
-    /// Every built-in scenario, controls included; with --target or --server those that judge safety on any server
+    /// Every built-in scenario, controls included; with --target or --server those that judge safety on any
+    /// server
     #[arg(long, conflicts_with = "scenarios")]
     all: bool,
     /// Another lock in the scenarios' place, e.g. baseline:set-nx-px or 'exec:PROGRAM ARG…'
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
-    /// Exit by what the files expect, also with a lock of your own: without it 1 when that was lost, whatever a file expects
+    /// Exit by what the files expect, also with a lock of your own: without it 1 when that was lost, whatever
+    /// a file expects
     #[arg(long)]
     expect_file: bool,
     /// Run each scenario with seeds N … N+K−1
@@ -135,10 +138,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         matrix: options.own.matrix()?,
         fit: &fit,
     };
-    let PlannedScenarios {
-        runs,
-        mut not_applicable,
-    } = planner.plan(&sources).await?;
+    let PlannedScenarios { runs, mut not_applicable } = planner.plan(&sources).await?;
     for skipped in &not_applicable {
         terminal.detail(&skipped.to_string());
     }
@@ -146,17 +146,14 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     let mut part = None;
     if let Some(share) = share.filter(|_| !options.share.by_client()) {
         let all = planned.iter().zip(digests);
-        let all =
-            all.map(|(PlannedRun { plan, .. }, digest)| (plan.name.clone(), plan.seed, digest));
+        let all = all.map(|(PlannedRun { plan, .. }, digest)| (plan.name.clone(), plan.seed, digest));
         part = Some(plan_parts::record(share, all));
         planned.retain(|planned| plan_parts::has(share, &planned.plan.name, planned.plan.seed));
         not_applicable.retain(|skipped| plan_parts::has(share, &skipped.name, seed));
     }
     if options.dry_run {
         let plans: Vec<&Plan> = planned.iter().map(|planned| &planned.plan).collect();
-        let scenarios = plans
-            .iter()
-            .map(|plan| serde_json::json!({"name": plan.name, "seed": plan.seed}));
+        let scenarios = plans.iter().map(|plan| serde_json::json!({"name": plan.name, "seed": plan.seed}));
         let scenarios: Vec<_> = scenarios.collect();
         let document = serde_json::json!({"schema": 1, "scenarios": scenarios, "plans": plans});
         let text = || plans.iter().map(|plan| plan.to_text()).collect();
@@ -195,33 +192,21 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         if repeats {
             terminal.result(&format!("\n{}", crate::tally::table(&keeper.run.scenarios)));
         }
-        options
-            .junit
-            .iter()
-            .try_for_each(|path| keeper.write_junit(path))
+        options.junit.iter().try_for_each(|path| keeper.write_junit(path))
     })
 }
 
 /// The files and built-in scenarios that were asked for.
 fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<ScenarioSource>> {
     if !options.all {
-        let named = options
-            .scenarios
-            .iter()
-            .map(|name| ScenarioSource::find(name));
+        let named = options.scenarios.iter().map(|name| ScenarioSource::find(name));
         return Ok(named.collect::<Result<_, _>>()?);
     }
     if options.own.server.is_empty() {
-        return Ok(builtin::suite()
-            .into_iter()
-            .map(ScenarioSource::of)
-            .collect());
+        return Ok(builtin::suite().into_iter().map(ScenarioSource::of).collect());
     }
     // A control says nothing of a server.
-    let all = BUILTINS
-        .iter()
-        .filter(|one| !one.control)
-        .map(ScenarioSource::of);
+    let all = BUILTINS.iter().filter(|one| !one.control).map(ScenarioSource::of);
     let mut all: Vec<ScenarioSource> = all.collect();
     all.retain(|source| {
         let scenario = source.scenario.as_ref();

@@ -1,4 +1,5 @@
-//! `chaos --part K/N --share clients`: one scenario whose clients several machines run. Each records; `merge` judges the whole.
+//! `chaos --part K/N --share clients`: one scenario whose clients several machines run. Each records; `merge`
+//! judges the whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,10 +60,8 @@ impl ShareArgs {
         terminal: &Terminal,
     ) -> anyhow::Result<u8> {
         let no = |why: &str| exit::usage(format!("--share clients: {why}"));
-        let share =
-            share.ok_or_else(|| no("which of the parts is this? name it with --part K/N"))?;
-        let (Some(PlannedRun { mut plan, subject }), true) = (planned.pop(), planned.is_empty())
-        else {
+        let share = share.ok_or_else(|| no("which of the parts is this? name it with --part K/N"))?;
+        let (Some(PlannedRun { mut plan, subject }), true) = (planned.pop(), planned.is_empty()) else {
             return Err(no("the parts run one scenario with one seed together"));
         };
         if let Some(why) = not_shareable(&plan, share.of) {
@@ -92,18 +91,9 @@ impl ShareArgs {
         let (index, of) = (share.index, share.of);
         terminal.note(&format!("part {index} of {of}: {}", has(share)));
         let common = serde_json::to_value(&plan)?;
-        let barrier = join(
-            &reference,
-            &prefix,
-            share,
-            common,
-            self.parts_within,
-            &mut keeper,
-        )
-        .await?;
+        let barrier = join(&reference, &prefix, share, common, self.parts_within, &mut keeper).await?;
         let provisioner = servers.for_run(&prefix);
-        let provisioner =
-            provisioner.ok_or_else(|| anyhow::anyhow!("the servers were not asked"))?;
+        let provisioner = provisioner.ok_or_else(|| anyhow::anyhow!("the servers were not asked"))?;
         let mut options = RunOptions::new(keeper.path(), subject, provisioner);
         options.cancel = keeper.cancel.flag();
         options.engine = engine;

@@ -1,4 +1,5 @@
-//! `locklab compare`: what differs between kept runs, configuration first, then verdicts that changed, then figures with what they show.
+//! `locklab compare`: what differs between kept runs, configuration first, then verdicts that changed, then
+//! figures with what they show.
 
 use clap::Args;
 use results::compare::compare;
@@ -12,7 +13,8 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {
-    /// Directories, their names under runs/, or `latest`; the first is the base. One is enough with --rows or --cols
+    /// Directories, their names under runs/, or `latest`; the first is the base. One is enough with --rows or
+    /// --cols
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
     /// Show the figures as tables, with these fields as rows, such as `topology`
@@ -27,10 +29,7 @@ pub(crate) struct Options {
 }
 
 fn after_help() -> String {
-    let names: Vec<&str> = results::compare::pivot::FIELDS
-        .iter()
-        .map(|field| field.name)
-        .collect();
+    let names: Vec<&str> = results::compare::pivot::FIELDS.iter().map(|field| field.name).collect();
     format!("Fields: {}", names.join(", "))
 }
 

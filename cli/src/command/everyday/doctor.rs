@@ -53,32 +53,18 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let is_ok = findings.iter().all(|finding| finding.state != "missing");
     let document = serde_json::json!({"schema": 1, "ok": is_ok, "findings": findings});
     terminal.answer(&document, || findings.iter().map(line).collect())?;
-    Ok(if is_ok {
-        exit::AS_EXPECTED
-    } else {
-        exit::MISSING
-    })
+    Ok(if is_ok { exit::AS_EXPECTED } else { exit::MISSING })
 }
 
 fn line(finding: &Finding) -> String {
     let remedy = finding.remedy.iter();
-    let remedy: String = remedy
-        .map(|remedy| format!("           {remedy}\n"))
-        .collect();
-    format!(
-        "{:<9}  {}: {}\n{remedy}",
-        finding.state, finding.what, finding.found
-    )
+    let remedy: String = remedy.map(|remedy| format!("           {remedy}\n")).collect();
+    format!("{:<9}  {}: {}\n{remedy}", finding.state, finding.what, finding.found)
 }
 
 impl Finding {
     fn new(what: &'static str, state: &'static str, found: impl Into<String>) -> Self {
-        Finding {
-            what,
-            state,
-            found: found.into(),
-            remedy: None,
-        }
+        Finding { what, state, found: found.into(), remedy: None }
     }
 
     fn ok(what: &'static str, found: impl Into<String>) -> Self {
@@ -104,9 +90,8 @@ fn valkey() -> Finding {
     const WHAT: &str = "valkey-server";
     match Server::find("valkey") {
         Ok(server) => found_server(WHAT, &server),
-        Err(error) => Finding::new(WHAT, "optional", "not here").remedy(format!(
-            "optional: `server = \"valkey\"` in a topology needs it: {error}"
-        )),
+        Err(error) => Finding::new(WHAT, "optional", "not here")
+            .remedy(format!("optional: `server = \"valkey\"` in a topology needs it: {error}")),
     }
 }
 
@@ -134,9 +119,8 @@ async fn engine() -> Finding {
     const WHAT: &str = "container engine";
     match cluster_config::engine().await {
         Ok(version) => Finding::ok(WHAT, version),
-        Err(error) => Finding::new(WHAT, "optional", "none answers").remedy(format!(
-            "optional: `--provisioner container` needs one; {error}"
-        )),
+        Err(error) => Finding::new(WHAT, "optional", "none answers")
+            .remedy(format!("optional: `--provisioner container` needs one; {error}")),
     }
 }
 
@@ -163,9 +147,7 @@ fn cores() -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let finding = Finding::ok("cores", cores.to_string());
     match cores {
-        0 | 1 => {
-            finding.remedy("on one core, clients and servers take turns: latencies are too large")
-        }
+        0 | 1 => finding.remedy("on one core, clients and servers take turns: latencies are too large"),
         _ => finding,
     }
 }
@@ -196,8 +178,9 @@ fn peers() -> Finding {
     let said = format!("built: {}", found(&built));
     match missing.as_slice() {
         [] => Finding::ok("peers", said),
-        _ => Finding::new("peers", "optional", format!("{said}; not built: {}", missing.join(", ")))
-            .remedy("optional: `make peers` builds those whose language is here, and names what the others need"),
+        _ => Finding::new("peers", "optional", format!("{said}; not built: {}", missing.join(", "))).remedy(
+            "optional: `make peers` builds those whose language is here, and names what the others need",
+        ),
     }
 }
 

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use lock_core::diagnostics::ConcernKind;
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, Lock, LockError,
-    Target, Wait,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Guard, Kind, Lease, Lock, LockError, Target, Wait,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
@@ -22,7 +21,8 @@ use crate::cancel::HangUp;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica needs at least as long.
+/// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica needs at
+/// least as long.
 const REPLICA_PAUSE: Duration = Duration::from_millis(100);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -48,7 +48,8 @@ pub(crate) struct Options {
     /// Longest time of holding: then the lock is lost, as if another had taken it [default: no limit]
     #[arg(long, value_parser = lease_duration, value_name = "DURATION", allow_hyphen_values = true)]
     max_hold: Option<Duration>,
-    /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas (?replicas=N in the URL), or waitaof:K disks
+    /// Who must have the lock: none, wait:K, wait:majority or wait:all replicas (?replicas=N in the URL), or
+    /// waitaof:K disks
     #[arg(long, default_value = "none", value_name = "HOW")]
     durability: Durability,
     /// When the lock is lost, the command is sent SIGTERM, and SIGKILL after this
@@ -81,14 +82,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     for concern in client.concerns() {
         terminal.detail(&concern.to_string());
     }
-    let code = hold_and_run(
-        &options,
-        (&client, kind, name),
-        started,
-        &mut signals,
-        terminal,
-    )
-    .await;
+    let code = hold_and_run(&options, (&client, kind, name), started, &mut signals, terminal).await;
     client.close().await;
     code
 }
@@ -97,10 +91,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 fn target_and_name(options: &Options) -> anyhow::Result<(String, &str)> {
     let (target, name) = match &options.target_and_name[..] {
         [target, name] => (target.clone(), name),
-        names => (
-            std::env::var("LOCKLAB_TARGET").unwrap_or_default(),
-            &names[0],
-        ),
+        names => (std::env::var("LOCKLAB_TARGET").unwrap_or_default(), &names[0]),
     };
     if target.is_empty() || name.contains("://") {
         return Err(exit::usage(
@@ -133,9 +124,7 @@ async fn hold_and_run(
     };
 
     let mut command = Command::new(&options.command[0]);
-    command
-        .args(&options.command[1..])
-        .env("LOCKLAB_NAME", name);
+    command.args(&options.command[1..]).env("LOCKLAB_NAME", name);
     match guard.token() {
         Some(token) => command.env("LOCKLAB_TOKEN", token.to_string()),
         None => command.env_remove("LOCKLAB_TOKEN"),
@@ -170,9 +159,7 @@ async fn hold_and_run(
             false => exit::LOST,
         }),
         Err(reason) => {
-            terminal.warn(&format!(
-                "lock {name} was lost while the command ran: {reason}"
-            ));
+            terminal.warn(&format!("lock {name} was lost while the command ran: {reason}"));
             terminate(&mut child, options.grace).await?;
             // The guard knows that it is lost: dropping it takes nothing away from the next holder.
             drop(guard);
@@ -212,7 +199,8 @@ async fn connect(
     }
 }
 
-/// Whether a server may be there later, or be ready. One that answers with another error, or whose certificate is not trusted, is there.
+/// Whether a server may be there later, or be ready. One that answers with another error, or whose
+/// certificate is not trusted, is there.
 fn may_become_ready(error: &LockError) -> bool {
     let is_ready_later = match error.server_code() {
         Some(code) => ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN"].contains(&code),
@@ -229,11 +217,7 @@ async fn acquire(
     terminal: &Terminal,
 ) -> Result<Guard, LockError> {
     let lease = options.lease.map_or(Lease::Renewed, Lease::Fixed);
-    let left = || {
-        options
-            .wait
-            .map(|wait| wait.saturating_sub(started.elapsed()))
-    };
+    let left = || options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
     let mut not_durable: Option<LockError> = None;
     loop {
         let wait = match left() {
@@ -262,12 +246,7 @@ async fn acquire(
     }
 }
 
-fn not_acquired(
-    options: &Options,
-    kind: Kind,
-    error: &LockError,
-    terminal: &Terminal,
-) -> anyhow::Result<u8> {
+fn not_acquired(options: &Options, kind: Kind, error: &LockError, terminal: &Terminal) -> anyhow::Result<u8> {
     match error.kind() {
         ErrorKind::Busy | ErrorKind::NotDurable => {
             terminal.warn(&error.to_string());
@@ -277,8 +256,9 @@ fn not_acquired(
     }
 }
 
-/// Releases the lock; `false` if the server no longer had the hold, which was then lost while the command ran. Any other failure leaves
-/// that open and is only reported: the command's result is worth more than the release's.
+/// Releases the lock; `false` if the server no longer had the hold, which was then lost while the command
+/// ran. Any other failure leaves that open and is only reported: the command's result is worth more than the
+/// release's.
 async fn release(guard: Guard, terminal: &Terminal) -> bool {
     match guard.release().await {
         Ok(_) => true,

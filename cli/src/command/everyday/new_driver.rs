@@ -42,10 +42,7 @@ type File = (&'static str, &'static str);
 /// A file of `drivers/sdk/LANGUAGE/`, under the same path.
 macro_rules! sdk {
     ($language:literal, $path:literal) => {
-        (
-            $path,
-            include_str!(concat!("../../../../drivers/sdk/", $language, "/", $path)),
-        )
+        ($path, include_str!(concat!("../../../../drivers/sdk/", $language, "/", $path)))
     };
 }
 
@@ -182,11 +179,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
             "" => String::new(),
             build => format!(" && {build}"),
         };
-        format!(
-            "{name}: {}\ncd {name}{build} && locklab conform '{}'",
-            paths.join(", "),
-            language.run
-        )
+        format!("{name}: {}\ncd {name}{build} && locklab conform '{}'", paths.join(", "), language.run)
     })?;
     Ok(exit::AS_EXPECTED)
 }

@@ -1,4 +1,5 @@
-//! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a report.
+//! `locklab quickstart`: four topologies, a load and a failover on each, a lock that is known to be broken; a
+//! report.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ use crate::run::{Keeper, seed};
 use crate::scenario_batch::{batch_options, run_all};
 use crate::terminal::Terminal;
 
-/// A master is killed under load on each topology; beside each dangerous configuration stands its safe twin, and a broken lock.
+/// A master is killed under load on each topology; beside each dangerous configuration stands its safe twin,
+/// and a broken lock.
 const SCENARIOS: &[&str] = &[
     "failover-async",
     "failover-wait-all",
@@ -29,7 +31,8 @@ const SCENARIOS: &[&str] = &[
     "release-without-owner-check",
 ];
 
-/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing one another.
+/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing
+/// one another.
 const JOBS: usize = 4;
 
 #[derive(Debug, Args)]
@@ -53,10 +56,7 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
         return Err(exit::missing(format!("{error}{containers}")));
     }
     keeper.shown = options.shown;
-    terminal.note(&format!(
-        "quickstart: seed {seed}, kept in {}",
-        keeper.path().display()
-    ));
+    terminal.note(&format!("quickstart: seed {seed}, kept in {}", keeper.path().display()));
 
     let done = work(seed, &options.provisioner, &mut keeper).await;
     let interrupted = keeper.cancel.is_wanted();
@@ -69,11 +69,7 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
     };
     if keeper.is_empty() {
         keeper.discard();
-        return if interrupted {
-            Ok(exit::INTERRUPTED)
-        } else {
-            done
-        };
+        return if interrupted { Ok(exit::INTERRUPTED) } else { done };
     }
     let partial = interrupted || done.is_err();
     let expected = !partial && code == exit::AS_EXPECTED;
@@ -104,11 +100,10 @@ async fn work(seed: u64, provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> 
     Ok(exit::worse(measured, judged))
 }
 
-/// Starts all four topologies side by side and measures one after the other, so that no load disturbs another's figures.
+/// Starts all four topologies side by side and measures one after the other, so that no load disturbs
+/// another's figures.
 async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyhow::Result<u8> {
-    let bar = keeper
-        .terminal
-        .bar(0, "starting single, sentinel, cluster and 5 masters");
+    let bar = keeper.terminal.bar(0, "starting single, sentinel, cluster and 5 masters");
     let root = keeper.path();
     let starting = TopologyKind::REDIS.iter().map(|kind| {
         let dir = root.join("logs").join(format!("bench-{kind}"));
@@ -124,10 +119,7 @@ async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyh
         () = keeper.cancel.wanted() => return Ok(exit::INTERRUPTED),
     };
     bar.finish_and_clear();
-    let deployments = started
-        .into_iter()
-        .collect::<Result<Vec<Deployment>, _>>()
-        .map_err(exit::missing)?;
+    let deployments = started.into_iter().collect::<Result<Vec<Deployment>, _>>().map_err(exit::missing)?;
 
     let mut code = exit::AS_EXPECTED;
     for deployment in deployments {
@@ -145,8 +137,7 @@ async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyh
             return Ok(exit::INTERRUPTED);
         }
     }
-    let violated =
-        |row: &results::run::BenchRow| row.safety.state == results::verdict::State::Violated;
+    let violated = |row: &results::run::BenchRow| row.safety.state == results::verdict::State::Violated;
     if keeper.run.rows.iter().any(violated) {
         code = exit::worse(code, exit::NOT_AS_EXPECTED);
     }

@@ -28,7 +28,8 @@ pub(crate) struct Options {
     /// Only the scenarios of this name, without benchmarks; as text with their proofs
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
-    /// As text: also the proof of every violated verdict, the holds with their times, and the shortest history that still convicts
+    /// As text: also the proof of every violated verdict, the holds with their times, and the shortest
+    /// history that still convicts
     #[arg(long)]
     proofs: bool,
     /// Say which scenarios do not apply for which reason, not only how many
@@ -72,14 +73,11 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal))?;
         return Ok(exit::AS_EXPECTED);
     }
-    let exporter =
-        by_name(format).ok_or_else(|| exit::usage(format!("there is no format `{format}`")))?;
-    let document = exporter
-        .render(&run)
-        .map_err(|error| match error.is_of_run {
-            true => exit::input(error),
-            false => error.into(),
-        })?;
+    let exporter = by_name(format).ok_or_else(|| exit::usage(format!("there is no format `{format}`")))?;
+    let document = exporter.render(&run).map_err(|error| match error.is_of_run {
+        true => exit::input(error),
+        false => error.into(),
+    })?;
     match &options.output {
         None => {
             let whole = serde_json::json!({"schema": 1, "format": format, "document": document});
@@ -107,10 +105,7 @@ fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
         // One page of several runs is there once somebody writes it.
         page: match options.runs.as_slice() {
             [run] => page(run).unwrap_or_default(),
-            runs => format!(
-                "`locklab report {} -o page.html` writes it",
-                shell_line(runs)
-            ),
+            runs => format!("`locklab report {} -o page.html` writes it", shell_line(runs)),
         },
         ..ScreenOptions::default()
     };

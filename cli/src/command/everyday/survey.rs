@@ -17,26 +17,15 @@ pub(crate) async fn run(target: &str, mine: bool, terminal: &Terminal) -> anyhow
         let why = silence.unwrap_or("no master is known");
         return Err(exit::missing(format!("{target}: {why}")));
     }
-    let judged: Vec<_> = reports
-        .iter()
-        .map(|report| (report, report.concerns(Durability::None)))
-        .collect();
-    let worst = judged
-        .iter()
-        .flat_map(|(_, concerns)| concerns)
-        .map(|concern| concern.severity)
-        .max();
+    let judged: Vec<_> = reports.iter().map(|report| (report, report.concerns(Durability::None))).collect();
+    let worst = judged.iter().flat_map(|(_, concerns)| concerns).map(|concern| concern.severity).max();
     let well = worst < Some(Severity::Danger);
     let nodes = judged.iter();
-    let nodes: Vec<_> = nodes
-        .map(|(report, concerns)| node_json(report, concerns))
-        .collect();
+    let nodes: Vec<_> = nodes.map(|(report, concerns)| node_json(report, concerns)).collect();
     let document = json!({"schema": 1, "ok": well, "target": target.to_string(), "nodes": nodes});
     terminal.answer(&document, || {
         let nodes = judged.iter();
-        let texts: Vec<_> = nodes
-            .map(|(report, concerns)| node_text(report, concerns))
-            .collect();
+        let texts: Vec<_> = nodes.map(|(report, concerns)| node_text(report, concerns)).collect();
         texts.join("\n")
     })?;
     Ok(exit::of(well))
@@ -44,9 +33,7 @@ pub(crate) async fn run(target: &str, mine: bool, terminal: &Terminal) -> anyhow
 
 /// `good`, `caution` or `danger`.
 fn verdict(concerns: &[Concern]) -> &'static str {
-    concerns
-        .first()
-        .map_or("good", |worst| word(worst.severity))
+    concerns.first().map_or("good", |worst| word(worst.severity))
 }
 
 fn word(severity: Severity) -> &'static str {
@@ -90,9 +77,7 @@ fn node_text(report: &ServerReport, concerns: &[Concern]) -> String {
             ": {}, {}, replicas {}",
             report.version.clone().unwrap_or_else(unknown),
             report.role.clone().unwrap_or_else(unknown),
-            report
-                .replicas
-                .map_or_else(unknown, |count| count.to_string()),
+            report.replicas.map_or_else(unknown, |count| count.to_string()),
         ));
         for name in ServerReport::SETTINGS {
             if name.starts_with("cluster-") && !report.clustered {

@@ -23,7 +23,8 @@ pub(crate) struct Options {
     /// standard input; several files are the parts of one history, each recorded on a clock of its own
     #[arg(required = true, num_args = 1.., value_name = "RUN")]
     runs: Vec<String>,
-    /// How far apart the clocks of the parts of a history may be at most; needed where they do not say how they stand to a reference
+    /// How far apart the clocks of the parts of a history may be at most; needed where they do not say how
+    /// they stand to a reference
     #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
     clock_uncertainty: Option<Duration>,
     /// Share of a lease by which clocks may disagree; it shortens contract intervals and nothing else
@@ -48,9 +49,9 @@ enum OtherJudge {
 /// A share of the lease, of which something must be left.
 fn drift(text: &str) -> Result<f64, String> {
     let share = crate::args::share(text).ok();
-    share.filter(|share| *share < 1.0).ok_or_else(|| {
-        crate::args::invalid("drift", text, "a share of the lease under 100%, such as 1%")
-    })
+    share
+        .filter(|share| *share < 1.0)
+        .ok_or_else(|| crate::args::invalid("drift", text, "a share of the lease under 100%, such as 1%"))
 }
 
 /// What is printed with `--json`. Of many locks it is made only then.
@@ -72,11 +73,8 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let mut all: Vec<Verdicts> = Vec::new();
     let mut locks: BTreeMap<String, Verdicts> = BTreeMap::new();
     let usual = CheckOptions::default();
-    let how = CheckOptions {
-        drift: options.drift,
-        floors: usual.floors.filter(|_| !options.no_floors),
-        ..usual
-    };
+    let how =
+        CheckOptions { drift: options.drift, floors: usual.floors.filter(|_| !options.no_floors), ..usual };
     for judged in &histories {
         let report = judged.judge(&how, &mut |said| match said {
             JudgedNote::Warning(said) => terminal.warn(&said),
@@ -89,19 +87,11 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let verdicts = checkers::join(all);
     if let Some(dir) = &terminal.common.out {
-        proof::write(&verdicts, dir).map_err(|error| {
-            exit::usage(format!(
-                "cannot write the proofs in {}: {error}",
-                dir.display()
-            ))
-        })?;
+        proof::write(&verdicts, dir)
+            .map_err(|error| exit::usage(format!("cannot write the proofs in {}: {error}", dir.display())))?;
         terminal.note(&format!("proofs: {}", dir.display()));
     }
-    let document = Document {
-        schema: 1,
-        verdicts: &verdicts,
-        locks: &locks,
-    };
+    let document = Document { schema: 1, verdicts: &verdicts, locks: &locks };
     terminal.answer(&document, || text(&verdicts, &locks))?;
     Ok(verdicts
         .iter()
@@ -137,7 +127,8 @@ fn histories(run: &str) -> anyhow::Result<Vec<JudgedHistory>> {
     if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
         return Ok(vec![JudgedHistory::of(path.to_owned())]);
     }
-    // A recording from elsewhere, or what was left of a run that was killed early: a directory with nothing but a history.
+    // A recording from elsewhere, or what was left of a run that was killed early: a directory with nothing
+    // but a history.
     if path.is_dir()
         && !path.join(RUN_FILE).is_file()
         && let Some(history) = history_file::of_dir(path)
@@ -175,9 +166,6 @@ fn describe(verdict: &Verdict) -> String {
     match verdict.state {
         State::Clean => "clean".to_owned(),
         State::Unknown => "unknown".to_owned(),
-        State::Violated => format!(
-            "violated, {}",
-            results::report::rates(verdict).unwrap_or_default()
-        ),
+        State::Violated => format!("violated, {}", results::report::rates(verdict).unwrap_or_default()),
     }
 }

@@ -1,4 +1,5 @@
-//! `locklab gate`: decides on a kept run by conditions. 0: all are met; 1: one is not; 2: one cannot be decided.
+//! `locklab gate`: decides on a kept run by conditions. 0: all are met; 1: one is not; 2: one cannot be
+//! decided.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,8 @@ pub(crate) struct Options {
     /// as 'p99(acquire) < 5ms'; two runs: the first is the base, as in `compare`
     #[arg(value_name = "RUN|CONDITION")]
     words: Vec<String>,
-    /// A file of conditions, one per line; # begins a comment [default without conditions: the budget of locklab.toml]
+    /// A file of conditions, one per line; # begins a comment [default without conditions: the budget of
+    /// locklab.toml]
     #[arg(long, value_name = "FILE")]
     budget: Vec<PathBuf>,
     /// The run that `base` means in conditions such as 'cycles >= 0.95 * base'
@@ -47,7 +49,8 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         budgets.extend(Project::here()?.budget);
     }
     let conditions = conditions_of(&conditions, &budgets)?;
-    // Two words may be a run and its base; without a condition one of them is more likely a mistyped condition.
+    // Two words may be a run and its base; without a condition one of them is more likely a mistyped
+    // condition.
     let no_run = |word: &&&String| dir_of(word).is_err();
     if conditions.is_empty()
         && let Some(word) = runs.iter().find(no_run)
@@ -57,9 +60,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         )));
     }
     if conditions.is_empty() {
-        return Err(exit::usage(
-            "no conditions: give some such as 'p99(acquire) < 5ms', or --budget FILE",
-        ));
+        return Err(exit::usage("no conditions: give some such as 'p99(acquire) < 5ms', or --budget FILE"));
     }
     let (base, run) = match (runs.as_slice(), &options.base) {
         ([], base) => (base.as_ref(), "latest"),
@@ -69,27 +70,19 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             return Err(exit::usage(format!(
                 "one run and its base at most; {} are given: {}",
                 more.len(),
-                more.iter()
-                    .map(|run| run.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                more.iter().map(|run| run.as_str()).collect::<Vec<_>>().join(", ")
             )));
         }
     };
     if base.is_none()
         && let Some(condition) = conditions.iter().find(|one| one.asks_for_base())
     {
-        return Err(exit::usage(format!(
-            "'{}' needs a base: name the run with --base RUN",
-            condition.text
-        )));
+        return Err(exit::usage(format!("'{}' needs a base: name the run with --base RUN", condition.text)));
     }
     let run = load(run)?;
     let base = base.map(|base| load(base)).transpose()?;
     let decision = gate::decide(&run, base.as_ref(), &conditions);
-    terminal.answer_painted(&decision, || {
-        text::decision(&decision, terminal.text_options())
-    })?;
+    terminal.answer_painted(&decision, || text::decision(&decision, terminal.text_options()))?;
     Ok(match decision.outcome {
         Outcome::Passed => exit::AS_EXPECTED,
         Outcome::Unknown => exit::UNKNOWN,
@@ -115,12 +108,7 @@ fn conditions_of(words: &[&String], budgets: &[PathBuf]) -> anyhow::Result<Vec<C
         match gate::parse_budget(&text) {
             Ok(of_file) => conditions.extend(of_file),
             Err(found) => errors.extend(found.into_iter().map(|(line, error)| {
-                format!(
-                    "{}:{line}:{}: {}",
-                    path.display(),
-                    error.column,
-                    error.message
-                )
+                format!("{}:{line}:{}: {}", path.display(), error.column, error.message)
             })),
         }
     }

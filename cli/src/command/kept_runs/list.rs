@@ -65,13 +65,7 @@ struct Item {
 }
 
 fn item(name: impl Into<String>, about: impl Into<String>) -> Item {
-    Item {
-        name: name.into(),
-        about: about.into(),
-        missing: None,
-        system: None,
-        server: None,
-    }
+    Item { name: name.into(), about: about.into(), missing: None, system: None, server: None }
 }
 
 /// A server of the matrix: which it is, where it is, and where it is from or how to get it.
@@ -110,16 +104,13 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             bench::subjects::all().iter().map(built).collect()
         }
         Kind::Workloads => items(WORKLOADS, |one| item(one.name, one.about)),
-        Kind::Faults => items(&FAULTS[..], |one| {
-            item(one.name, format!("on {}: {}", one.hits.words(), one.about))
-        }),
+        Kind::Faults => {
+            items(&FAULTS[..], |one| item(one.name, format!("on {}: {}", one.hits.words(), one.about)))
+        }
         Kind::Topologies => items(&TopologyKind::ALL[..], |one| item(one.name(), one.about())),
         Kind::Scenarios => items(&builtin::suite(), |one| item(one.name, about(one))),
         Kind::Checkers => items(CHECKERS, |one| item(one.name, one.about)),
-        Kind::Servers => cluster_config::available_servers()
-            .into_iter()
-            .map(server_item)
-            .collect(),
+        Kind::Servers => cluster_config::available_servers().into_iter().map(server_item).collect(),
     };
     items.retain(|item| is_like(&item.name, options.pattern.as_deref()));
     terminal.answer(&json!({"schema": 1, "items": items}), || {
@@ -138,13 +129,11 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
 
 /// Whether a name contains a pattern, or matches it.
 fn is_like(name: &str, pattern: Option<&str>) -> bool {
-    pattern.is_none_or(|pattern| {
-        if pattern.contains('*') {
-            matches(pattern, name)
-        } else {
-            name.contains(pattern)
-        }
-    })
+    pattern.is_none_or(
+        |pattern| {
+            if pattern.contains('*') { matches(pattern, name) } else { name.contains(pattern) }
+        },
+    )
 }
 
 fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -182,10 +171,7 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
         rows.extend(runs.iter().map(|run| {
             vec![
                 run.name.clone(),
-                run.started_at
-                    .get(..19)
-                    .unwrap_or(&run.started_at)
-                    .to_owned(),
+                run.started_at.get(..19).unwrap_or(&run.started_at).to_owned(),
                 run.command.clone(),
                 run.rows.to_string(),
                 run.scenarios.to_string(),

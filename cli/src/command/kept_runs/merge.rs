@@ -40,12 +40,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         .then(|| merged_runs(&input.runs, &input.dirs).map_err(exit::input));
     let measured = measured.transpose()?;
     let started = first.meta.started_at.get(..10).unwrap_or_default();
-    let target = make_dir(
-        &terminal.common,
-        started,
-        &first.meta.environment.host,
-        "merge",
-    )?;
+    let target = make_dir(&terminal.common, started, &first.meta.environment.host, "merge")?;
     let judged = match is_whole {
         true => judge_parts(&input.runs, &input.dirs, target.path())?,
         false => None,
@@ -127,12 +122,7 @@ fn nothing_tried(joined: &Run) -> bool {
 fn put_rows(outcome: BenchOutcome, joined: &mut Run) -> u8 {
     joined.rows = outcome.rows;
     joined.comparisons = outcome.comparisons;
-    let said = |warning: &String| {
-        outcome
-            .warnings
-            .iter()
-            .any(|own| warning.ends_with(own.as_str()))
-    };
+    let said = |warning: &String| outcome.warnings.iter().any(|own| warning.ends_with(own.as_str()));
     joined.warnings.retain(|warning| !said(warning));
     joined.warnings.extend(outcome.warnings.iter().cloned());
     code_of_rows(&joined.rows)

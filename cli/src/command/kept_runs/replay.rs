@@ -1,4 +1,5 @@
-//! `locklab replay`: the same plans again, and how many of the repeats convict; or the smallest plan that still does.
+//! `locklab replay`: the same plans again, and how many of the repeats convict; or the smallest plan that
+//! still does.
 
 use chaos::batch::PlannedRun;
 use chaos::kept_plan;
@@ -37,8 +38,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         ));
     }
     if options.shrink {
-        return replay_shrink::run(&options.run, &options.shrink_args, options.trust, terminal)
-            .await;
+        return replay_shrink::run(&options.run, &options.shrink_args, options.trust, terminal).await;
     }
     let kept = kept_plan::of_run(&options.run, &store())?;
     options.trust.check(&kept, terminal)?;

@@ -1,4 +1,5 @@
-//! `locklab replay --shrink`: finds the smallest plan that still convicts, runs each candidate, and writes it as a scenario file.
+//! `locklab replay --shrink`: finds the smallest plan that still convicts, runs each candidate, and writes it
+//! as a scenario file.
 
 use chaos::kept_plan::{self, KeptPlan};
 use chaos::plan::Plan;
@@ -39,11 +40,8 @@ pub(super) async fn run(
     trust.check(std::slice::from_ref(&kept), terminal)?;
     let cancel = Cancel::listen()?;
     let dir = files::work_dir()?;
-    let search = SmallestPlanSearch {
-        dir: dir.path().to_owned(),
-        class: class.clone(),
-        cancel: cancel.flag(),
-    };
+    let search =
+        SmallestPlanSearch { dir: dir.path().to_owned(), class: class.clone(), cancel: cancel.flag() };
     terminal.note(&format!(
         "{} (seed {}): looking for the smallest plan that violates {class}, in at most {} runs",
         kept.plan.name, kept.plan.seed, options.tries
@@ -54,9 +52,7 @@ pub(super) async fn run(
         if cancel.is_wanted() {
             return Ok(exit::INTERRUPTED);
         }
-        terminal.warn(&format!(
-            "the plan did not violate {class} this time; another try may"
-        ));
+        terminal.warn(&format!("the plan did not violate {class} this time; another try may"));
         return Ok(exit::UNKNOWN);
     };
     // Never beside the user's own files.
@@ -78,11 +74,7 @@ pub(super) async fn run(
             kept.plan.seed
         )
     })?;
-    Ok(if cancel.is_wanted() {
-        exit::INTERRUPTED
-    } else {
-        exit::AS_EXPECTED
-    })
+    Ok(if cancel.is_wanted() { exit::INTERRUPTED } else { exit::AS_EXPECTED })
 }
 
 /// The plan to shrink, and the verdict that must stay violated.
@@ -96,25 +88,16 @@ fn plan_to_shrink(run: &str, options: &ShrinkArgs) -> anyhow::Result<(KeptPlan, 
             // A plan without a result may convict: running it shows.
             (Some(class), None) => Some(class.clone()),
             (Some(class), Some(_)) => violated.contains(&class.as_str()).then(|| class.clone()),
-            (None, _) => GRAVEST_FIRST
-                .into_iter()
-                .find(|class| violated.contains(class))
-                .map(str::to_owned),
+            (None, _) => GRAVEST_FIRST.into_iter().find(|class| violated.contains(class)).map(str::to_owned),
         }
     };
-    let found = plans
-        .into_iter()
-        .find_map(|kept| class_of(&kept).map(|class| (kept, class)));
+    let found = plans.into_iter().find_map(|kept| class_of(&kept).map(|class| (kept, class)));
     found.ok_or_else(|| {
         let of = options.verdict.as_deref().unwrap_or("anything");
         exit::input(format!(
             "no plan of {} is known to violate {of}, so there is nothing to shrink{}",
             run,
-            if options.verdict.is_none() {
-                "; a plan.json by itself needs --verdict"
-            } else {
-                ""
-            }
+            if options.verdict.is_none() { "; a plan.json by itself needs --verdict" } else { "" }
         ))
     })
 }

@@ -1,4 +1,5 @@
-//! `locklab clock`: the difference between this machine's clock and a server's, as lines of a history that several machines record.
+//! `locklab clock`: the difference between this machine's clock and a server's, as lines of a history that
+//! several machines record.
 
 use std::io::Write;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::target::require_consent;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The reference by URL: one server for all machines, one that no fault touches. It is asked for its TIME and nothing else
+    /// The reference by URL: one server for all machines, one that no fault touches. It is asked for its TIME
+    /// and nothing else
     #[arg(value_name = "TARGET", value_parser = crate::args::target_url)]
     target: String,
     #[command(flatten)]
@@ -30,9 +32,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
     require_consent(&options.target, options.mine.yes_this_is_mine)?;
     let reference = Reference::of(&options.target).map_err(exit::usage)?;
     let mut cancel = Cancel::listen()?.flag();
-    let end = options
-        .length
-        .map(|length| tokio::time::Instant::now() + length);
+    let end = options.length.map(|length| tokio::time::Instant::now() + length);
     let mut pace = tokio::time::interval(options.every.max(Duration::from_millis(1)));
     let mut out = std::io::stdout();
     loop {
@@ -45,10 +45,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
         }
         let line = reference.line().await.map_err(exit::missing)?;
         // The reader has gone.
-        if writeln!(out, "{}", line.to_json())
-            .and_then(|()| out.flush())
-            .is_err()
-        {
+        if writeln!(out, "{}", line.to_json()).and_then(|()| out.flush()).is_err() {
             return Ok(exit::AS_EXPECTED);
         }
     }

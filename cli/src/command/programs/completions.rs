@@ -18,8 +18,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut commands(), "locklab", &mut script);
     let script = String::from_utf8_lossy(&script);
-    let document =
-        serde_json::json!({"schema": 1, "shell": options.shell.to_string(), "script": script});
+    let document = serde_json::json!({"schema": 1, "shell": options.shell.to_string(), "script": script});
     terminal.answer_data(&document, || script.to_string())?;
     Ok(exit::AS_EXPECTED)
 }

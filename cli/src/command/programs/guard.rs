@@ -12,7 +12,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn install() {
-    // Without its own path this program has no guard. The parent-death signal then ends the first process of each driver.
+    // Without its own path this program has no guard. The parent-death signal then ends the first process of
+    // each driver.
     if let Ok(program) = std::env::current_exe() {
         let program = program.to_string_lossy().into_owned();
         guard::install(vec![program, "guard".to_owned()]);
@@ -20,7 +21,8 @@ pub(crate) fn install() {
 }
 
 pub(crate) fn run(options: &Options) -> u8 {
-    // Under another name: somebody who kills all processes called `locklab` spares this one, which then ends the rest.
+    // Under another name: somebody who kills all processes called `locklab` spares this one, which then ends
+    // the rest.
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_name(c"driver-guard");
     guard::run(std::io::stdin(), &options.mark);

@@ -33,9 +33,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
             let all = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
             let unknown = || {
                 let near = results::spelling::nearest(name, all);
-                exit::usage(format!(
-                    "there is no command `{name}`{near}; `locklab help all` shows them"
-                ))
+                exit::usage(format!("there is no command `{name}`{near}; `locklab help all` shows them"))
             };
             found.ok_or_else(unknown)?.render_long_help().to_string()
         }
@@ -53,9 +51,7 @@ mod tests {
     fn every_command_is_in_one_group_and_nine_are_shown() {
         let program = program();
         let all = program.get_subcommands().map(clap::Command::get_name);
-        let all: BTreeSet<&str> = all
-            .filter(|name| !["help", "guard"].contains(name))
-            .collect();
+        let all: BTreeSet<&str> = all.filter(|name| !["help", "guard"].contains(name)).collect();
         let named = || GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
         assert_eq!(all, named().collect());
         assert_eq!(all.len(), named().count(), "a name twice");
@@ -67,13 +63,10 @@ mod tests {
     fn short(name: &str) -> Vec<String> {
         let program = program();
         let command = program.find_subcommand(name).expect("a command");
-        let shown = command.get_arguments().filter(|one| {
-            !one.is_positional() && !one.is_hide_set() && !one.is_hide_short_help_set()
-        });
-        shown
-            .map(|one| one.get_id().to_string())
-            .filter(|id| id != "help")
-            .collect()
+        let shown = command
+            .get_arguments()
+            .filter(|one| !one.is_positional() && !one.is_hide_set() && !one.is_hide_short_help_set());
+        shown.map(|one| one.get_id().to_string()).filter(|id| id != "help").collect()
     }
 
     #[test]

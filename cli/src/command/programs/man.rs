@@ -28,16 +28,15 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     program.build();
     let page = match &options.command {
         None => program,
-        Some(name) => shown(&program)
-            .find(|command| command.get_name() == name)
-            .cloned()
-            .ok_or_else(|| {
+        Some(name) => {
+            shown(&program).find(|command| command.get_name() == name).cloned().ok_or_else(|| {
                 let known = shown(&program).map(clap::Command::get_name);
                 exit::usage(format!(
                     "there is no command `{name}`{}",
                     results::spelling::nearest(name, known)
                 ))
-            })?,
+            })?
+        }
     };
     let name = page.get_name().to_owned();
     let page = String::from_utf8(render(page)?)?;
@@ -48,18 +47,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
 
 /// The program with every command but those that other programs start.
 fn program_with_all() -> clap::Command {
-    commands()
-        .disable_help_subcommand(true)
-        .mut_subcommands(|one| {
-            let is_hidden = ["driver", "guard", "help"].contains(&one.get_name());
-            one.hide(is_hidden)
-        })
+    commands().disable_help_subcommand(true).mut_subcommands(|one| {
+        let is_hidden = ["driver", "guard", "help"].contains(&one.get_name());
+        one.hide(is_hidden)
+    })
 }
 
 fn shown(program: &clap::Command) -> impl Iterator<Item = &clap::Command> {
-    program
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set())
+    program.get_subcommands().filter(|command| !command.is_hide_set())
 }
 
 fn render(command: clap::Command) -> std::io::Result<Vec<u8>> {

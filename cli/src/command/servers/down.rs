@@ -16,9 +16,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let ids: Vec<String> = match options.id {
         Some(id) if running.iter().any(|deployment| deployment.id == id) => vec![id],
         Some(id) => {
-            return Err(exit::usage(format!(
-                "nothing runs as `{id}`; `locklab ps` lists what runs"
-            )));
+            return Err(exit::usage(format!("nothing runs as `{id}`; `locklab ps` lists what runs")));
         }
         None => running
             .into_iter()

@@ -22,16 +22,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let config = options
-        .config
-        .as_ref()
-        .map(results::limits::read_text)
-        .transpose();
+    let config = options.config.as_ref().map(results::limits::read_text).transpose();
     let config = config.map_err(exit::input)?;
     let cancel = Cancel::listen()?;
-    let toxiproxy = Toxiproxy::listen(options.listen)
-        .await
-        .map_err(exit::missing)?;
+    let toxiproxy = Toxiproxy::listen(options.listen).await.map_err(exit::missing)?;
     if let (Some(config), Some(path)) = (&config, &options.config) {
         toxiproxy
             .populate(config.as_bytes())

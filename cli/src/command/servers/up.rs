@@ -16,12 +16,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// single, sentinel, cluster or masters; etcd, etcd-3, zookeeper, zookeeper-3, mysql, postgres or mongodb; or a TOML file with a topology table, such as a scenario
+    /// single, sentinel, cluster or masters; etcd, etcd-3, zookeeper, zookeeper-3, mysql, postgres or
+    /// mongodb; or a TOML file with a topology table, such as a scenario
     topology: String,
     /// Leave the servers running; `locklab down` stops them
     #[arg(long)]
     detach: bool,
-    /// redis, valkey, a version such as redis-7.2 (`locklab list servers`), or a path; for other systems a path
+    /// redis, valkey, a version such as redis-7.2 (`locklab list servers`), or a path; for other systems a
+    /// path
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
     /// A line of redis.conf for every node, e.g. appendonly=yes; for other systems a setting of the server
@@ -43,9 +45,7 @@ pub(crate) struct Options {
 fn config_line(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(format!(
-            "`{text}` is no configuration line; write KEY=VALUE, e.g. appendonly=yes"
-        )),
+        _ => Err(format!("`{text}` is no configuration line; write KEY=VALUE, e.g. appendonly=yes")),
     }
 }
 
@@ -112,18 +112,10 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         return Ok(exit::AS_EXPECTED);
     }
     for node in deployment.nodes() {
-        terminal.detail(&format!(
-            "{} {} log {}",
-            node.name,
-            node.address,
-            node.log.display()
-        ));
+        terminal.detail(&format!("{} {} log {}", node.name, node.address, node.log.display()));
     }
     if options.detach {
-        terminal.note(&format!(
-            "running as {0}; stop it with: locklab down {0}",
-            deployment.id()
-        ));
+        terminal.note(&format!("running as {0}; stop it with: locklab down {0}", deployment.id()));
         deployment.leave();
         return Ok(exit::AS_EXPECTED);
     }

@@ -1,6 +1,7 @@
 //! Drives a server of Toxiproxy's API with the crate toxiproxy_rust, through every call that the crate has.
 //!
-//! `drive-by-toxiproxy-rust API UPSTREAM`: UPSTREAM sends back what it receives. Ends with a panic where something is not as it should be.
+//! `drive-by-toxiproxy-rust API UPSTREAM`: UPSTREAM sends back what it receives. Ends with a panic where
+//! something is not as it should be.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -30,9 +31,7 @@ fn main() {
     let listen: SocketAddr = proxy.proxy_pack.listen.parse().expect("an address");
     assert!(says(listen));
 
-    proxy
-        .with_down(|| assert!(!says(listen)))
-        .expect("it is switched off and on");
+    proxy.with_down(|| assert!(!says(listen))).expect("it is switched off and on");
     assert!(says(listen));
     proxy.disable().expect("it is switched off");
     assert!(!says(listen));
@@ -40,17 +39,13 @@ fn main() {
 
     let began = Instant::now();
     let late = proxy.with_latency("downstream".into(), 200, 0, 1.0);
-    late.apply(|| assert!(says(listen)))
-        .expect("the toxic comes and goes");
+    late.apply(|| assert!(says(listen))).expect("the toxic comes and goes");
     assert!(began.elapsed() >= Duration::from_millis(200));
 
     let limited = proxy.with_limit_data("downstream".into(), 2, 1.0);
-    limited
-        .apply(|| assert!(!says(listen)))
-        .expect("the toxic comes and goes");
+    limited.apply(|| assert!(!says(listen))).expect("the toxic comes and goes");
     let ends = proxy.with_timeout("upstream".into(), 50, 1.0);
-    ends.apply(|| assert!(!says(listen)))
-        .expect("the toxic comes and goes");
+    ends.apply(|| assert!(!says(listen))).expect("the toxic comes and goes");
 
     proxy
         .with_bandwidth("upstream".into(), 1000, 1.0)

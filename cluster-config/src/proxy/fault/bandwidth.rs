@@ -1,4 +1,5 @@
-//! Bandwidth: turns the bytes before it into the moment at which a chunk's last byte would have come through a thin pipe.
+//! Bandwidth: turns the bytes before it into the moment at which a chunk's last byte would have come through
+//! a thin pipe.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -19,11 +20,7 @@ pub(super) struct Bandwidth {
 impl Bandwidth {
     /// Connections of the link share one pipe, unless each has its own.
     pub(super) fn new(bytes_per_s: u64, per_connection: bool) -> Bandwidth {
-        Bandwidth {
-            bytes_per_s,
-            per_connection,
-            idle_from: Mutex::default(),
-        }
+        Bandwidth { bytes_per_s, per_connection, idle_from: Mutex::default() }
     }
 }
 
@@ -33,11 +30,7 @@ impl FaultBehaviour for Bandwidth {
             return Treatment::Hold;
         }
         let takes = Duration::from_secs_f64(chunk.bytes.len() as f64 / self.bytes_per_s as f64);
-        let pipe = if self.per_connection {
-            chunk.connection
-        } else {
-            0
-        };
+        let pipe = if self.per_connection { chunk.connection } else { 0 };
         let mut idle_from = self.idle_from.lock().unwrap();
         let idle = idle_from.get(&pipe);
         let start = idle.map_or(chunk.read_at, |idle| (*idle).max(chunk.read_at));
@@ -64,10 +57,7 @@ mod tests {
         let read_at = Instant::now();
         let late = |connection| {
             let mut bytes = [0; 100];
-            let chunk = Chunk {
-                read_at,
-                ..Chunk::of(&mut bytes, connection)
-            };
+            let chunk = Chunk { read_at, ..Chunk::of(&mut bytes, connection) };
             match pipe.treat(chunk) {
                 Treatment::Delayed(late) => late,
                 other => panic!("{other:?}"),

@@ -1,8 +1,10 @@
-//! Loss: turns lost packets into what TCP makes of them, which is lateness: nothing is missing, it is sent again.
+//! Loss: turns lost packets into what TCP makes of them, which is lateness: nothing is missing, it is sent
+//! again.
 //!
-//! Losses come in bursts, by a chain of two states (Gilbert, "Capacity of a burst-noise channel", 1960): in the bad one
-//! everything is lost. A lost chunk is sent again after 200 ms, the least that Linux waits, and each further time after
-//! twice as long, as RFC 6298 says; what was sent later on the connection waits behind it.
+//! Losses come in bursts, by a chain of two states (Gilbert, "Capacity of a burst-noise channel", 1960): in
+//! the bad one everything is lost. A lost chunk is sent again after 200 ms, the least that Linux waits, and
+//! each further time after twice as long, as RFC 6298 says; what was sent later on the connection waits
+//! behind it.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -24,11 +26,7 @@ pub(super) struct Loss {
 
 impl Loss {
     pub(super) fn new(rate: f64, burst: u32) -> Loss {
-        Loss {
-            rate: rate.clamp(0.0, 1.0),
-            burst: f64::from(burst.max(1)),
-            bad: Mutex::new(false),
-        }
+        Loss { rate: rate.clamp(0.0, 1.0), burst: f64::from(burst.max(1)), bad: Mutex::new(false) }
     }
 
     /// Whether the next packet is lost: of many the share `rate`, in runs of `burst` on average.
@@ -39,7 +37,8 @@ impl Loss {
         } else if *bad {
             luck >= 1.0 / self.burst
         } else {
-            // As many bursts begin as end; with a rate so high that bursts would have to touch, every packet begins one.
+            // As many bursts begin as end; with a rate so high that bursts would have to touch, every packet
+            // begins one.
             luck < (self.rate / (self.burst * (1.0 - self.rate))).min(1.0)
         };
         *bad
@@ -75,9 +74,7 @@ mod tests {
     fn the_share_and_the_bursts_are_those_asked_for() {
         let loss = Loss::new(0.2, 5);
         let mut random = ChaCha8Rng::seed_from_u64(1);
-        let lost: Vec<bool> = (0..200_000)
-            .map(|_| loss.next_is_lost(random.random()))
-            .collect();
+        let lost: Vec<bool> = (0..200_000).map(|_| loss.next_is_lost(random.random())).collect();
         let share = lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64;
         let bursts = lost.windows(2).filter(|pair| !pair[0] && pair[1]).count();
         let length = share * lost.len() as f64 / bursts as f64;

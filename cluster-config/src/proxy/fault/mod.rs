@@ -30,16 +30,18 @@ pub(crate) use toxic::{TOXICS, ToxicKind};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum LinkFault {
-    /// Bytes arrive `latency` later, give or take up to `jitter`, drawn uniformly per chunk; their order is kept. What is
-    /// sent in one burst is late once, not once per piece. Never shorter than asked; on Linux longer by what the kernel and the
-    /// proxy need (some tens of microseconds on an idle machine), elsewhere by up to a millisecond.
+    /// Bytes arrive `latency` later, give or take up to `jitter`, drawn uniformly per chunk; their order is
+    /// kept. What is sent in one burst is late once, not once per piece. Never shorter than asked; on Linux
+    /// longer by what the kernel and the proxy need (some tens of microseconds on an idle machine), elsewhere
+    /// by up to a millisecond.
     Delay {
         /// This much on average.
         latency: Duration,
         /// At most this much more or less.
         jitter: Duration,
     },
-    /// At most this many bytes per second pass, over all connections of the link together; 0 holds everything.
+    /// At most this many bytes per second pass, over all connections of the link together; 0 holds
+    /// everything.
     Bandwidth {
         /// Bytes per second.
         bytes_per_s: u64,
@@ -52,7 +54,8 @@ pub enum LinkFault {
     Refuse,
     /// As `Refuse`, but existing connections end with a TCP reset, as if the peer's host had restarted.
     Reset,
-    /// A connection is closed once this many of its bytes have passed since the fault began; what comes after is lost.
+    /// A connection is closed once this many of its bytes have passed since the fault began; what comes after
+    /// is lost.
     CloseAfter {
         /// Bytes that still pass, per connection.
         bytes: u64,
@@ -69,8 +72,9 @@ pub enum LinkFault {
         /// Probability per byte, 0.0 to 1.0.
         rate: f64,
     },
-    /// Packets are lost, and TCP sends them again: a chunk that is lost arrives 200 ms later, or 600 ms if the repetition
-    /// is lost too, 1.4 s, 3 s and so on, and what follows it on its connection waits. Nothing is missing in the end.
+    /// Packets are lost, and TCP sends them again: a chunk that is lost arrives 200 ms later, or 600 ms if
+    /// the repetition is lost too, 1.4 s, 3 s and so on, and what follows it on its connection waits. Nothing
+    /// is missing in the end.
     Loss {
         /// Share of chunks that are lost, 0.0 to 1.0; at 1.0 nothing passes before the heal.
         rate: f64,
@@ -79,9 +83,10 @@ pub enum LinkFault {
     },
     /// Certain messages are held, and what follows them on their connections, until the heal.
     ///
-    /// Messages of a client or of a server that answers it; on a replication link the master's writes. Counted since the
-    /// fault began, over all connections of the link. Replies are those to commands that were sent since then. Connections
-    /// that are not Redis in the clear (TLS, the cluster's bus) have no messages, nor are those longer than 1 MiB looked at.
+    /// Messages of a client or of a server that answers it; on a replication link the master's writes.
+    /// Counted since the fault began, over all connections of the link. Replies are those to commands that
+    /// were sent since then. Connections that are not Redis in the clear (TLS, the cluster's bus) have no
+    /// messages, nor are those longer than 1 MiB looked at.
     Hold {
         /// Which messages: a command's own words, or for a reply those of the command that it answers.
         pattern: Pattern,
@@ -143,20 +148,11 @@ pub(crate) struct Chunk<'a> {
 #[cfg(test)]
 impl<'a> Chunk<'a> {
     pub(super) fn of(bytes: &'a mut [u8], connection: u64) -> Chunk<'a> {
-        Chunk {
-            bytes,
-            read_at: Instant::now(),
-            connection,
-            is_match: false,
-            is_end: false,
-        }
+        Chunk { bytes, read_at: Instant::now(), connection, is_match: false, is_end: false }
     }
 
     pub(super) fn message(bytes: &'a mut [u8]) -> Chunk<'a> {
-        Chunk {
-            is_match: true,
-            ..Chunk::of(bytes, 1)
-        }
+        Chunk { is_match: true, ..Chunk::of(bytes, 1) }
     }
 }
 
@@ -169,7 +165,8 @@ pub(crate) enum ConnectionEnding {
 
 /// One kind of fault, with its settings: what it does to chunks and connections.
 pub(crate) trait FaultBehaviour: fmt::Debug + Send + Sync {
-    /// What happens to a chunk; asked once per chunk, in the order in which they were read. By default nothing.
+    /// What happens to a chunk; asked once per chunk, in the order in which they were read. By default
+    /// nothing.
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::Pass
     }
@@ -224,32 +221,14 @@ impl LinkFault {
             }
             LinkFault::Slice { size, delay } => {
                 let (size, variation) = (size.max(1), 0);
-                let slices = Slices {
-                    size,
-                    variation,
-                    delay,
-                };
+                let slices = Slices { size, variation, delay };
                 return Box::new(Always(Treatment::Slice(slices)));
             }
             LinkFault::Corrupt { rate } => return Box::new(Corrupt { rate }),
             LinkFault::Loss { rate, burst } => return Box::new(Loss::new(rate, burst)),
-            LinkFault::Hold {
-                pattern,
-                nth,
-                count,
-            } => (pattern, nth, count, Treatment::Hold),
-            LinkFault::Drop {
-                pattern,
-                nth,
-                count,
-            } => (pattern, nth, count, Treatment::Lost),
+            LinkFault::Hold { pattern, nth, count } => (pattern, nth, count, Treatment::Hold),
+            LinkFault::Drop { pattern, nth, count } => (pattern, nth, count, Treatment::Lost),
         };
-        Box::new(MessageRange {
-            pattern,
-            nth,
-            count,
-            treatment,
-            matched: AtomicU64::new(0),
-        })
+        Box::new(MessageRange { pattern, nth, count, treatment, matched: AtomicU64::new(0) })
     }
 }

@@ -92,15 +92,12 @@ impl FaultBehaviour for CloseAfter {
         let left = self.bytes - *passed;
         let length = chunk.bytes.len() as u64;
         *passed += length.min(left);
-        if length < left {
-            Treatment::Pass
-        } else {
-            Treatment::CloseAfter(left as usize)
-        }
+        if length < left { Treatment::Pass } else { Treatment::CloseAfter(left as usize) }
     }
 }
 
-/// Of the messages that a pattern means, `count` from the `nth` on (1 is the first) are treated so; the others pass.
+/// Of the messages that a pattern means, `count` from the `nth` on (1 is the first) are treated so; the
+/// others pass.
 #[derive(Debug)]
 pub(super) struct MessageRange {
     pub(super) pattern: Pattern,
@@ -136,11 +133,7 @@ pub(crate) struct MessageCounter {
 
 impl FaultBehaviour for MessageCounter {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if chunk.is_match {
-            Treatment::Counted
-        } else {
-            Treatment::Pass
-        }
+        if chunk.is_match { Treatment::Counted } else { Treatment::Pass }
     }
 
     fn pattern(&self) -> Option<&Pattern> {
@@ -160,11 +153,7 @@ pub(super) struct SlowClose {
 
 impl FaultBehaviour for SlowClose {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if chunk.is_end {
-            Treatment::Delayed(self.delay)
-        } else {
-            Treatment::Pass
-        }
+        if chunk.is_end { Treatment::Delayed(self.delay) } else { Treatment::Pass }
     }
 }
 
@@ -177,11 +166,7 @@ pub(super) struct Timeout {
 
 impl FaultBehaviour for Timeout {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if chunk.is_end {
-            Treatment::Pass
-        } else {
-            Treatment::Lost
-        }
+        if chunk.is_end { Treatment::Pass } else { Treatment::Lost }
     }
 
     fn ends_at(&self, _connection: u64, opened: Instant) -> Option<(Instant, ConnectionEnding)> {
@@ -210,10 +195,7 @@ mod tests {
 
     #[test]
     fn each_connection_has_its_own_count() {
-        let close = CloseAfter {
-            bytes: 10,
-            passed: Mutex::default(),
-        };
+        let close = CloseAfter { bytes: 10, passed: Mutex::default() };
         let treat = |connection| close.treat(Chunk::of(&mut [0; 6], connection));
         let last = [1, 2, 1, 1].map(treat);
         let (pass, cut) = (Treatment::Pass, Treatment::CloseAfter(4));

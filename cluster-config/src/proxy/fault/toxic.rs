@@ -22,11 +22,7 @@ const fn kind(
     attributes: &'static [&'static str],
     behaviour: fn(&Values<'_>) -> Box<dyn FaultBehaviour>,
 ) -> ToxicKind {
-    ToxicKind {
-        name,
-        attributes,
-        behaviour,
-    }
+    ToxicKind { name, attributes, behaviour }
 }
 
 pub(crate) static TOXICS: [ToxicKind; 8] = [
@@ -51,17 +47,13 @@ pub(crate) static TOXICS: [ToxicKind; 8] = [
         let ends = Treatment::EndsAfter(values.millis(0), ConnectionEnding::Reset);
         Box::new(Always(ends))
     }),
-    kind(
-        "slicer",
-        &["average_size", "size_variation", "delay"],
-        |values| {
-            Box::new(Always(Treatment::Slice(Slices {
-                size: values.get(0).max(1) as usize,
-                variation: values.get(1) as usize,
-                delay: Duration::from_micros(values.get(2).min(LONGEST_MS * 1000)),
-            })))
-        },
-    ),
+    kind("slicer", &["average_size", "size_variation", "delay"], |values| {
+        Box::new(Always(Treatment::Slice(Slices {
+            size: values.get(0).max(1) as usize,
+            variation: values.get(1) as usize,
+            delay: Duration::from_micros(values.get(2).min(LONGEST_MS * 1000)),
+        })))
+    }),
     kind("limit_data", &["bytes"], |values| {
         let (bytes, passed) = (values.get(0), Mutex::default());
         Box::new(CloseAfter { bytes, passed })
@@ -86,17 +78,14 @@ impl Values<'_> {
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
 
 impl ToxicKind {
-    /// What it does with a value for each of its attributes. `toxicity` is the share of the connections that it hits.
+    /// What it does with a value for each of its attributes. `toxicity` is the share of the connections that
+    /// it hits.
     pub(crate) fn fault(&self, values: &[i64], toxicity: f32) -> Box<dyn FaultBehaviour> {
         let fault = (self.behaviour)(&Values(values));
         if toxicity >= 1.0 {
             return fault;
         }
-        Box::new(PartialFault {
-            fault,
-            toxicity,
-            salt: rand::random(),
-        })
+        Box::new(PartialFault { fault, toxicity, salt: rand::random() })
     }
 }
 
@@ -112,9 +101,7 @@ impl PartialFault {
     /// Always the same for one connection, without a list of them.
     fn hits(&self, connection: u64) -> bool {
         // SplitMix64's mixing of a counter (Steele, Lea and Flood, 2014).
-        let mut mixed = self
-            .salt
-            .wrapping_add(connection.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut mixed = self.salt.wrapping_add(connection.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^= mixed >> 31;
@@ -124,11 +111,7 @@ impl PartialFault {
 
 impl FaultBehaviour for PartialFault {
     fn treat(&self, chunk: Chunk<'_>) -> Treatment {
-        if self.hits(chunk.connection) {
-            self.fault.treat(chunk)
-        } else {
-            Treatment::Pass
-        }
+        if self.hits(chunk.connection) { self.fault.treat(chunk) } else { Treatment::Pass }
     }
 
     fn largest_chunk(&self) -> Option<usize> {
@@ -136,15 +119,11 @@ impl FaultBehaviour for PartialFault {
     }
 
     fn ends_at(&self, connection: u64, opened: Instant) -> Option<(Instant, ConnectionEnding)> {
-        self.fault
-            .ends_at(connection, opened)
-            .filter(|_| self.hits(connection))
+        self.fault.ends_at(connection, opened).filter(|_| self.hits(connection))
     }
 
     fn ends_when_lifted(&self, connection: u64) -> Option<ConnectionEnding> {
-        self.fault
-            .ends_when_lifted(connection)
-            .filter(|_| self.hits(connection))
+        self.fault.ends_when_lifted(connection).filter(|_| self.hits(connection))
     }
 }
 
@@ -157,8 +136,7 @@ mod tests {
         for toxicity in [0.0, 0.3] {
             let kind = TOXICS.iter().find(|kind| kind.name == "timeout").unwrap();
             let fault = kind.fault(&[0], toxicity);
-            let hit =
-                |connection: &u64| fault.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
+            let hit = |connection: &u64| fault.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
             let hits = (0..10_000).filter(hit).count();
             let expected = 10_000.0 * f64::from(toxicity);
             assert!((hits as f64 - expected).abs() <= 300.0, "{hits}");
@@ -174,8 +152,7 @@ mod tests {
                 let mut bytes = [0; 9];
                 let chunk = Chunk::of(&mut bytes, 1);
                 let read_at = chunk.read_at;
-                if let Treatment::Delayed(late) | Treatment::EndsAfter(late, _) = fault.treat(chunk)
-                {
+                if let Treatment::Delayed(late) | Treatment::EndsAfter(late, _) = fault.treat(chunk) {
                     assert!(read_at.checked_add(late).is_some());
                 }
                 let _ = fault.ends_at(1, read_at);

@@ -13,7 +13,8 @@ pub(crate) type Marks = Vec<u64>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplyRole {
     Answer(Marks),
-    /// It tells that a command is queued in a transaction, or is one of several answers that are still to come.
+    /// It tells that a command is queued in a transaction, or is one of several answers that are still to
+    /// come.
     NotYet,
     /// It answers nothing.
     Push,
@@ -193,22 +194,14 @@ impl Dialogue {
             Some(family) => (family.to_vec(), true),
             None => (verb[..verb.len() - b"subscribe".len()].to_vec(), false),
         };
-        let had = self
-            .subscribed
-            .iter()
-            .filter(|(of, _)| *of == family)
-            .count() as u64;
+        let had = self.subscribed.iter().filter(|(of, _)| *of == family).count() as u64;
         let entry = (family, channel.unwrap_or_default().to_vec());
         if leaves {
             self.subscribed.remove(&entry);
         } else {
             self.subscribed.insert(entry);
         }
-        let Some(PendingCommand {
-            kind: CommandKind::Subscribe(left),
-            ..
-        }) = self.pending.front_mut()
-        else {
+        let Some(PendingCommand { kind: CommandKind::Subscribe(left), .. }) = self.pending.front_mut() else {
             // A server that gives a slot away ends its subscriptions unasked.
             return ReplyRole::Push;
         };
@@ -224,19 +217,10 @@ impl Dialogue {
 
 /// The commands that are answered once per channel, and the first word of each of those answers.
 fn is_subscription(name: &[u8]) -> bool {
-    const NAMES: [&str; 6] = [
-        "subscribe",
-        "unsubscribe",
-        "psubscribe",
-        "punsubscribe",
-        "ssubscribe",
-        "sunsubscribe",
-    ];
+    const NAMES: [&str; 6] =
+        ["subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe"];
     // Most words are shorter, and then nothing needs comparing.
-    name.len() >= 9
-        && NAMES
-            .iter()
-            .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    name.len() >= 9 && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 fn is_published(name: &[u8]) -> bool {
@@ -277,20 +261,10 @@ mod tests {
     fn each_reply_leads_to_its_command() {
         let cases: [(&[&str], &[&str], &str); 5] = [
             // In order, and pushes answer nothing.
-            (
-                &["PING", "GET k", ""],
-                &["+PONG", ">invalidate k", "$v", "-ERR bye"],
-                "[1] > [2] >",
-            ),
+            (&["PING", "GET k", ""], &["+PONG", ">invalidate k", "$v", "-ERR bye"], "[1] > [2] >"),
             // Once per channel, and messages come between.
             (
-                &[
-                    "SUBSCRIBE a b",
-                    "PSUBSCRIBE x*",
-                    "PING",
-                    "UNSUBSCRIBE",
-                    "PING",
-                ],
+                &["SUBSCRIBE a b", "PSUBSCRIBE x*", "PING", "UNSUBSCRIBE", "PING"],
                 &[
                     "*subscribe a 1",
                     "*message a hello",
@@ -307,12 +281,7 @@ mod tests {
             // In the new protocol an array is an answer, whatever it holds.
             (
                 &["HELLO 3", "SUBSCRIBE a", "LRANGE l 0 -1"],
-                &[
-                    "%server redis",
-                    ">subscribe a 1",
-                    ">message a x",
-                    "*message a x",
-                ],
+                &["%server redis", ">subscribe a 1", ">message a x", "*message a x"],
                 "[1] [2] > [3]",
             ),
             // A transaction answers its commands when it runs.

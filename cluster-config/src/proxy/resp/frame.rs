@@ -16,7 +16,8 @@ const DEEPEST: usize = 64;
 
 /// The words of a message: the first 64, and the first 512 bytes of each.
 ///
-/// They lie side by side in one buffer, so that noting those of a command costs no allocation once it has grown.
+/// They lie side by side in one buffer, so that noting those of a command costs no allocation once it has
+/// grown.
 #[derive(Debug, Clone, Default)]
 pub struct MessageWords {
     text: Vec<u8>,
@@ -27,9 +28,7 @@ impl MessageWords {
     /// Every word, its name first.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts
-            .zip(&self.ends)
-            .map(|(start, end)| &self.text[start..*end])
+        starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 
     /// The word at this place, from 0.
@@ -48,8 +47,7 @@ impl MessageWords {
 
     /// Whether the word at this place is this one, in upper or lower case.
     pub(crate) fn is(&self, index: usize, word: &str) -> bool {
-        self.get(index)
-            .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
+        self.get(index).is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
     }
 
     /// Adds one at the end.
@@ -217,10 +215,7 @@ impl Framer {
             b'$' | b'!' | b'=' => match number(rest)? {
                 None => Ok(self.element_ended()),
                 Some(length) => {
-                    self.body = usize::try_from(length)
-                        .map_err(|_| ())?
-                        .checked_add(2)
-                        .ok_or(())?;
+                    self.body = usize::try_from(length).map_err(|_| ())?.checked_add(2).ok_or(())?;
                     self.keeps_word = self.open.len() <= 1 && self.words.count() < WORDS_MOST;
                     if self.keeps_word {
                         self.words.begin();
@@ -231,12 +226,7 @@ impl Framer {
             b'*' | b'~' | b'>' => self.open(number(rest)?.unwrap_or(0)),
             b'%' => self.open(number(rest)?.unwrap_or(0).saturating_mul(2)),
             // An attribute stands before the value that it describes: one element more.
-            b'|' => self.open(
-                number(rest)?
-                    .unwrap_or(0)
-                    .saturating_mul(2)
-                    .saturating_add(1),
-            ),
+            b'|' => self.open(number(rest)?.unwrap_or(0).saturating_mul(2).saturating_add(1)),
             _ => Err(()),
         }
     }
@@ -281,11 +271,7 @@ fn number(digits: &[u8]) -> Result<Option<u64>, ()> {
     }
     digits
         .iter()
-        .try_fold(0_u64, |sum, digit| {
-            digit
-                .is_ascii_digit()
-                .then(|| sum * 10 + u64::from(digit - b'0'))
-        })
+        .try_fold(0_u64, |sum, digit| digit.is_ascii_digit().then(|| sum * 10 + u64::from(digit - b'0')))
         .map(Some)
         .ok_or(())
 }
@@ -295,11 +281,7 @@ mod tests {
     use super::*;
 
     /// Every message's first byte and words, fed in pieces of this size; `None` at the end if it was garbage.
-    fn messages(
-        side: MessageDirection,
-        stream: &[u8],
-        piece: usize,
-    ) -> Vec<Option<(char, Vec<String>)>> {
+    fn messages(side: MessageDirection, stream: &[u8], piece: usize) -> Vec<Option<(char, Vec<String>)>> {
         let mut framer = Framer::new(side);
         let mut found = Vec::new();
         for mut piece in stream.chunks(piece) {
@@ -311,10 +293,8 @@ mod tests {
                         return found;
                     }
                     FrameProgress::Message(first) => {
-                        let words = framer
-                            .words()
-                            .iter()
-                            .map(|word| String::from_utf8_lossy(word).into_owned());
+                        let words =
+                            framer.words().iter().map(|word| String::from_utf8_lossy(word).into_owned());
                         found.push(Some((char::from(first), words.collect())));
                     }
                 }
@@ -362,26 +342,13 @@ mod tests {
 
     #[test]
     fn what_is_no_redis_is_told_from_it() {
-        for stream in [
-            &b"\x16\x03\x01\x02\x00\n"[..],
-            b"*1\r\n+PING\r\n",
-            b"*x\r\n",
-            b"*1\r\n$99999999999999\r\n",
-        ] {
-            assert_eq!(
-                messages(MessageDirection::Commands, stream, 64).last(),
-                Some(&None),
-                "{stream:?}"
-            );
+        for stream in
+            [&b"\x16\x03\x01\x02\x00\n"[..], b"*1\r\n+PING\r\n", b"*x\r\n", b"*1\r\n$99999999999999\r\n"]
+        {
+            assert_eq!(messages(MessageDirection::Commands, stream, 64).last(), Some(&None), "{stream:?}");
         }
-        assert_eq!(
-            messages(MessageDirection::Replies, b"HTTP/1.1 200\r\n", 64),
-            [None]
-        );
-        assert_eq!(
-            messages(MessageDirection::Replies, &b"*1\r\n".repeat(100), 64),
-            [None]
-        );
+        assert_eq!(messages(MessageDirection::Replies, b"HTTP/1.1 200\r\n", 64), [None]);
+        assert_eq!(messages(MessageDirection::Replies, &b"*1\r\n".repeat(100), 64), [None]);
     }
 
     #[test]

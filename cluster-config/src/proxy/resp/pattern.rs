@@ -14,8 +14,9 @@ use super::frame::MessageWords;
 ///
 /// Only the first 64 words of a command are looked at, and the first 512 bytes of each.
 ///
-/// Messages that answer nothing are matched by their own words: `message redisson_lock__channel*` means a published
-/// message on its way to a subscriber, `SET` on a replication link the write that the master passes on.
+/// Messages that answer nothing are matched by their own words: `message redisson_lock__channel*` means a
+/// published message on its way to a subscriber, `SET` on a replication link the write that the master passes
+/// on.
 ///
 /// A label ([`Labels`]) is wanted besides the words, if one is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,10 +63,7 @@ impl FromStr for Pattern {
 
     /// Words apart by blanks; every text is a pattern.
     fn from_str(text: &str) -> Result<Pattern, Self::Err> {
-        Ok(Pattern {
-            words: text.split_whitespace().map(str::to_owned).collect(),
-            label: None,
-        })
+        Ok(Pattern { words: text.split_whitespace().map(str::to_owned).collect(), label: None })
     }
 }
 
@@ -84,10 +82,7 @@ fn like(pattern: &[u8], word: &[u8]) -> bool {
         if pattern.get(p) == Some(&b'*') {
             last_star = Some((p, w));
             p += 1;
-        } else if pattern
-            .get(p)
-            .is_some_and(|wanted| wanted.eq_ignore_ascii_case(&word[w]))
-        {
+        } else if pattern.get(p).is_some_and(|wanted| wanted.eq_ignore_ascii_case(&word[w])) {
             p += 1;
             w += 1;
         } else if let Some((star, taken)) = last_star {
@@ -115,7 +110,8 @@ pub struct MessagePassage<'a> {
     pub node: &'a str,
 }
 
-/// Gives labels to what clients and servers say to each other ([`LinkTable::label_by`](crate::LinkTable::label_by)).
+/// Gives labels to what clients and servers say to each other
+/// ([`LinkTable::label_by`](crate::LinkTable::label_by)).
 ///
 /// It hears every message of a client that was named, once, in the order of its connection and before the
 /// message goes on, whether or not a fault is on the link.
@@ -152,10 +148,7 @@ mod tests {
 
     #[test]
     fn a_star_is_any_run_of_characters() {
-        assert!(meant(
-            "EVALSHA *channel:{orders}",
-            "EVALSHA a 2 k redisson_lock__channel:{orders}"
-        ));
+        assert!(meant("EVALSHA *channel:{orders}", "EVALSHA a 2 k redisson_lock__channel:{orders}"));
         assert!(meant("*", "PING"));
         assert!(meant("S*T", "SECRET") && meant("S*T*", "SET") && !meant("S*T", "SETS"));
         assert!(meant("a*b*c", "aXbXbXc") && !meant("a*b*c", "aXcXb"));

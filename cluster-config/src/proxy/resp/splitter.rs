@@ -34,11 +34,7 @@ enum Snapshot {
 
 impl Splitter {
     pub(crate) fn new(side: MessageDirection) -> Splitter {
-        Splitter {
-            framer: Framer::new(side),
-            side,
-            snapshot: None,
-        }
+        Splitter { framer: Framer::new(side), side, snapshot: None }
     }
 
     pub(crate) fn side(&self) -> MessageDirection {
@@ -90,9 +86,7 @@ impl Splitter {
                     matches!(snapshot, Snapshot::Counted(0))
                 }
                 Snapshot::Counted(left) => {
-                    let taken = bytes
-                        .len()
-                        .min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                     *bytes = &bytes[taken..];
                     *left -= taken as u64;
                     *left == 0
@@ -100,10 +94,7 @@ impl Splitter {
                 Snapshot::Until(mark, seen) => {
                     let before = seen.len();
                     seen.extend_from_slice(bytes);
-                    match seen
-                        .windows(MARK_SIZE)
-                        .position(|window| window == mark.as_slice())
-                    {
+                    match seen.windows(MARK_SIZE).position(|window| window == mark.as_slice()) {
                         Some(at) => {
                             *bytes = &bytes[at + MARK_SIZE - before..];
                             true

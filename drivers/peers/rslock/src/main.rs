@@ -33,15 +33,8 @@ async fn connect(hello: Hello) -> Result<Rslock, Ending> {
     // It is there already where hello is said twice.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let scheme = if hello.tls { "rediss" } else { "redis" };
-    let login = if hello.login.is_empty() {
-        String::new()
-    } else {
-        hello.login.clone() + "@"
-    };
-    let urls = hello
-        .hosts
-        .iter()
-        .map(|host| format!("{scheme}://{login}{host}/{}", hello.path));
+    let login = if hello.login.is_empty() { String::new() } else { hello.login.clone() + "@" };
+    let urls = hello.hosts.iter().map(|host| format!("{scheme}://{login}{host}/{}", hello.path));
     let urls: Vec<String> = urls.collect();
     let (mut clients, mut answers) = (Vec::new(), Vec::new());
     for url in &urls {
@@ -75,10 +68,7 @@ fn certificates(tls_ca: &str) -> Result<Option<TlsCertificates>, std::io::Error>
     if tls_ca.is_empty() {
         return Ok(None);
     }
-    Ok(Some(TlsCertificates {
-        client_tls: None,
-        root_cert: Some(std::fs::read(tls_ca)?),
-    }))
+    Ok(Some(TlsCertificates { client_tls: None, root_cert: Some(std::fs::read(tls_ca)?) }))
 }
 
 impl Lock for Rslock {
@@ -86,11 +76,7 @@ impl Lock for Rslock {
 
     async fn acquire(&self, call: &Call) -> Result<Granted<Self::Held>, Ending> {
         let (began, lease) = (Instant::now(), call.lease.unwrap_or_default());
-        let manager = if call.left(began).is_some() {
-            &self.rows
-        } else {
-            &self.once
-        };
+        let manager = if call.left(began).is_some() { &self.rows } else { &self.once };
         loop {
             match manager.lock(call.lock.as_str(), lease).await {
                 Ok(lock) => {
@@ -99,12 +85,7 @@ impl Lock for Rslock {
                     let left = Duration::from_millis(lock.validity_time as u64);
                     let age = granted.saturating_sub(left) + Duration::from_millis(1);
                     let sent = Instant::now().checked_sub(age).map(|sent| sent.max(began));
-                    return Ok(Granted {
-                        held: Mutex::new(lock),
-                        sent,
-                        token: None,
-                        lease: Some(granted),
-                    });
+                    return Ok(Granted { held: Mutex::new(lock), sent, token: None, lease: Some(granted) });
                 }
                 Err(LockError::Unavailable) => {}
                 Err(error) => return Err(error.into()),
@@ -120,14 +101,10 @@ impl Lock for Rslock {
 
     async fn extend(&self, held: &Self::Held, lease: Duration) -> Result<(), Ending> {
         let mut held = held.lock().await;
-        *held = self
-            .rows
-            .extend(&held, lease)
-            .await
-            .map_err(|error| match error {
-                LockError::Unavailable => Ending::NotHeld,
-                error => error.into(),
-            })?;
+        *held = self.rows.extend(&held, lease).await.map_err(|error| match error {
+            LockError::Unavailable => Ending::NotHeld,
+            error => error.into(),
+        })?;
         Ok(())
     }
 }

@@ -1,13 +1,7 @@
 //! Makes a driver of locklab's out of a lock library: the author gives a [`Lock`], with `acquire`, `release` and, where there is one, `extend`.
 //! The rest of the driver protocol (docs/src/driver-protocol.md) is done here: requests side by side, grants, endings, clocks, events,
 //! cancellation, and the load loop with its histograms.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::exit,
-    clippy::print_stderr,
-    reason = "each driver uses a part"
-)]
+#![allow(dead_code, unreachable_pub, clippy::exit, clippy::print_stderr, reason = "each driver uses a part")]
 
 use std::{
     collections::HashMap,
@@ -98,14 +92,12 @@ impl Call {
     /// What is left of the wait of a call that began then; `None`: it is over.
     pub fn left(&self, began: Instant) -> Option<Duration> {
         let left = self.wait.unwrap_or(Duration::MAX);
-        left.checked_sub(began.elapsed())
-            .filter(|left| !left.is_zero())
+        left.checked_sub(began.elapsed()).filter(|left| !left.is_zero())
     }
 
     /// The library says that the lock is gone.
     pub fn lost(&self, reason: &str) {
-        let event =
-            json!({"event": "lost", "reason": reason, "at_mono_ns": mono_ns(Instant::now())});
+        let event = json!({"event": "lost", "reason": reason, "at_mono_ns": mono_ns(Instant::now())});
         self.events.iter().for_each(|to| to.send(event.clone()));
     }
 
@@ -133,12 +125,7 @@ pub struct Granted<H> {
 impl<H> Granted<H> {
     /// Granted by an attempt that was sent then.
     pub fn sent(held: H, sent: Instant) -> Self {
-        Granted {
-            held,
-            sent: Some(sent),
-            token: None,
-            lease: None,
-        }
+        Granted { held, sent: Some(sent), token: None, lease: None }
     }
 }
 
@@ -168,10 +155,7 @@ pub trait Lock: Send + Sync + 'static {
     /// What a release needs.
     type Held: Send + Sync + 'static;
     /// Asks for a lock.
-    fn acquire(
-        &self,
-        call: &Call,
-    ) -> impl Future<Output = Result<Granted<Self::Held>, Ending>> + Send;
+    fn acquire(&self, call: &Call) -> impl Future<Output = Result<Granted<Self::Held>, Ending>> + Send;
     /// Gives it back.
     fn release(&self, held: &Self::Held) -> impl Future<Output = Result<(), Ending>> + Send;
     /// Sets the lease from now on.
@@ -264,9 +248,7 @@ impl Events {
                 }
             });
         };
-        Events {
-            send: Arc::new(send),
-        }
+        Events { send: Arc::new(send) }
     }
 
     fn send(&self, line: Value) {
@@ -358,12 +340,8 @@ async fn greet<L: Lock, F: Future<Output = Result<L, Ending>>>(
     }
     let mut hello = target(text(request, "target")).map_err(answer_of)?;
     if !about.topologies.contains(&hello.shape) {
-        let error = format!(
-            "{} works on {}, not on {}",
-            about.name,
-            about.topologies.join(", "),
-            hello.shape
-        );
+        let error =
+            format!("{} works on {}, not on {}", about.name, about.topologies.join(", "), hello.shape);
         return Err(("failed", json!({"error": error, "not_applicable": true})));
     }
     hello.client = text(request, "client").to_owned();
@@ -371,9 +349,7 @@ async fn greet<L: Lock, F: Future<Output = Result<L, Ending>>>(
     hello.durability = text(&request["options"], "durability").to_owned();
     hello.watchdog = ms(&request["options"]["watchdog_ms"]);
     let lock = connect(hello.clone()).await.map_err(answer_of)?;
-    let features = ["load", "prefix", "overlap", "mono", "cancel", "block"]
-        .iter()
-        .chain(about.features);
+    let features = ["load", "prefix", "overlap", "mono", "cancel", "block"].iter().chain(about.features);
     let body = json!({
         "protocol": 1, "name": about.name, "version": about.version, "language": "rust", "kinds": about.kinds, "topologies": about.topologies,
         "features": features.collect::<Vec<_>>(), "watchdog_ms": lock.watchdog().map(|lease| lease.as_millis() as u64),
@@ -428,14 +404,9 @@ impl<L: Lock> Client<L> {
         let (tell, told) = watch::channel(false);
         let client = self.clone();
         let work = tokio::spawn(async move { client.answer(&request, told).await });
-        self.calls
-            .lock()
-            .expect("no panic")
-            .insert(id, work.abort_handle());
+        self.calls.lock().expect("no panic").insert(id, work.abort_handle());
         tokio::spawn(async move {
-            let end = work
-                .await
-                .unwrap_or_else(|gone| Err(Ending::Unknown(format!("given up: {gone}"))));
+            let end = work.await.unwrap_or_else(|gone| Err(Ending::Unknown(format!("given up: {gone}"))));
             let (ending, body) = end.map_or_else(answer_of, |body| ("ok", body));
             self.calls.lock().expect("no panic").remove(&id);
             say(&json!({"id": id, ending: body}));
@@ -443,11 +414,7 @@ impl<L: Lock> Client<L> {
         });
     }
 
-    async fn answer(
-        self: Arc<Self>,
-        request: &Value,
-        told: watch::Receiver<bool>,
-    ) -> Result<Value, Ending> {
+    async fn answer(self: Arc<Self>, request: &Value, told: watch::Receiver<bool>) -> Result<Value, Ending> {
         let op = text(request, "op");
         if op == "acquire" || op == "load" {
             let kind = match text(request, "kind") {
@@ -455,18 +422,12 @@ impl<L: Lock> Client<L> {
                 kind => kind,
             };
             if !self.about.kinds.contains(&kind) {
-                return Err(refuse(format!(
-                    "the kinds are {}, not {kind}",
-                    self.about.kinds.join(", ")
-                )));
+                return Err(refuse(format!("the kinds are {}, not {kind}", self.about.kinds.join(", "))));
             }
             let lease = ms(&request["lease_ms"]);
             let has_none = self.lock.leaseless().contains(&kind);
             if lease.is_none() && self.lock.watchdog().is_none() && !has_none {
-                return Err(refuse(format!(
-                    "{} does not renew a lock by itself",
-                    self.about.name
-                )));
+                return Err(refuse(format!("{} does not renew a lock by itself", self.about.name)));
             }
             return match op {
                 "load" => self.load(request, kind, lease).await,
@@ -511,13 +472,9 @@ impl<L: Lock> Client<L> {
     ) -> Result<Value, Ending> {
         let name = format!("g{}", self.number.fetch_add(1, Ordering::Relaxed) + 1);
         let of = |name: &Value| name.as_str().unwrap_or_default().to_owned();
-        let several = request["locks"]
-            .as_array()
-            .map(|names| names.iter().map(of).collect());
+        let several = request["locks"].as_array().map(|names| names.iter().map(of).collect());
         let locks: Vec<String> = several.unwrap_or_else(|| vec![of(&request["lock"])]);
-        let owner = request["owner"]
-            .as_str()
-            .map_or(format!("of {name}"), str::to_owned);
+        let owner = request["owner"].as_str().map_or(format!("of {name}"), str::to_owned);
         let call = Call {
             lock: locks.first().cloned().unwrap_or_default(),
             locks,
@@ -534,10 +491,7 @@ impl<L: Lock> Client<L> {
         })?;
         let returned = mono_ns(Instant::now());
         let held = (Arc::new(granted.held), false);
-        self.grants
-            .lock()
-            .expect("no panic")
-            .insert(name.clone(), held);
+        self.grants.lock().expect("no panic").insert(name.clone(), held);
         Ok(json!({
             "grant": name, "token": granted.token, "sent_mono_ns": granted.sent.map(mono_ns),
             "returned_mono_ns": returned,
@@ -555,9 +509,7 @@ impl<L: Lock> Client<L> {
         let tasks = number("tasks") as usize;
         let workload = text(request, "workload").to_owned();
         let locks = match workload.as_str() {
-            "cycles" => request["locks"]
-                .as_u64()
-                .map_or(tasks, |locks| locks as usize),
+            "cycles" => request["locks"].as_u64().map_or(tasks, |locks| locks as usize),
             "contended" | "chain" => 1,
             _ => {
                 return Err(refuse(format!(
@@ -590,9 +542,7 @@ impl<L: Lock> Client<L> {
             overlap: Mutex::default(),
             workload,
         });
-        let all: Vec<_> = (0..tasks)
-            .map(|task| tokio::spawn(run.clone().task(task)))
-            .collect();
+        let all: Vec<_> = (0..tasks).map(|task| tokio::spawn(run.clone().task(task))).collect();
         tokio::time::sleep_until(from.into()).await;
         let cpu = cpu();
         tokio::time::sleep_until(to.into()).await;
@@ -620,9 +570,7 @@ impl<L: Lock> Client<L> {
 fn cpu() -> Duration {
     let used = getrusage(UsageWho::RUSAGE_SELF);
     used.map_or(Duration::ZERO, |used| {
-        let us = |time: nix::sys::time::TimeVal| {
-            time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64
-        };
+        let us = |time: nix::sys::time::TimeVal| time.tv_sec() as u64 * 1_000_000 + time.tv_usec() as u64;
         Duration::from_micros(us(used.user_time()) + us(used.system_time()))
     })
 }
@@ -674,11 +622,7 @@ struct State {
 
 impl Spot {
     fn new(name: String) -> Self {
-        Spot {
-            name,
-            state: Mutex::default(),
-            grants: watch::Sender::new(0),
-        }
+        Spot { name, state: Mutex::default(), grants: watch::Sender::new(0) }
     }
 }
 
@@ -708,10 +652,7 @@ impl<L: Lock> Loop<L> {
         state.holders += 1;
         if state.holders > 1 && !self.shared {
             let said = || format!("{} held {} at once", state.holders, spot.name);
-            self.overlap
-                .lock()
-                .expect("no panic")
-                .get_or_insert_with(said);
+            self.overlap.lock().expect("no panic").get_or_insert_with(said);
         }
         if let Some((sent, by)) = state.released.filter(|_| self.counts(at)) {
             self.record(Timed::Handoff, at - sent);
@@ -787,11 +728,7 @@ const MOST_NS: u64 = 3_600_000_000_000;
 
 impl Default for Times {
     fn default() -> Self {
-        Times(
-            std::iter::repeat_with(AtomicU64::default)
-                .take(33 << 10)
-                .collect(),
-        )
+        Times(std::iter::repeat_with(AtomicU64::default).take(33 << 10).collect())
     }
 }
 

@@ -28,9 +28,7 @@ impl Resp {
         let mut reply = String::new();
         timeout(Duration::from_secs(3), connection.read_line(&mut reply)).await??;
         match reply.strip_suffix("\r\n") {
-            Some(reply) if reply.starts_with('-') => {
-                Err(Ending::Failed(format!("the server said {reply}")))
-            }
+            Some(reply) if reply.starts_with('-') => Err(Ending::Failed(format!("the server said {reply}"))),
             Some(reply) => Ok(reply.to_owned()),
             None => Err(Ending::Unknown("the server closed the connection".into())),
         }

@@ -1,5 +1,6 @@
-//! Why lock-core has a topology layer of its own: three things that the client of redis-rs does, tried on real servers. Ends with 1 as soon as one
-//! of them is no longer true, so that ARCHITECTURE.md can be thought over.
+//! Why lock-core has a topology layer of its own: three things that the client of redis-rs does, tried on
+//! real servers. Ends with 1 as soon as one of them is no longer true, so that ARCHITECTURE.md can be thought
+//! over.
 
 use std::error::Error;
 use std::process::{Child, Command, Stdio};
@@ -23,14 +24,7 @@ async fn main() -> Outcome<()> {
         ("it stops for good when a master dies", stops().await?),
     ];
     for (what, holds) in &all {
-        println!(
-            "{what}: {}",
-            if *holds {
-                "still true"
-            } else {
-                "NO LONGER TRUE"
-            }
-        );
+        println!("{what}: {}", if *holds { "still true" } else { "NO LONGER TRUE" });
     }
     match all.iter().all(|(_, holds)| *holds) {
         true => Ok(()),
@@ -47,22 +41,11 @@ struct Server {
 impl Server {
     async fn start(announced: Option<u16>) -> Outcome<Self> {
         let port = free_port().await?;
-        let folder =
-            std::env::temp_dir().join(format!("why-not-redis-rs-{}-{port}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("why-not-redis-rs-{}-{port}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let mut command = Command::new("redis-server");
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--dir",
-        ]);
-        command
-            .arg(folder)
-            .args(["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"]);
+        command.arg(folder).args(["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"]);
         if let Some(announced) = announced {
             command.args(["--cluster-announce-port", &announced.to_string()]);
         }
@@ -77,10 +60,7 @@ impl Server {
     async fn ask(&self, parts: &[&str]) -> redis::RedisResult<Value> {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
         let mut connection = client.get_multiplexed_async_connection().await?;
-        cmd(parts[0])
-            .arg(&parts[1..])
-            .query_async(&mut connection)
-            .await
+        cmd(parts[0]).arg(&parts[1..]).query_async(&mut connection).await
     }
 
     async fn wait_for(&self, parts: &[&str], word: &str) -> Outcome<()> {
@@ -114,7 +94,8 @@ async fn free_port() -> Outcome<u16> {
     }
 }
 
-/// Answers a command with a push that nobody asked for in front of the reply, as a server does when the slot of a sharded channel moves.
+/// Answers a command with a push that nobody asked for in front of the reply, as a server does when the slot
+/// of a sharded channel moves.
 async fn push_for_reply() -> Outcome<bool> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
@@ -128,8 +109,7 @@ async fn push_for_reply() -> Outcome<bool> {
                 return std::io::Result::Ok(());
             }
             let reply = if asked.contains("HELLO") {
-                "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned()
-                    + &"+OK\r\n".repeat(asked.matches("SETINFO").count())
+                "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned() + &"+OK\r\n".repeat(asked.matches("SETINFO").count())
             } else if asked.contains("GET") {
                 ">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n$5\r\nright\r\n".to_owned()
             } else {
@@ -149,12 +129,8 @@ async fn resends() -> Outcome<bool> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let proxy = listener.local_addr()?.port();
     let server = Server::start(Some(proxy)).await?;
-    server
-        .ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"])
-        .await?;
-    server
-        .wait_for(&["CLUSTER", "INFO"], "cluster_state:ok")
-        .await?;
+    server.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).await?;
+    server.wait_for(&["CLUSTER", "INFO"], "cluster_state:ok").await?;
     let (to, seen) = (server.port, Arc::new(AtomicU64::new(0)));
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
@@ -209,31 +185,20 @@ async fn stops() -> Outcome<bool> {
         node.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]).await?;
     }
     for node in &nodes {
-        node.wait_for(&["CLUSTER", "INFO"], "cluster_known_nodes:4")
-            .await?;
+        node.wait_for(&["CLUSTER", "INFO"], "cluster_known_nodes:4").await?;
     }
-    for (node, range) in nodes
-        .iter()
-        .zip([["0", "5460"], ["5461", "10922"], ["10923", "16383"]])
-    {
-        node.ask(&["CLUSTER", "ADDSLOTSRANGE", range[0], range[1]])
-            .await?;
+    for (node, range) in nodes.iter().zip([["0", "5460"], ["5461", "10922"], ["10923", "16383"]]) {
+        node.ask(&["CLUSTER", "ADDSLOTSRANGE", range[0], range[1]]).await?;
     }
     let id: String = redis::from_redis_value(nodes[0].ask(&["CLUSTER", "MYID"]).await?)?;
     while nodes[3].ask(&["CLUSTER", "REPLICATE", &id]).await.is_err() {
         sleep(Duration::from_millis(100)).await;
     }
     for node in &nodes {
-        node.wait_for(&["CLUSTER", "INFO"], "cluster_state:ok")
-            .await?;
+        node.wait_for(&["CLUSTER", "INFO"], "cluster_state:ok").await?;
     }
-    nodes[3]
-        .wait_for(&["INFO", "replication"], "master_link_status:up")
-        .await?;
-    let urls: Vec<_> = nodes
-        .iter()
-        .map(|node| format!("redis://127.0.0.1:{}", node.port))
-        .collect();
+    nodes[3].wait_for(&["INFO", "replication"], "master_link_status:up").await?;
+    let urls: Vec<_> = nodes.iter().map(|node| format!("redis://127.0.0.1:{}", node.port)).collect();
     let client = ClusterClientBuilder::new(urls).build()?;
     let connection = client.get_async_connection().await?;
     let done: Vec<_> = (0..128).map(|_| Arc::new(AtomicU64::new(0))).collect();
@@ -242,8 +207,7 @@ async fn stops() -> Outcome<bool> {
         tokio::spawn(async move {
             loop {
                 let key = format!("{number}:{}", done.load(Ordering::Relaxed) % 100);
-                let _: redis::RedisResult<i64> =
-                    cmd("INCR").arg(key).query_async(&mut connection).await;
+                let _: redis::RedisResult<i64> = cmd("INCR").arg(key).query_async(&mut connection).await;
                 done.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -254,18 +218,10 @@ async fn stops() -> Outcome<bool> {
     timeout(Duration::from_secs(30), replaced).await??;
     // What goes on does so within this time.
     sleep(Duration::from_secs(15)).await;
-    let before: Vec<_> = done
-        .iter()
-        .map(|done| done.load(Ordering::Relaxed))
-        .collect();
+    let before: Vec<_> = done.iter().map(|done| done.load(Ordering::Relaxed)).collect();
     sleep(Duration::from_secs(10)).await;
-    let stopped = done
-        .iter()
-        .zip(before)
-        .filter(|(done, before)| done.load(Ordering::Relaxed) == *before)
-        .count();
-    println!(
-        "  {stopped} of 128 tasks have done nothing for 10 s, 15 s after the replica took over"
-    );
+    let stopped =
+        done.iter().zip(before).filter(|(done, before)| done.load(Ordering::Relaxed) == *before).count();
+    println!("  {stopped} of 128 tasks have done nothing for 10 s, 15 s after the replica took over");
     Ok(stopped > 0)
 }

@@ -52,16 +52,14 @@ impl View {
             }
             let master = node(master, asked)?;
             covered += u32::from(range.1 - range.0) + 1;
-            // A slot of two masters, which no node says that is well; nor need so long an answer be read to its end.
+            // A slot of two masters, which no node says that is well; nor need so long an answer be read to
+            // its end.
             if covered > u32::from(SLOTS) {
                 return None;
             }
             match shards.iter_mut().find(|shard| shard.master == master) {
                 Some(shard) => shard.ranges.push(range),
-                None => shards.push(Shard {
-                    master,
-                    ranges: vec![range],
-                }),
+                None => shards.push(Shard { master, ranges: vec![range] }),
             }
         }
         let Value::BulkString(info) = info else {
@@ -70,12 +68,7 @@ impl View {
         let info = String::from_utf8_lossy(info);
         let epoch = info_field(&info, "cluster_current_epoch")?.parse().ok()?;
         let serves = info_field(&info, "cluster_state") == Some("ok");
-        (covered > 0).then_some(View {
-            shards,
-            serves,
-            epoch,
-            covered,
-        })
+        (covered > 0).then_some(View { shards, serves, epoch, covered })
     }
 }
 
@@ -97,15 +90,9 @@ fn node(value: &Value, asked: &Endpoint) -> Option<Endpoint> {
 /// An announced address; a host that is empty or unknown (`?`) is the host of the node that announced it.
 pub(super) fn endpoint(host: &str, port: u16, asked: &Endpoint) -> Option<Endpoint> {
     match (host, asked) {
-        ("" | "?", Endpoint::Tcp { host, .. }) => Some(Endpoint::Tcp {
-            host: host.clone(),
-            port,
-        }),
+        ("" | "?", Endpoint::Tcp { host, .. }) => Some(Endpoint::Tcp { host: host.clone(), port }),
         ("" | "?", Endpoint::Unix(_)) => None,
-        _ => Some(Endpoint::Tcp {
-            host: host.to_owned(),
-            port,
-        }),
+        _ => Some(Endpoint::Tcp { host: host.to_owned(), port }),
     }
 }
 
@@ -114,10 +101,7 @@ mod tests {
     use super::*;
 
     fn tcp(host: &str, port: u16) -> Endpoint {
-        Endpoint::Tcp {
-            host: host.to_owned(),
-            port,
-        }
+        Endpoint::Tcp { host: host.to_owned(), port }
     }
 
     /// A range of slots with its master, and a replica that nobody asks for.
@@ -127,12 +111,7 @@ mod tests {
             Value::Array(vec![host, Value::Int(port), id])
         };
         let replica = server(Value::BulkString(b"127.0.0.1".to_vec()), 1);
-        Value::Array(vec![
-            Value::Int(from),
-            Value::Int(to),
-            server(host, port),
-            replica,
-        ])
+        Value::Array(vec![Value::Int(from), Value::Int(to), server(host, port), replica])
     }
 
     /// What a node that was asked answers.
@@ -141,9 +120,7 @@ mod tests {
     }
 
     fn info(epoch: u64, state: &str) -> Value {
-        Value::BulkString(
-            format!("cluster_state:{state}\r\ncluster_current_epoch:{epoch}\r\n").into_bytes(),
-        )
+        Value::BulkString(format!("cluster_state:{state}\r\ncluster_current_epoch:{epoch}\r\n").into_bytes())
     }
 
     #[test]
@@ -155,11 +132,7 @@ mod tests {
             entry(30, 30, Value::Nil, 7000),
         ];
         let view = view(slots, info(3, "ok"), &tcp("asked", 1)).expect("a good answer");
-        let masters: Vec<_> = view
-            .shards
-            .iter()
-            .map(|shard| shard.master.clone())
-            .collect();
+        let masters: Vec<_> = view.shards.iter().map(|shard| shard.master.clone()).collect();
         let expected = [("asked", 7000), ("asked", 7001), ("other", 7002)];
         assert_eq!(masters, expected.map(|(host, port)| tcp(host, port)));
         assert_eq!(view.shards[0].ranges, [(0, 9), (30, 30)]);

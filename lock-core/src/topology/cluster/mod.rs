@@ -1,4 +1,5 @@
-//! The route to a cluster: each request goes to the master that owns its slot, by a map that is read anew, by one task at a time.
+//! The route to a cluster: each request goes to the master that owns its slot, by a map that is read anew, by
+//! one task at a time.
 
 mod map;
 
@@ -23,7 +24,8 @@ use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::topology::refusal::{RequestPurpose, passes};
 
-/// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED at once.
+/// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED at
+/// once.
 const HOLD_OFF: Duration = Duration::from_millis(50);
 /// How long after the first good answer others may still outrank it.
 const GRACE: Duration = Duration::from_millis(30);
@@ -92,10 +94,7 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
 
 /// Whether a server's word is about a state that ends by itself.
 fn is_passing(code: Option<&str>) -> bool {
-    let refusal = code.map(|code| NodeError {
-        code: Some(code.to_owned()),
-        ..NodeError::local("")
-    });
+    let refusal = code.map(|code| NodeError { code: Some(code.to_owned()), ..NodeError::local("") });
     refusal.is_some_and(|refusal| passes(&refusal, RequestPurpose::Answer))
 }
 
@@ -238,9 +237,9 @@ impl State {
 
     fn node(&self, endpoint: Endpoint) -> Arc<Node> {
         let mut nodes = self.nodes.lock();
-        let node = nodes.entry(endpoint).or_insert_with_key(|endpoint| {
-            Node::new(endpoint.clone(), self.dialer.clone(), Proof::Answers)
-        });
+        let node = nodes
+            .entry(endpoint)
+            .or_insert_with_key(|endpoint| Node::new(endpoint.clone(), self.dialer.clone(), Proof::Answers));
         if self.closed.get() {
             node.close();
         }
@@ -278,18 +277,16 @@ impl State {
         let epochs: Vec<u64> = views.iter().map(View::epoch).collect();
         match views.into_iter().max_by_key(View::rank) {
             Some(view) => {
-                let agreeing = epochs
-                    .iter()
-                    .filter(|epoch| **epoch == view.epoch())
-                    .count();
+                let agreeing = epochs.iter().filter(|epoch| **epoch == view.epoch()).count();
                 self.adopt(view, agreeing > asked.len() / 2);
             }
             None => *self.why_none.lock() = why_none,
         }
     }
 
-    /// What the node says that a redirection named: it took the slot over, and so knows the newest configuration. Others are asked where it
-    /// does not answer at once, or knows an older one than this client.
+    /// What the node says that a redirection named: it took the slot over, and so knows the newest
+    /// configuration. Others are asked where it does not answer at once, or knows an older one than this
+    /// client.
     async fn told_view(&self) -> Option<View> {
         let told = self.told.lock().take()?;
         let view = timeout(GRACE, self.ask(&told)).await.ok()?.ok()?;
@@ -302,13 +299,7 @@ impl State {
         }
         let nodes = self.nodes.lock();
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) * WITNESSES % nodes.len().max(1);
-        nodes
-            .values()
-            .cycle()
-            .skip(turn)
-            .take(WITNESSES.min(nodes.len()))
-            .cloned()
-            .collect()
+        nodes.values().cycle().skip(turn).take(WITNESSES.min(nodes.len())).cloned().collect()
     }
 
     /// What a node says of the map, or why it says nothing.
@@ -335,21 +326,19 @@ impl State {
         Err(NodeError::at(node, code, format!("{}: {why}", node.label)))
     }
 
-    /// Goes by a view from now on. `by_majority`: more than half of the nodes that were asked know its configuration.
+    /// Goes by a view from now on. `by_majority`: more than half of the nodes that were asked know its
+    /// configuration.
     fn adopt(&self, view: View, by_majority: bool) {
         let rank = view.rank();
         let old = self.map.read().clone();
-        // A node cut off from the others still knows an older configuration, which is no reason to go back while the masters of the
-        // newer one can be reached. A cluster that was set up anew counts from 1 again, and then most nodes say so.
+        // A node cut off from the others still knows an older configuration, which is no reason to go back
+        // while the masters of the newer one can be reached. A cluster that was set up anew counts from 1
+        // again, and then most nodes say so.
         let older = rank.0 < old.rank.0 && !by_majority;
         if older && old.masters.iter().any(|master| master.is_connected()) {
             return;
         }
-        let masters: Vec<_> = view
-            .shards
-            .iter()
-            .map(|shard| self.node(shard.master.clone()))
-            .collect();
+        let masters: Vec<_> = view.shards.iter().map(|shard| self.node(shard.master.clone())).collect();
         let same = old.shards == view.shards;
         if same && old.rank == rank {
             return;
@@ -360,19 +349,13 @@ impl State {
                 owners[usize::from(from)..=usize::from(to)].fill(index);
             }
         }
-        // A node that owns nothing any more is forgotten, and closed when its last request has ended. The seeds stay:
-        // somebody has to be asked when all else is gone.
+        // A node that owns nothing any more is forgotten, and closed when its last request has ended. The
+        // seeds stay: somebody has to be asked when all else is gone.
         let keep = |endpoint: &Endpoint| {
-            view.shards.iter().any(|shard| shard.master == *endpoint)
-                || self.seeds.contains(endpoint)
+            view.shards.iter().any(|shard| shard.master == *endpoint) || self.seeds.contains(endpoint)
         };
         self.nodes.lock().retain(|endpoint, _| keep(endpoint));
-        *self.map.write() = Arc::new(Map {
-            shards: view.shards,
-            masters,
-            owners,
-            rank,
-        });
+        *self.map.write() = Arc::new(Map { shards: view.shards, masters, owners, rank });
         if !same {
             self.version.send_modify(|version| *version += 1);
         }
@@ -385,10 +368,7 @@ impl State {
         });
         NodeError {
             node: None,
-            message: format!(
-                "no node of the cluster answered CLUSTER SLOTS with its slots: {}",
-                why.message
-            ),
+            message: format!("no node of the cluster answered CLUSTER SLOTS with its slots: {}", why.message),
             ..why
         }
     }

@@ -1,9 +1,7 @@
 //! Decides which node's feed has which channel, also when the topology changes.
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::sync::mpsc::{
-    UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel,
-};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, WeakUnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -136,8 +134,7 @@ impl Board {
             self.place(&channel);
         }
         let homes = &self.homes;
-        self.feeds
-            .retain(|endpoint, _| homes.values().any(|home| home == endpoint));
+        self.feeds.retain(|endpoint, _| homes.values().any(|home| home == endpoint));
     }
 
     fn sweep(&mut self) {

@@ -74,8 +74,8 @@ impl Channel {
         }
     }
 
-    /// From now on only this feed may say how the subscription stands; a feed that the channel has left may still be
-    /// busy with its end.
+    /// From now on only this feed may say how the subscription stands; a feed that the channel has left may
+    /// still be busy with its end.
     pub(super) fn settle(&self, feed: u64) {
         self.status.send_if_modified(|status| {
             self.home.store(feed, Ordering::Release);
@@ -92,14 +92,16 @@ impl Channel {
         self.set(feed, SubscriptionStatus::Acknowledged);
     }
 
-    /// The subscription is gone; messages may have been missed. One that is refused stays so until it is acknowledged.
+    /// The subscription is gone; messages may have been missed. One that is refused stays so until it is
+    /// acknowledged.
     pub(super) fn lost(&self, feed: u64) {
         if *self.status.borrow() != SubscriptionStatus::Refused {
             self.set(feed, SubscriptionStatus::Pending);
         }
     }
 
-    /// The server does not let this client listen: who waits is told nothing, and looks by itself, once because of this.
+    /// The server does not let this client listen: who waits is told nothing, and looks by itself, once
+    /// because of this.
     pub(super) fn refused(&self, feed: u64) {
         if self.turn(feed, SubscriptionStatus::Refused) {
             self.hint();
@@ -158,11 +160,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     pub(super) fn join(channel: Arc<Channel>) -> Self {
         channel.waiters.fetch_add(1, Ordering::AcqRel);
-        Waiter {
-            hints: channel.hints.subscribe(),
-            status: channel.status.subscribe(),
-            channel,
-        }
+        Waiter { hints: channel.hints.subscribe(), status: channel.status.subscribe(), channel }
     }
 
     /// See [`Subscription`](crate::topology::Subscription).

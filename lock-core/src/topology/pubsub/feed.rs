@@ -22,11 +22,12 @@ const KEYS_BACK_OFF: Duration = Duration::from_secs(10);
 const REFUSED_BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// As `QUIET`, there.
 const KEYS_QUIET: Duration = Duration::from_secs(15);
-/// A key that changes oftener than `KEY_PAUSE`, so many times in a row, is asked with the next tick and no more at once: so is one that is forgotten
-/// again and again by a server that remembers too few.
+/// A key that changes oftener than `KEY_PAUSE`, so many times in a row, is asked with the next tick and no
+/// more at once: so is one that is forgotten again and again by a server that remembers too few.
 const KEY_CHANGES: u32 = 4;
 const KEY_PAUSE: Duration = Duration::from_millis(100);
-/// A server that ends so many connections in a row at their first subscription refuses it: proxies do without a word.
+/// A server that ends so many connections in a row at their first subscription refuses it: proxies do without
+/// a word.
 const SILENT_REFUSALS: u32 = 3;
 
 pub(super) enum FeedOrder {
@@ -46,13 +47,7 @@ struct Member {
 
 impl Member {
     fn new(channel: Arc<Channel>) -> Self {
-        Member {
-            channel,
-            pending: 0,
-            changed_at: None,
-            changes: 0,
-            is_due: false,
-        }
+        Member { channel, pending: 0, changed_at: None, changes: 0, is_due: false }
     }
 
     /// The key has changed: whether to ask it at once.
@@ -77,7 +72,8 @@ struct Live {
     connection: Subscriber,
     /// What is to be written next.
     commands: Pipeline,
-    /// What was asked and not answered, in the order in which a server answers: the channel, nothing for PING.
+    /// What was asked and not answered, in the order in which a server answers: the channel, nothing for
+    /// PING.
     asked: VecDeque<Option<String>>,
     /// A subscription was acknowledged or refused.
     answered: bool,
@@ -86,19 +82,8 @@ struct Live {
 }
 
 impl Feed {
-    pub(super) fn new(
-        id: u64,
-        node: Arc<Node>,
-        to: Listening,
-        board: UnboundedSender<Order>,
-    ) -> Self {
-        Feed {
-            id,
-            node,
-            to,
-            board,
-            members: HashMap::new(),
-        }
+    pub(super) fn new(id: u64, node: Arc<Node>, to: Listening, board: UnboundedSender<Order>) -> Self {
+        Feed { id, node, to, board, members: HashMap::new() }
     }
 
     /// Runs until the board lets go of it.
@@ -117,11 +102,7 @@ impl Feed {
             let mut longest = if keys { KEYS_BACK_OFF } else { BACK_OFF.1 };
             let dialled = {
                 let node = self.node.clone();
-                let dial = async move {
-                    node.dialer
-                        .dial_for_subscriptions(&node.endpoint, keys)
-                        .await
-                };
+                let dial = async move { node.dialer.dial_for_subscriptions(&node.endpoint, keys).await };
                 self.meanwhile(&mut orders, dial).await
             };
             match dialled {
@@ -191,7 +172,8 @@ impl Feed {
         }
     }
 
-    /// Serves one connection to its end: whether a subscription was answered on it; `None` if the board let go of the feed.
+    /// Serves one connection to its end: whether a subscription was answered on it; `None` if the board let
+    /// go of the feed.
     async fn serve(
         &mut self,
         connection: Subscriber,
@@ -206,22 +188,13 @@ impl Feed {
             heard: Instant::now(),
         };
         let patience = self.node.dialer.response_timeout;
-        let quiet = if self.to == Listening::Keys {
-            KEYS_QUIET
-        } else {
-            QUIET
-        };
-        let mut tick =
-            interval((patience / 2).clamp(Duration::from_millis(20), Duration::from_millis(500)));
+        let quiet = if self.to == Listening::Keys { KEYS_QUIET } else { QUIET };
+        let mut tick = interval((patience / 2).clamp(Duration::from_millis(20), Duration::from_millis(500)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for member in self.members.values_mut() {
             member.pending = 1;
         }
-        let channels: Vec<_> = self
-            .members
-            .values()
-            .map(|member| member.channel.clone())
-            .collect();
+        let channels: Vec<_> = self.members.values().map(|member| member.channel.clone()).collect();
         for channel in channels {
             self.ask(&mut live, &channel, true);
         }
@@ -309,7 +282,8 @@ impl Feed {
         live.queue(verb, Some(&channel.name));
     }
 
-    /// Keys have changed, which may be a renewal: each is asked what it holds, and followed on by that. Without names all have gone.
+    /// Keys have changed, which may be a renewal: each is asked what it holds, and followed on by that.
+    /// Without names all have gone.
     fn changed(&mut self, live: &mut Live, parts: &[Value]) {
         let names = match parts {
             [Value::BulkString(kind), names] if kind == b"invalidate" => names,
@@ -317,9 +291,9 @@ impl Feed {
         };
         for member in self.members.values_mut() {
             let is_meant = match names {
-                Value::Array(names) => names.iter().any(|name| {
-                    matches!(name, Value::BulkString(name) if name == member.channel.name.as_bytes())
-                }),
+                Value::Array(names) => names.iter().any(
+                    |name| matches!(name, Value::BulkString(name) if name == member.channel.name.as_bytes()),
+                ),
                 _ => true,
             };
             if is_meant && member.changes() {
@@ -402,7 +376,8 @@ impl Feed {
         }
     }
 
-    /// The slot of the channel is elsewhere, the server is loading; or this user, or this server, has no such subscriptions.
+    /// The slot of the channel is elsewhere, the server is loading; or this user, or this server, has no such
+    /// subscriptions.
     fn refused(&mut self, name: &str, why: &NodeError) {
         let Some(Member { channel, .. }) = self.members.remove(name) else {
             return;
@@ -443,10 +418,7 @@ impl Live {
         self.answered |= is_ack;
         let name = std::str::from_utf8(name).ok().filter(|_| is_ack);
         if (is_ack || &kind[..] == b"pong")
-            && self
-                .asked
-                .front()
-                .is_some_and(|asked| asked.as_deref() == name)
+            && self.asked.front().is_some_and(|asked| asked.as_deref() == name)
         {
             self.asked.pop_front();
         }
@@ -484,9 +456,6 @@ impl Live {
         dialer.count(self.commands.len() as u64);
         let bytes = self.commands.get_packed_pipeline();
         self.commands.clear();
-        matches!(
-            timeout(dialer.response_timeout, self.connection.write(&bytes)).await,
-            Ok(Ok(()))
-        )
+        matches!(timeout(dialer.response_timeout, self.connection.write(&bytes)).await, Ok(Ok(())))
     }
 }

@@ -70,11 +70,7 @@ pub(crate) struct Hub {
 
 impl Hub {
     /// Nothing happens before the first subscription.
-    pub(super) fn new(
-        places: Arc<dyn ChannelRouter>,
-        to: Listening,
-        runtime: &ClientRuntime,
-    ) -> Self {
+    pub(super) fn new(places: Arc<dyn ChannelRouter>, to: Listening, runtime: &ClientRuntime) -> Self {
         Hub {
             places,
             to,
@@ -107,11 +103,13 @@ impl Hub {
                 let _ = orders.send(Order::New(channel.clone()));
             }
         } else if self.closed.get().is_none() {
-            // The first, or the one before ended with the runtime. It places every channel that it finds in the registry.
+            // The first, or the one before ended with the runtime. It places every channel that it finds in
+            // the registry.
             *board = Some(self.start_board());
         }
         drop(board);
-        // Counted under the registry's lock, so that the sweep never takes a channel away from its next waiter.
+        // Counted under the registry's lock, so that the sweep never takes a channel away from its next
+        // waiter.
         Waiter::join(channel)
     }
 
@@ -150,11 +148,7 @@ pub(crate) struct Channels {
 
 impl Channels {
     /// `Auto` is plain here: where more was known, it was decided before.
-    pub(crate) fn new(
-        places: Arc<dyn ChannelRouter>,
-        way: PubSub,
-        runtime: &ClientRuntime,
-    ) -> Self {
+    pub(crate) fn new(places: Arc<dyn ChannelRouter>, way: PubSub, runtime: &ClientRuntime) -> Self {
         let both = way == PubSub::Both;
         let hub = |to| Hub::new(Arc::clone(&places), to, runtime);
         Channels {
@@ -176,11 +170,11 @@ impl Channels {
 
     /// Hints whenever a key may not answer any more as is expected.
     pub(crate) fn follow_key(&self, key: &str, check: KeyCheck) -> Waiter {
-        self.keys
-            .join_checked(key.as_bytes(), Tune::Channel(key), Some(check))
+        self.keys.join_checked(key.as_bytes(), Tune::Channel(key), Some(check))
     }
 
-    /// What was heard on a channel, if it is listened to; of both ways the plain one, since a message comes in both.
+    /// What was heard on a channel, if it is listened to; of both ways the plain one, since a message comes
+    /// in both.
     pub(crate) fn heard(&self, channel: &str) -> Option<ReceivedMessages> {
         self.hub.heard(channel)
     }
@@ -213,8 +207,8 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Completes when the server has acknowledged the subscription, or refused it (or at once if it had already). Hints that came
-    /// before are forgotten: look at the lock now. Cancel-safe.
+    /// Completes when the server has acknowledged the subscription, or refused it (or at once if it had
+    /// already). Hints that came before are forgotten: look at the lock now. Cancel-safe.
     pub(crate) async fn ready(&mut self) {
         self.waiter.ready().await;
         if let Some(sharded) = &mut self.sharded {
@@ -222,8 +216,8 @@ impl Subscription {
         }
     }
 
-    /// Completes on a message, on every re-subscription, and on loss of the connection. Cancel-safe; a hint that came while nobody
-    /// waited is not lost.
+    /// Completes on a message, on every re-subscription, and on loss of the connection. Cancel-safe; a hint
+    /// that came while nobody waited is not lost.
     pub(crate) async fn hint(&mut self) {
         match &mut self.sharded {
             None => self.waiter.hint().await,
@@ -244,8 +238,9 @@ impl Subscription {
         self.waiter.is_refused() && self.sharded.as_ref().is_none_or(Waiter::is_refused)
     }
 
-    /// Hands every message from now on to `reader`, on the task that hears it; a message that it takes is no hint any more. A channel
-    /// has one reader, the last one; where there are two, the plain one has it, since a message that came twice would be read twice.
+    /// Hands every message from now on to `reader`, on the task that hears it; a message that it takes is no
+    /// hint any more. A channel has one reader, the last one; where there are two, the plain one has it,
+    /// since a message that came twice would be read twice.
     pub(crate) fn read(&mut self, reader: Reader) {
         self.waiter.read(reader);
     }

@@ -49,10 +49,7 @@ impl Sentinel {
             .iter()
             .map(|witness| Hub::new(witness.clone(), Listening::Plain, runtime))
             .collect();
-        let watchers = announcements
-            .iter()
-            .map(|hub| watch_for_switch(hub, &state))
-            .collect();
+        let watchers = announcements.iter().map(|hub| watch_for_switch(hub, &state)).collect();
         Sentinel {
             channels: Channels::new(state.clone(), target.pub_sub(options), runtime),
             state,
@@ -67,10 +64,7 @@ impl Sentinel {
             return Ok(());
         }
         self.close();
-        Err(NodeError::local(format!(
-            "no master for {target}: {}",
-            self.state.why_none()
-        )))
+        Err(NodeError::local(format!("no master for {target}: {}", self.state.why_none())))
     }
 }
 

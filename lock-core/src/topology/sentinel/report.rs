@@ -25,21 +25,15 @@ impl Report {
         };
         let master = fields(master);
         Some(Report {
-            master: Endpoint::Tcp {
-                host: text(host)?.to_owned(),
-                port: text(port)?.parse().ok()?,
-            },
+            master: Endpoint::Tcp { host: text(host)?.to_owned(), port: text(port)?.parse().ok()? },
             epoch: master.get("config-epoch")?.parse().ok()?,
-            down_after_ms: (master.get("down-after-milliseconds"))
-                .and_then(|text| text.parse().ok()),
+            down_after_ms: (master.get("down-after-milliseconds")).and_then(|text| text.parse().ok()),
         })
     }
 }
 
 fn fields(flat: &[Value]) -> BTreeMap<&str, &str> {
-    flat.chunks_exact(2)
-        .filter_map(|pair| Some((text(&pair[0])?, text(&pair[1])?)))
-        .collect()
+    flat.chunks_exact(2).filter_map(|pair| Some((text(&pair[0])?, text(&pair[1])?))).collect()
 }
 
 fn text(value: &Value) -> Option<&str> {
@@ -52,14 +46,10 @@ fn text(value: &Value) -> Option<&str> {
 
 /// The epoch to go by and its addresses, most votes first.
 ///
-/// The newest epoch wins over any number of older ones, since a majority of sentinels had to elect its leader. A
-/// sentinel that lags behind what was `seen` before is not heard, unless it is with a majority of all `sentinels`:
-/// then the group was set up anew.
-pub(super) fn candidates(
-    reports: &[Report],
-    seen: u64,
-    sentinels: usize,
-) -> Option<(u64, Vec<Endpoint>)> {
+/// The newest epoch wins over any number of older ones, since a majority of sentinels had to elect its
+/// leader. A sentinel that lags behind what was `seen` before is not heard, unless it is with a majority of
+/// all `sentinels`: then the group was set up anew.
+pub(super) fn candidates(reports: &[Report], seen: u64, sentinels: usize) -> Option<(u64, Vec<Endpoint>)> {
     let epoch = reports.iter().map(|report| report.epoch).max()?;
     if epoch < seen && reports.len() <= sentinels / 2 {
         return None;
@@ -70,13 +60,7 @@ pub(super) fn candidates(
     }
     let mut ranked: Vec<_> = votes.into_iter().collect();
     ranked.sort_by_key(|&(_, votes)| std::cmp::Reverse(votes));
-    Some((
-        epoch,
-        ranked
-            .into_iter()
-            .map(|(endpoint, _)| endpoint.clone())
-            .collect(),
-    ))
+    Some((epoch, ranked.into_iter().map(|(endpoint, _)| endpoint.clone()).collect()))
 }
 
 #[cfg(test)]
@@ -84,18 +68,11 @@ mod tests {
     use super::*;
 
     fn report(port: u16, epoch: u64) -> Report {
-        Report {
-            master: at(port),
-            epoch,
-            down_after_ms: None,
-        }
+        Report { master: at(port), epoch, down_after_ms: None }
     }
 
     fn at(port: u16) -> Endpoint {
-        Endpoint::Tcp {
-            host: "h".to_owned(),
-            port,
-        }
+        Endpoint::Tcp { host: "h".to_owned(), port }
     }
 
     #[test]
@@ -113,10 +90,7 @@ mod tests {
     #[test]
     fn a_stale_minority_is_not_heard_and_a_stale_majority_is() {
         assert_eq!(candidates(&[report(1, 3)], 4, 3), None);
-        assert_eq!(
-            candidates(&[report(1, 3), report(1, 3)], 4, 3),
-            Some((3, vec![at(1)]))
-        );
+        assert_eq!(candidates(&[report(1, 3), report(1, 3)], 4, 3), Some((3, vec![at(1)])));
         assert_eq!(candidates(&[], 0, 3), None);
     }
 }

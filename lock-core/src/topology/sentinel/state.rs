@@ -59,8 +59,8 @@ impl State {
         })
     }
 
-    /// The master, if its connection stands. After a loss the sentinels are asked before anybody connects again: a
-    /// master that restarts says that it is one, long before it learns that it is not any more.
+    /// The master, if its connection stands. After a loss the sentinels are asked before anybody connects
+    /// again: a master that restarts says that it is one, long before it learns that it is not any more.
     pub(super) fn master(&self) -> Option<Arc<Node>> {
         self.last_master().filter(|node| node.is_connected())
     }
@@ -83,11 +83,7 @@ impl State {
             return;
         }
         let (reports, mut complaints) = self.reports().await;
-        if let Some(least) = reports
-            .iter()
-            .filter_map(|report| report.down_after_ms)
-            .min()
-        {
+        if let Some(least) = reports.iter().filter_map(|report| report.down_after_ms).min() {
             self.down_after_ms.store(least, Ordering::Relaxed);
         }
         self.follow(&reports, &mut complaints).await;
@@ -108,8 +104,7 @@ impl State {
             Ok(report) => {
                 reports.push(report);
                 let last = &reports[reports.len() - 1];
-                let agrees =
-                    |other: &&Report| other.master == last.master && other.epoch == last.epoch;
+                let agrees = |other: &&Report| other.master == last.master && other.epoch == last.epoch;
                 let agreeing = reports.iter().filter(agrees);
                 match agreeing.count() > self.witnesses.len() / 2 {
                     true => AnswerValue::Enough,
@@ -126,9 +121,7 @@ impl State {
         let seen = self.epoch.load(Ordering::Acquire);
         let Some((epoch, endpoints)) = candidates(reports, seen, self.witnesses.len()) else {
             if !reports.is_empty() {
-                complaints.push(
-                    "the sentinels that answer lag behind what others said before".to_owned(),
-                );
+                complaints.push("the sentinels that answer lag behind what others said before".to_owned());
             }
             return;
         };
@@ -142,19 +135,9 @@ impl State {
             old.close();
         }
         for endpoint in endpoints {
-            let known = old
-                .as_ref()
-                .filter(|old| old.endpoint == endpoint && !old.closed.get())
-                .cloned();
-            let node =
-                known.unwrap_or_else(|| Node::new(endpoint, self.dialer.clone(), Proof::IsMaster));
-            match node
-                .dialled(
-                    Purpose::Command,
-                    Instant::now() + self.dialer.connect_timeout,
-                )
-                .await
-            {
+            let known = old.as_ref().filter(|old| old.endpoint == endpoint && !old.closed.get()).cloned();
+            let node = known.unwrap_or_else(|| Node::new(endpoint, self.dialer.clone(), Proof::IsMaster));
+            match node.dialled(Purpose::Command, Instant::now() + self.dialer.connect_timeout).await {
                 Ok(_) => {
                     self.epoch.store(epoch, Ordering::Release);
                     self.settle(Some(node.clone()));

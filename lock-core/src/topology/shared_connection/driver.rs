@@ -84,8 +84,9 @@ impl Driver {
         }
     }
 
-    /// Hands the replies in `bytes`, after what was left over before, to those who wait. Bytes that are no reply do not keep the replies
-    /// before them from anybody; a reply too many does, since nobody can tell which of them it is.
+    /// Hands the replies in `bytes`, after what was left over before, to those who wait. Bytes that are no
+    /// reply do not keep the replies before them from anybody; a reply too many does, since nobody can tell
+    /// which of them it is.
     fn deliver(&mut self, bytes: &[u8]) -> Result<(), BadReply> {
         let mut queue = self.wire.queue.lock();
         queue.heard = true;
@@ -148,8 +149,8 @@ impl Driver {
                 }
                 let hurries = std::mem::take(&mut queue.urgent);
                 if queue.busy && !hurries && !std::mem::replace(&mut self.waited, true) {
-                    // The tasks that were just woken ask first; then what is short of a batch leaves in one write.
-                    // To yield wakes no other worker of the runtime, as to wake oneself does.
+                    // The tasks that were just woken ask first; then what is short of a batch leaves in one
+                    // write. To yield wakes no other worker of the runtime, as to wake oneself does.
                     queue.driver_woken = true;
                     drop(queue);
                     let _ = pin!(tokio::task::yield_now()).poll(context);

@@ -1,5 +1,5 @@
-//! Reads replies from the bytes of a connection: RESP2, as the Redis documentation describes it, and what RESP3 adds to it where keys are
-//! tracked (pushes, maps, null).
+//! Reads replies from the bytes of a connection: RESP2, as the Redis documentation describes it, and what
+//! RESP3 adds to it where keys are tracked (pushes, maps, null).
 use std::fmt;
 
 use redis::Value;
@@ -27,14 +27,13 @@ impl fmt::Display for BadReply {
                 "the server sent a reply beyond the limit of {} MiB for one reply",
                 REPLY_LIMIT_BYTES >> 20
             ),
-            BadReply::Unasked => {
-                f.write_str("the server sent a reply to which there is no request")
-            }
+            BadReply::Unasked => f.write_str("the server sent a reply to which there is no request"),
         }
     }
 }
 
-/// Reads one reply after the other. Elements of an array are taken as they come, so that no byte of a long array is read twice.
+/// Reads one reply after the other. Elements of an array are taken as they come, so that no byte of a long
+/// array is read twice.
 #[derive(Debug, Default)]
 pub(in crate::topology) struct ReplyDecoder {
     arrays: Vec<PartialArray>,
@@ -58,11 +57,9 @@ enum Element {
 }
 
 impl ReplyDecoder {
-    /// The next reply, and how many bytes were used, also where none is complete yet. `input` begins where the bytes that were used before end.
-    pub(in crate::topology) fn next(
-        &mut self,
-        input: &[u8],
-    ) -> Result<(Option<Value>, usize), BadReply> {
+    /// The next reply, and how many bytes were used, also where none is complete yet. `input` begins where
+    /// the bytes that were used before end.
+    pub(in crate::topology) fn next(&mut self, input: &[u8]) -> Result<(Option<Value>, usize), BadReply> {
         let mut used = 0;
         while let Some((element, length)) = self.element(&input[used..])? {
             used += length;
@@ -112,8 +109,8 @@ impl ReplyDecoder {
 
     /// The element at the beginning of `input` and its length, once all of it is there.
     ///
-    /// Not by `redis::parse_redis_value`, which clears a buffer of its own for each reply and takes ten times as long; the text of an error
-    /// is left to it.
+    /// Not by `redis::parse_redis_value`, which clears a buffer of its own for each reply and takes ten times
+    /// as long; the text of an error is left to it.
     fn element(&mut self, input: &[u8]) -> Result<Option<(Element, usize)>, BadReply> {
         let from = self.searched.min(input.len());
         let Some(end) = input[from..].windows(2).position(|pair| pair == b"\r\n") else {
@@ -145,10 +142,7 @@ impl ReplyDecoder {
                 };
                 let bulk = bulk.strip_suffix(b"\r\n").ok_or(BadReply::Malformed)?;
                 let length = line.len() + size + 2;
-                return Ok(Some((
-                    Element::Scalar(Value::BulkString(bulk.into())),
-                    length,
-                )));
+                return Ok(Some((Element::Scalar(Value::BulkString(bulk.into())), length)));
             }
             b'*' | b'>' | b'%' => match usize::try_from(number(text)?) {
                 Ok(count) => {
@@ -200,11 +194,7 @@ mod tests {
         };
         // Wherever the bytes are cut, the reply is the same.
         for piece in 1..bytes.len() {
-            assert_eq!(
-                read(bytes, piece).as_ref(),
-                Ok(&values),
-                "in pieces of {piece}"
-            );
+            assert_eq!(read(bytes, piece).as_ref(), Ok(&values), "in pieces of {piece}");
         }
         value.clone()
     }
@@ -217,14 +207,8 @@ mod tests {
         assert_eq!(whole(b"+QUEUED\r\n"), Value::SimpleString("QUEUED".into()));
         assert_eq!(whole(b"*-1\r\n"), Value::Nil);
         assert_eq!(whole(b"*0\r\n"), Value::Array(vec![]));
-        assert_eq!(
-            whole(b"$4\r\na\r\nb\r\n"),
-            Value::BulkString(b"a\r\nb".into())
-        );
-        let nested = Value::Array(vec![
-            Value::Array(vec![Value::Int(1), Value::Array(vec![])]),
-            Value::Nil,
-        ]);
+        assert_eq!(whole(b"$4\r\na\r\nb\r\n"), Value::BulkString(b"a\r\nb".into()));
+        let nested = Value::Array(vec![Value::Array(vec![Value::Int(1), Value::Array(vec![])]), Value::Nil]);
         assert_eq!(whole(b"*2\r\n*2\r\n:1\r\n*0\r\n$-1\r\n"), nested);
         assert!(
             matches!(whole(b"-NOSCRIPT no\r\n"), Value::ServerError(error) if error.code() == "NOSCRIPT")
@@ -259,18 +243,10 @@ mod tests {
 
     #[test]
     fn what_is_no_reply_is_refused() {
-        for bytes in [
-            &b"HTTP/1.1 200 OK\r\n"[..],
-            b"HTTP/1.1",
-            b":x\r\n",
-            b"$1\r\nabc",
-            &b"*1\r\n".repeat(100),
-        ] {
-            assert_eq!(
-                read(bytes, bytes.len()),
-                Err(BadReply::Malformed),
-                "{bytes:?}"
-            );
+        for bytes in
+            [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1", b":x\r\n", b"$1\r\nabc", &b"*1\r\n".repeat(100)]
+        {
+            assert_eq!(read(bytes, bytes.len()), Err(BadReply::Malformed), "{bytes:?}");
         }
     }
 
@@ -283,19 +259,11 @@ mod tests {
             format!("*{}\r\n", i64::MAX),
             format!("*{one_more}\r\n:1\r\n"),
         ] {
-            assert_eq!(
-                read(bytes.as_bytes(), 7),
-                Err(BadReply::TooLong),
-                "{bytes:?}"
-            );
+            assert_eq!(read(bytes.as_bytes(), 7), Err(BadReply::TooLong), "{bytes:?}");
         }
         // Each element is small on the wire and large in memory.
         let elements = REPLY_LIMIT_BYTES / size_of::<Value>() + 1;
-        let flood = [
-            format!("*{elements}\r\n").into_bytes(),
-            b":1\r\n".repeat(elements),
-        ]
-        .concat();
+        let flood = [format!("*{elements}\r\n").into_bytes(), b":1\r\n".repeat(elements)].concat();
         assert_eq!(read(&flood, 16 * 1024), Err(BadReply::TooLong));
         // A line that does not end.
         let line = vec![b'+'; one_more];

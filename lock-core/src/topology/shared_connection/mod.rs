@@ -1,12 +1,13 @@
 //! Many tasks on one connection: one stream of requests, and each reply to the task that asked.
 //!
-//! A connection of the client library costs a queue of messages, a channel for each reply, a timer for each request
-//! and two changes of task on the way out. Here a request is written straight into the connection's buffer, and one
-//! timer for each connection looks after all deadlines.
+//! A connection of the client library costs a queue of messages, a channel for each reply, a timer for each
+//! request and two changes of task on the way out. Here a request is written straight into the connection's
+//! buffer, and one timer for each connection looks after all deadlines.
 //!
-//! The task whose request is the last of a batch writes the batch. A batch is a [`BATCHES`]th of what is under way,
-//! so that the server works on the first requests of a burst while the tasks are still asking the others; the only
-//! request on an idle line is a batch by itself. What is short of a batch after one turn of the scheduler is written by the driver.
+//! The task whose request is the last of a batch writes the batch. A batch is a [`BATCHES`]th of what is
+//! under way, so that the server works on the first requests of a burst while the tasks are still asking the
+//! others; the only request on an idle line is a batch by itself. What is short of a batch after one turn of
+//! the scheduler is written by the driver.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -42,8 +43,9 @@ use crate::sync::{Mutex, Notify};
 pub(super) const KEEP: usize = 256 * 1024;
 const KEEP_SLOTS: usize = 4096;
 
-/// In so many writes a burst leaves. Of 2 to 12, measured beside `rslock`, 4 to 8 gave the most cycles at 16 and 64 tasks, hardly
-/// different from one another; the more there are, the fewer requests the server gets for a read.
+/// In so many writes a burst leaves. Of 2 to 12, measured beside `rslock`, 4 to 8 gave the most cycles at 16
+/// and 64 tasks, hardly different from one another; the more there are, the fewer requests the server gets
+/// for a read.
 const BATCHES: usize = 6;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +95,8 @@ struct Queue {
     busy: bool,
     /// The driver has taken bytes that it has not written yet.
     writing: bool,
-    /// Nobody may be left to poll the driver once more: it writes what is left without letting others ask before.
+    /// Nobody may be left to poll the driver once more: it writes what is left without letting others ask
+    /// before.
     urgent: bool,
     /// Something has come since the timekeeper looked.
     heard: bool,
@@ -121,16 +124,13 @@ enum Fate {
 }
 
 impl SharedConnection {
-    /// The connection, the work that carries it, and the work that keeps its time, which ends with the first: it serves while both are
-    /// polled, each by a task of its own.
+    /// The connection, the work that carries it, and the work that keeps its time, which ends with the first:
+    /// it serves while both are polled, each by a task of its own.
     pub(super) fn new(
         socket: Socket,
         idle: IdleProbe,
-    ) -> (
-        Arc<Self>,
-        impl Future<Output = ()> + Send + 'static,
-        impl Future<Output = ()> + Send + 'static,
-    ) {
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static, impl Future<Output = ()> + Send + 'static)
+    {
         let (reading, writing) = socket.split();
         let wire = Arc::new(SharedConnection {
             socket: writing,
@@ -148,23 +148,14 @@ impl SharedConnection {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Asks what `write` appends, in one write; it says how many replies that gets, at least one. Without a deadline the caller
-    /// sees to the time. `at_once` writes it here and now, with all that is left to write before it, unless the driver is about to.
-    pub(super) fn ask<W>(
-        &self,
-        write: W,
-        deadline: Option<Instant>,
-        at_once: bool,
-    ) -> PendingReply<'_, W>
+    /// Asks what `write` appends, in one write; it says how many replies that gets, at least one. Without a
+    /// deadline the caller sees to the time. `at_once` writes it here and now, with all that is left to write
+    /// before it, unless the driver is about to.
+    pub(super) fn ask<W>(&self, write: W, deadline: Option<Instant>, at_once: bool) -> PendingReply<'_, W>
     where
         W: FnOnce(&mut Vec<u8>) -> u32 + Unpin,
     {
-        PendingReply {
-            wire: self,
-            step: Step::New(Some(write)),
-            deadline,
-            at_once,
-        }
+        PendingReply { wire: self, step: Step::New(Some(write)), deadline, at_once }
     }
 
     /// Ends the connection: what is asked stays without an answer.
@@ -257,12 +248,11 @@ impl Queue {
         true
     }
 
-    /// What nobody has taken yet may be the answer to something else: those who wait for it learn that the connection ended.
+    /// What nobody has taken yet may be the answer to something else: those who wait for it learn that the
+    /// connection ended.
     fn take_back(&mut self) {
         let answered = self.slots.iter_mut();
-        answered
-            .filter(|slot| slot.fate == Fate::Answered)
-            .for_each(|slot| slot.fate = Fate::Cut);
+        answered.filter(|slot| slot.fate == Fate::Answered).for_each(|slot| slot.fate = Fate::Cut);
     }
 
     /// Tells those whose time is over, and finds out when to look again.
@@ -283,7 +273,8 @@ impl Queue {
         self.look_at = next;
     }
 
-    /// Nobody waits for this request any more. What it leaves may be dropped only after the queue is let go of.
+    /// Nobody waits for this request any more. What it leaves may be dropped only after the queue is let go
+    /// of.
     fn abandon(&mut self, index: u32) -> impl Sized + use<> {
         let slot = &mut self.slots[index as usize];
         let value = std::mem::take(&mut slot.value);
@@ -329,10 +320,7 @@ impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for PendingReply<'_, W> {
         match &mut this.step {
             Step::New(write) => {
                 let write = write.take().expect("asked once");
-                match this
-                    .wire
-                    .begin(write, (this.deadline, this.at_once), context)
-                {
+                match this.wire.begin(write, (this.deadline, this.at_once), context) {
                     Ok(index) => {
                         this.step = Step::Asked(index);
                         Poll::Pending
@@ -432,9 +420,7 @@ impl SharedConnection {
                 drop(old);
                 return Poll::Pending;
             }
-            Fate::Answered if slot.values.is_empty() => {
-                Ok(Replies::One(std::mem::take(&mut slot.value)))
-            }
+            Fate::Answered if slot.values.is_empty() => Ok(Replies::One(std::mem::take(&mut slot.value))),
             Fate::Answered => Ok(Replies::All(std::mem::take(&mut slot.values))),
             Fate::Late => Err(NoReply::Silent),
             Fate::Cut => {

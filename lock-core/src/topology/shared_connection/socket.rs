@@ -21,10 +21,7 @@ pub(in crate::topology) enum Socket {
 }
 
 /// Any of them, for who reads and writes by one task.
-pub(in crate::topology) trait ByteStream:
-    AsyncRead + AsyncWrite + Unpin + Send
-{
-}
+pub(in crate::topology) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 #[derive(Debug)]
@@ -67,10 +64,7 @@ impl Socket {
                 let (reading, writing) = stream.into_split();
                 (ReadHalf::Unix(reading), WriteHalf::Unix(writing))
             }
-            Socket::Simulated(stream) => (
-                ReadHalf::Simulated(stream.clone()),
-                WriteHalf::Simulated(stream),
-            ),
+            Socket::Simulated(stream) => (ReadHalf::Simulated(stream.clone()), WriteHalf::Simulated(stream)),
         }
     }
 }
@@ -129,8 +123,9 @@ impl WriteHalf {
     }
 }
 
-/// A socket that is closed with bytes unread resets its connection, and a server that meets the reset before it has written an answer
-/// drops the requests that it has not read yet: of a program that ends right after its releases, the last ones.
+/// A socket that is closed with bytes unread resets its connection, and a server that meets the reset before
+/// it has written an answer drops the requests that it has not read yet: of a program that ends right after
+/// its releases, the last ones.
 impl Drop for WriteHalf {
     fn drop(&mut self) {
         const READS_MAX: usize = 64;

@@ -1,4 +1,5 @@
-//! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound, with what became of it.
+//! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound, with
+//! what became of it.
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,22 +53,12 @@ fn write_ping(out: &mut Vec<u8>) -> u32 {
 }
 
 /// A connection that asks PING after `quiet`, and the server's end of it.
-async fn connection(
-    quiet: Duration,
-) -> (
-    Arc<SharedConnection>,
-    impl Future<Output = ()> + Send,
-    TcpStream,
-) {
+async fn connection(quiet: Duration) -> (Arc<SharedConnection>, impl Future<Output = ()> + Send, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap());
     let stream = stream.await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
-    let idle = IdleProbe {
-        quiet,
-        patience: quiet,
-        commands: Arc::default(),
-    };
+    let idle = IdleProbe { quiet, patience: quiet, commands: Arc::default() };
     let (wire, driver, timekeeper) = SharedConnection::new(Socket::Tcp(stream), idle);
     tokio::spawn(timekeeper);
     (wire, driver, server)
@@ -119,9 +110,8 @@ async fn endings(events: &[Event], in_one_write: bool) -> Vec<CallEnding> {
     for call in calls {
         // Far beyond the bound of the calls: only a call that never returns meets it.
         let ending = timeout(Duration::from_secs(20), call).await;
-        let ending = ending.unwrap_or_else(|_| {
-            panic!("a call never returned: {events:?}, in one write: {in_one_write}")
-        });
+        let ending = ending
+            .unwrap_or_else(|_| panic!("a call never returned: {events:?}, in one write: {in_one_write}"));
         endings.push(ending.unwrap());
     }
     driver.abort();
@@ -132,9 +122,7 @@ async fn endings(events: &[Event], in_one_write: bool) -> Vec<CallEnding> {
 async fn each_call_returns_by_its_bound_whatever_its_connection_does() {
     let mut orders: Vec<Vec<Event>> = vec![Vec::new()];
     for _ in 0..3 {
-        let longer = orders
-            .iter()
-            .flat_map(|order| EVENTS.map(|event| [&order[..], &[event]].concat()));
+        let longer = orders.iter().flat_map(|order| EVENTS.map(|event| [&order[..], &[event]].concat()));
         orders = longer.collect();
     }
     assert_eq!(orders.len(), EVENTS.len().pow(3));
@@ -181,7 +169,8 @@ async fn an_idle_line_is_asked_and_ends_when_it_leads_nowhere() {
     assert!(why.starts_with("no answer to PING"), "{why}");
 }
 
-/// A paused clock jumps to the deadline as soon as nobody has anything to do, long before a server could have answered.
+/// A paused clock jumps to the deadline as soon as nobody has anything to do, long before a server could have
+/// answered.
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_fires_before_its_time_keeps_nobody_from_running() {
     let (wire, driver, _server) = connection(Duration::from_secs(60)).await;
@@ -225,8 +214,8 @@ async fn what_a_burst_needed_is_not_kept() {
     assert!(queue.out.capacity() <= KEEP);
 }
 
-/// The driver has taken bytes that it has not written yet, and several requests are under way, when a program ends with a release: the poll
-/// of the driver that is going on is the last one.
+/// The driver has taken bytes that it has not written yet, and several requests are under way, when a program
+/// ends with a release: the poll of the driver that is going on is the last one.
 #[tokio::test]
 async fn what_is_to_leave_at_once_leaves_with_the_drivers_next_write() {
     let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;
@@ -247,7 +236,8 @@ async fn what_is_to_leave_at_once_leaves_with_the_drivers_next_write() {
     assert_eq!(&said, b"PING\r\n");
 }
 
-/// The server answers the first requests of a burst while the others are still being asked; the driver writes the rest.
+/// The server answers the first requests of a burst while the others are still being asked; the driver writes
+/// the rest.
 #[tokio::test]
 async fn a_burst_leaves_in_batches() {
     let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;

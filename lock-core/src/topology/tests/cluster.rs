@@ -10,14 +10,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
     let route = route(&cluster.url()).await;
     let key = "a";
     let shard = usize::from(slot(key.as_bytes())) * 3 / 16_384;
-    assert_eq!(
-        route
-            .send(&incr_and_wait(key), within(20_000))
-            .await
-            .unwrap()
-            .acked,
-        Some((1, 1))
-    );
+    assert_eq!(route.send(&incr_and_wait(key), within(20_000)).await.unwrap().acked, Some((1, 1)));
     let mut waiter = route.subscribe(key.as_bytes(), Tune::Channel("{a}:channel"));
     ready(&mut waiter).await;
     // Many requests in flight when their master dies, and none is stuck.
@@ -28,10 +21,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
                 for _ in 0..50 {
                     let started = Instant::now();
                     let _ = route.send(&incr("{a}load"), within(1000)).await;
-                    assert!(
-                        started.elapsed() < Duration::from_secs(5),
-                        "a request outlives its deadline"
-                    );
+                    assert!(started.elapsed() < Duration::from_secs(5), "a request outlives its deadline");
                 }
             })
         })
@@ -39,17 +29,12 @@ async fn a_killed_master_is_followed_by_its_replica() {
     cluster.nodes[shard].kill();
     let after = eventually(&route, &incr(key)).await;
     let promoted = &cluster.nodes[shard + 3];
-    assert_eq!(
-        (number(&after), after.node.to_string()),
-        (2, format!("127.0.0.1:{}", promoted.port))
-    );
+    assert_eq!((number(&after), after.node.to_string()), (2, format!("127.0.0.1:{}", promoted.port)));
     for task in flying {
         task.await.unwrap();
     }
     ready(&mut waiter).await;
-    promoted.wait_for(&["PUBSUB", "SHARDNUMSUB", "{a}:channel"], |answer| {
-        answer == "{a}:channel\n1"
-    });
+    promoted.wait_for(&["PUBSUB", "SHARDNUMSUB", "{a}:channel"], |answer| answer == "{a}:channel\n1");
     promoted.ok(&["SPUBLISH", "{a}:channel", "0"]);
     hint(&mut waiter).await;
 }
@@ -59,10 +44,7 @@ async fn what_is_no_cluster_is_refused() {
     let server = Server::start(&[]);
     let url = format!("redis-cluster://127.0.0.1:{}", server.port);
     let error = refused(&url).await;
-    assert!(
-        error.definite && error.message.contains("CLUSTER SLOTS"),
-        "{error:?}"
-    );
+    assert!(error.definite && error.message.contains("CLUSTER SLOTS"), "{error:?}");
     let reason = "cluster support disabled";
     assert!(error.message.contains(reason), "{error:?}");
 }
@@ -82,10 +64,7 @@ async fn a_cluster_that_is_set_up_anew_on_its_servers_is_adopted() {
     let owner = &cluster.nodes[usize::from(slot(b"a")) * 3 / 16_384];
     let owner = format!("127.0.0.1:{}", owner.port);
     // Without a redirection, which would lead there too.
-    while route
-        .owner(&incr("a"))
-        .is_none_or(|node| *node.label != *owner)
-    {
+    while route.owner(&incr("a")).is_none_or(|node| *node.label != *owner) {
         assert!(Instant::now() < until, "the old map is still in use");
         eventually(&route, &incr("a")).await;
     }
@@ -112,14 +91,8 @@ async fn after_a_redirection_one_node_is_asked_for_all_that_were_redirected() {
     for answer in futures_util::future::join_all(redirected).await {
         answer.unwrap();
     }
-    let (until, label) = (
-        Instant::now() + support::PATIENCE,
-        format!("127.0.0.1:{}", to.port),
-    );
-    while route
-        .owner(&request)
-        .is_none_or(|node| *node.label != *label)
-    {
+    let (until, label) = (Instant::now() + support::PATIENCE, format!("127.0.0.1:{}", to.port));
+    while route.owner(&request).is_none_or(|node| *node.label != *label) {
         assert!(Instant::now() < until, "the old map is still in use");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

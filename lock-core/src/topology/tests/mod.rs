@@ -9,8 +9,7 @@ pub(crate) mod support;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    NodeError, Request, RequestCommand, Route, Script, ServerReply, Subscription, Tune, WaitFor,
-    connect,
+    NodeError, Request, RequestCommand, Route, Script, ServerReply, Subscription, Tune, WaitFor, connect,
 };
 use crate::{ClientOptions, Durability, Target, clock::Instant, machine::ClientRuntime};
 
@@ -49,10 +48,7 @@ fn incr(key: &str) -> Request {
 
 fn incr_and_wait(key: &str) -> Request {
     let mut request = incr(key);
-    request.wait = Some(WaitFor {
-        durability: Durability::Wait(1),
-        timeout: Duration::from_secs(5),
-    });
+    request.wait = Some(WaitFor { durability: Durability::Wait(1), timeout: Duration::from_secs(5) });
     request
 }
 
@@ -86,9 +82,7 @@ async fn ready(subscription: &mut Subscription) {
 }
 
 async fn hint(subscription: &mut Subscription) {
-    tokio::time::timeout(support::PATIENCE, subscription.hint())
-        .await
-        .expect("a hint comes");
+    tokio::time::timeout(support::PATIENCE, subscription.hint()).await.expect("a hint comes");
 }
 
 fn no_hint_waiting(subscription: &mut Subscription) -> bool {
@@ -97,8 +91,5 @@ fn no_hint_waiting(subscription: &mut Subscription) -> bool {
 }
 
 async fn error(route: &Route, request: &Request, ms: u64) -> NodeError {
-    route
-        .send(request, within(ms))
-        .await
-        .expect_err("no answer can come")
+    route.send(request, within(ms)).await.expect_err("no answer can come")
 }

@@ -7,28 +7,17 @@ use super::*;
 async fn a_killed_master_is_followed_by_the_promoted_one() {
     let mut group = Group::start(3);
     let route = route(&group.url()).await;
-    let first = route
-        .send(&incr_and_wait("k"), within(20_000))
-        .await
-        .unwrap();
+    let first = route.send(&incr_and_wait("k"), within(20_000)).await.unwrap();
     assert_eq!((number(&first), first.acked), (1, Some((1, 1))));
-    assert_eq!(
-        first.node.to_string(),
-        format!("127.0.0.1:{}", group.data[0].port)
-    );
+    assert_eq!(first.node.to_string(), format!("127.0.0.1:{}", group.data[0].port));
     let mut waiter = route.subscribe(b"k", Tune::Channel("channel"));
     ready(&mut waiter).await;
 
     group.data[0].kill();
     hint(&mut waiter).await;
     let after = eventually(&route, &incr("k")).await;
-    assert_eq!(
-        (number(&after), after.node.to_string()),
-        (2, format!("127.0.0.1:{}", group.data[1].port))
-    );
-    group.data[1].wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
-        answer == "channel\n1"
-    });
+    assert_eq!((number(&after), after.node.to_string()), (2, format!("127.0.0.1:{}", group.data[1].port)));
+    group.data[1].wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| answer == "channel\n1");
     ready(&mut waiter).await;
     group.data[1].ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
@@ -48,10 +37,7 @@ async fn a_killed_master_is_followed_by_the_promoted_one() {
 async fn an_orderly_failover_is_followed_through_the_announcement() {
     let group = Group::start(1);
     let route = route(&group.url()).await;
-    assert_eq!(
-        number(&route.send(&incr("k"), within(20_000)).await.unwrap()),
-        1
-    );
+    assert_eq!(number(&route.send(&incr("k"), within(20_000)).await.unwrap()), 1);
     group.data[1].wait_for(&["GET", "k"], |answer| answer == "1");
     // Refused while the sentinel has not heard of the replica for a moment (a loaded machine).
     group.sentinels[0].wait_for(&["SENTINEL", "FAILOVER", "m"], |answer| answer == "OK");
@@ -81,33 +67,18 @@ async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
     );
     let url = |name: &str| format!("redis-sentinel://127.0.0.1:{}/{name}", sentinel.port);
     let error = refused(&url("other")).await;
-    assert!(
-        error.definite && error.message.contains("knows no master `other`"),
-        "{error:?}"
-    );
+    assert!(error.definite && error.message.contains("knows no master `other`"), "{error:?}");
     // One of two sentinels is enough to find the master.
     let half = format!("redis-sentinel://127.0.0.1:1,127.0.0.1:{}/m", sentinel.port);
-    assert_eq!(
-        number(
-            &route(&half)
-                .await
-                .send(&incr("k"), within(20_000))
-                .await
-                .unwrap()
-        ),
-        1
-    );
+    assert_eq!(number(&route(&half).await.send(&incr("k"), within(20_000)).await.unwrap()), 1);
     let url = url("m");
     sentinel.kill();
     let error = refused(&url).await;
-    assert!(
-        error.definite && error.message.contains("could not connect"),
-        "{error:?}"
-    );
+    assert!(error.definite && error.message.contains("could not connect"), "{error:?}");
 }
 
-/// Two sentinels of one server: the first as it is, the second with a password, which is down while the client connects and heard once it
-/// is back.
+/// Two sentinels of one server: the first as it is, the second with a password, which is down while the
+/// client connects and heard once it is back.
 async fn is_heard(own_password: &str, query: &str) {
     let server = Server::start(&["--requirepass", "secret"]);
     let port = server.port;

@@ -1,4 +1,5 @@
-//! A single server that is slow, killed or refuses: definite and unknown endings, and the way back into service.
+//! A single server that is slow, killed or refuses: definite and unknown endings, and the way back into
+//! service.
 use super::{support::Server, *};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -10,10 +11,7 @@ async fn hundreds_of_requests_in_flight_get_their_own_answers() {
             let route = route.clone();
             tokio::spawn(async move {
                 for round in 1..=20 {
-                    let sent = route
-                        .send(&incr(&format!("k{task}")), within(20_000))
-                        .await
-                        .unwrap();
+                    let sent = route.send(&incr(&format!("k{task}")), within(20_000)).await.unwrap();
                     assert_eq!(number(&sent), round);
                 }
             })
@@ -33,7 +31,8 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
         let route = route.clone();
         tokio::spawn(async move { route.send(&incr("k"), within(20_000)).await })
     };
-    // The paused server has the request once it has read its bytes; only the client's own count shows that it was written.
+    // The paused server has the request once it has read its bytes; only the client's own count shows that it
+    // was written.
     while route.commands() < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -63,19 +62,13 @@ async fn a_subscription_survives_its_connection_and_says_so() {
 
     let mut second = route.subscribe(b"k", Tune::Channel("channel"));
     ready(&mut second).await;
-    assert_eq!(
-        server.ok(&["PUBSUB", "NUMSUB", "channel"]),
-        "channel\n1",
-        "waiters share a subscription"
-    );
+    assert_eq!(server.ok(&["PUBSUB", "NUMSUB", "channel"]), "channel\n1", "waiters share a subscription");
 
     // A loss is a hint and so is the new subscription; afterwards messages arrive again.
     server.ok(&["CLIENT", "KILL", "TYPE", "pubsub"]);
     hint(&mut waiter).await;
     // The hint may come before the connection is known for dead.
-    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
-        answer == "channel\n1"
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| answer == "channel\n1");
     ready(&mut waiter).await;
     server.ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
@@ -83,18 +76,14 @@ async fn a_subscription_survives_its_connection_and_says_so() {
     server.kill();
     hint(&mut waiter).await;
     assert!(server.restart());
-    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
-        answer == "channel\n1"
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| answer == "channel\n1");
     ready(&mut waiter).await;
     server.ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
     hint(&mut second).await;
 
     drop((waiter, second));
-    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| {
-        answer == "channel\n0"
-    });
+    server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| answer == "channel\n0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,8 +104,5 @@ async fn a_quorum_connects_without_its_minority_and_not_without_its_majority() {
     }
     drop((third, servers));
     let error = refused(&url).await;
-    assert!(
-        error.definite && error.message.contains("a majority is 2"),
-        "{error:?}"
-    );
+    assert!(error.definite && error.message.contains("a majority is 2"), "{error:?}");
 }

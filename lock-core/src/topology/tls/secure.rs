@@ -36,18 +36,13 @@ impl Secure {
             .map_err(|error| error.to_string())?;
         let builder = if options.insecure {
             let anybody = Arc::new(TrustAnyPeer(provider));
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(anybody)
+            builder.dangerous().with_custom_certificate_verifier(anybody)
         } else {
             builder.with_root_certificates(roots(source(&options.ca_pem, &options.ca_file))?)
         };
         let (cert, key) = match &options.client_pem {
             Some((cert, key)) => (Some(Source::Memory(cert)), Some(Source::Memory(key))),
-            None => (
-                source(&None, &options.cert_file),
-                source(&None, &options.key_file),
-            ),
+            None => (source(&None, &options.cert_file), source(&None, &options.key_file)),
         };
         let config = match (cert, key) {
             (None, None) => builder.with_no_client_auth(),
@@ -71,10 +66,7 @@ impl Secure {
             None => None,
             Some(name) => Some(server_name(name)?),
         };
-        Ok(Secure {
-            connector: TlsConnector::from(Arc::new(config)),
-            server_name,
-        })
+        Ok(Secure { connector: TlsConnector::from(Arc::new(config)), server_name })
     }
 
     /// Shakes hands; the certificate must be for `host`, unless another name was given.
@@ -92,11 +84,9 @@ impl Secure {
             let alert = error.get_ref().and_then(|inner| inner.downcast_ref());
             DialError {
                 code: None,
-                // A peer that speaks plain Redis or refuses us says so the same way each time; a cut link may recover.
-                fatal: matches!(
-                    alert,
-                    Some(Error::InvalidCertificate(_) | Error::InvalidMessage(_))
-                ),
+                // A peer that speaks plain Redis or refuses us says so the same way each time; a cut link may
+                // recover.
+                fatal: matches!(alert, Some(Error::InvalidCertificate(_) | Error::InvalidMessage(_))),
                 message: format!("TLS: {error}"),
             }
         })
@@ -135,9 +125,7 @@ fn roots(given: Option<Source<'_>>) -> Result<RootCertStore, String> {
     match given {
         Some(given) => {
             for certificate in certificates(given)? {
-                roots
-                    .add(certificate)
-                    .map_err(|error| unreadable("certificate", given, &error))?;
+                roots.add(certificate).map_err(|error| unreadable("certificate", given, &error))?;
             }
         }
         None => {
@@ -166,13 +154,9 @@ fn pem(source: Source<'_>) -> io::Result<Cow<'_, [u8]>> {
         return Err(io::Error::other("it is a pipe and no file"));
     }
     let mut pem = Vec::new();
-    fs::File::open(file)?
-        .take(LIMIT + 1)
-        .read_to_end(&mut pem)?;
+    fs::File::open(file)?.take(LIMIT + 1).read_to_end(&mut pem)?;
     match pem.len() as u64 > LIMIT {
-        true => Err(io::Error::other(
-            "it is longer than 16 MB, which is the limit",
-        )),
+        true => Err(io::Error::other("it is longer than 16 MB, which is the limit")),
         false => Ok(Cow::Owned(pem)),
     }
 }

@@ -9,8 +9,9 @@ use tokio_rustls::client::TlsStream;
 
 use crate::sync::Mutex;
 
-/// A TLS session over TCP that one task reads and several write; its handshake is done. Reader and writers take turns at it, for no longer than it takes to encrypt or
-/// decrypt what is there: nobody waits for the network with the session in hand.
+/// A TLS session over TCP that one task reads and several write; its handshake is done. Reader and writers
+/// take turns at it, for no longer than it takes to encrypt or decrypt what is there: nobody waits for the
+/// network with the session in hand.
 #[derive(Debug)]
 pub(in crate::topology) struct Session {
     pub(in crate::topology) stream: TcpStream,
@@ -20,10 +21,7 @@ pub(in crate::topology) struct Session {
 impl Session {
     pub(in crate::topology) fn new(stream: TlsStream<TcpStream>) -> Self {
         let (stream, state) = stream.into_inner();
-        Session {
-            stream,
-            state: Mutex::new(state),
-        }
+        Session { stream, state: Mutex::new(state) }
     }
 
     /// Reads what is there; nothing at the end of the stream. For one task at a time.
@@ -61,7 +59,8 @@ impl Session {
         }
     }
 
-    /// Takes as much as fits, from any task. What was taken may still have to be sent: see [`owes`](Self::owes).
+    /// Takes as much as fits, from any task. What was taken may still have to be sent: see
+    /// [`owes`](Self::owes).
     pub(in crate::topology) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.state.lock();
         self.send(&mut state)?;
@@ -77,10 +76,7 @@ impl Session {
     }
 
     /// Sends what is owed. For one task at a time.
-    pub(in crate::topology) fn poll_flush(
-        &self,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    pub(in crate::topology) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             let sent = self.send(&mut self.state.lock());
             match sent {
@@ -92,10 +88,7 @@ impl Session {
     }
 
     /// Completes when something may fit. For one task at a time.
-    pub(in crate::topology) fn poll_write_ready(
-        &self,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    pub(in crate::topology) fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_write_ready(context)
     }
 

@@ -25,11 +25,7 @@ impl Secure {
         Err("it speaks TLS, and this program has lock-core without its feature `tls`".to_owned())
     }
 
-    pub(crate) async fn handshake(
-        &self,
-        _: &str,
-        _: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, DialError> {
+    pub(crate) async fn handshake(&self, _: &str, _: TcpStream) -> Result<TlsStream<TcpStream>, DialError> {
         match self.0 {}
     }
 }
@@ -59,10 +55,7 @@ impl Session {
         match self.never {}
     }
 
-    pub(in crate::topology) fn poll_write_ready(
-        &self,
-        _: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    pub(in crate::topology) fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.never {}
     }
 }

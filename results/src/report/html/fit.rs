@@ -1,7 +1,7 @@
 //! What a page leaves out to stay small enough to be mailed and attached, and what it then says.
 //!
-//! The templates mark what may go, `<!--part KIND-->` … `<!--/part-->`, one inside of another too. No text from outside can be such a mark, an
-//! id or a link, since its `<` and `"` are escaped.
+//! The templates mark what may go, `<!--part KIND-->` … `<!--/part-->`, one inside of another too. No text
+//! from outside can be such a mark, an id or a link, since its `<` and `"` are escaped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,33 +9,26 @@ use std::ops::Range;
 
 use itertools::Itertools;
 
-/// A page that would be larger, in bytes, leaves something out; with what it says of that it stays below 500 kB.
+/// A page that would be larger, in bytes, leaves something out; with what it says of that it stays below 500
+/// kB.
 const LARGEST: usize = 490_000;
 
-/// Kinds of parts, what a reader misses least first, and what they are. The second word of a kind says how their scenario came out.
+/// Kinds of parts, what a reader misses least first, and what they are. The second word of a kind says how
+/// their scenario came out.
 const ORDER: [(&str, &str); 25] = [
     ("charts clean", "charts over time"),
-    (
-        "charts convicted",
-        "charts over time of expected convictions",
-    ),
+    ("charts convicted", "charts over time of expected convictions"),
     ("lines convicted", "the lines of expected convictions"),
     ("curves", "benchmark charts of percentiles"),
     ("details clean", "settings, proofs and faults"),
     ("details convicted", "proofs of expected convictions"),
-    (
-        "charts surprising",
-        "charts over time of what was not expected",
-    ),
+    ("charts surprising", "charts over time of what was not expected"),
     ("lines surprising", "the lines that convict"),
     ("section clean", "sections of scenarios that came out clean"),
     ("more", "each benchmark row in full"),
     ("benchmarks", "benchmark charts"),
     ("entry", "entries of the list of contents"),
-    (
-        "sequence convicted",
-        "sequence diagrams of expected convictions",
-    ),
+    ("sequence convicted", "sequence diagrams of expected convictions"),
     ("section convicted", "sections of expected convictions"),
     ("details surprising", "proofs of what was not expected"),
     ("sequence broken", "sequence diagrams"),
@@ -53,13 +46,12 @@ const ORDER: [(&str, &str); 25] = [
 const BEGIN: &str = "<!--part ";
 const END: &str = "<!--/part-->";
 
-/// A page as small as it has to be, without its marks. What it leaves out is said where the template has `<!--left out-->`, with `elsewhere`,
-/// which says where that is.
+/// A page as small as it has to be, without its marks. What it leaves out is said where the template has
+/// `<!--left out-->`, with `elsewhere`, which says where that is.
 pub(super) fn fit(page: &str, elsewhere: &str) -> String {
     let parts = parts(page);
     let parts = parts.into_iter();
-    let parts =
-        parts.sorted_by_key(|(rank, part)| (*rank, Reverse(part.len()), Reverse(part.start)));
+    let parts = parts.sorted_by_key(|(rank, part)| (*rank, Reverse(part.len()), Reverse(part.start)));
     // Where what is left out begins and ends.
     let (mut bytes, mut gone) = (page.len(), BTreeMap::new());
     let mut ranks = BTreeSet::new();
@@ -71,10 +63,7 @@ pub(super) fn fit(page: &str, elsewhere: &str) -> String {
         if before.is_some_and(|(_, end)| *end >= part.end) {
             continue;
         }
-        let within = gone
-            .range(part.clone())
-            .map(|(from, to)| (*from, *to))
-            .collect_vec();
+        let within = gone.range(part.clone()).map(|(from, to)| (*from, *to)).collect_vec();
         for (from, to) in within {
             gone.remove(&from);
             bytes += to - from;
@@ -86,11 +75,7 @@ pub(super) fn fit(page: &str, elsewhere: &str) -> String {
     let begins = std::iter::once(0).chain(gone.values().copied());
     let ends = gone.keys().copied().chain([page.len()]);
     let rest: String = begins.zip(ends).map(|(from, to)| &page[from..to]).collect();
-    let what = ranks
-        .into_iter()
-        .map(|rank| ORDER[rank].1)
-        .unique()
-        .join(", ");
+    let what = ranks.into_iter().map(|rank| ORDER[rank].1).unique().join(", ");
     let said = match what.as_str() {
         "" => String::new(),
         what => format!(
@@ -105,10 +90,7 @@ fn parts(page: &str) -> Vec<(usize, Range<usize>)> {
     let (mut open, mut parts) = (Vec::new(), Vec::new());
     for (at, _) in page.match_indices("<!--") {
         let mark = &page[at..];
-        if let Some((kind, _)) = mark
-            .strip_prefix(BEGIN)
-            .and_then(|rest| rest.split_once("-->"))
-        {
+        if let Some((kind, _)) = mark.strip_prefix(BEGIN).and_then(|rest| rest.split_once("-->")) {
             open.push((ORDER.iter().position(|(known, _)| *known == kind), at));
         } else if mark.starts_with(END)
             && let Some((Some(rank), from)) = open.pop()
@@ -153,23 +135,11 @@ mod tests {
     #[test]
     fn every_kind_of_a_part_has_its_place_in_the_order() {
         let places = [
-            (
-                "<!--part ",
-                "-->",
-                include_str!("../../../templates/blocks.html"),
-            ),
-            (
-                "<!--part ",
-                "-->",
-                include_str!("../../../templates/page.html"),
-            ),
+            ("<!--part ", "-->", include_str!("../../../templates/blocks.html")),
+            ("<!--part ", "-->", include_str!("../../../templates/page.html")),
             ("Block::part(\"", "\"", include_str!("../sections/audit.rs")),
             ("Block::part(\"", "\"", include_str!("../sections/bench.rs")),
-            (
-                "format!(\"",
-                " {}\"",
-                include_str!("../sections/scenario.rs"),
-            ),
+            ("format!(\"", " {}\"", include_str!("../sections/scenario.rs")),
         ];
         let mut found = BTreeSet::new();
         for (begin, end, text) in places {
@@ -181,9 +151,7 @@ mod tests {
         assert!(found.len() >= 8, "{found:?}");
         for kind in found {
             let known = |(name, _): &(&str, &str)| {
-                *name == kind
-                    || *name == format!("{kind} clean")
-                    || *name == format!("{kind} surprising")
+                *name == kind || *name == format!("{kind} clean") || *name == format!("{kind} surprising")
             };
             assert!(ORDER.iter().any(known), "{kind}");
         }
@@ -200,13 +168,9 @@ mod tests {
         );
         let fitted = fit(&page, "Elsewhere.");
         let (said, rest) = fitted.split_once("</p>\n").expect("a paragraph");
-        assert!(
-            said.ends_with("sections of scenarios that came out clean. Elsewhere."),
-            "{said}"
-        );
-        let left = format!(
-            "<a href=\"#s1-a\">1</a><a>2</a><section id=\"s1\"><p id=\"s1-a\">{long}</p></section>"
-        );
+        assert!(said.ends_with("sections of scenarios that came out clean. Elsewhere."), "{said}");
+        let left =
+            format!("<a href=\"#s1-a\">1</a><a>2</a><section id=\"s1\"><p id=\"s1-a\">{long}</p></section>");
         assert!(rest == left);
         // The place of a part inside of a section is in the section.
         let fitted = fit(&page.replace("section clean", "row clean"), "");

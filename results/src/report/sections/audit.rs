@@ -15,17 +15,10 @@ const WHY_MAX: usize = 420;
 
 pub(super) fn sections(run: &Run, audit: &Audit) -> Vec<Block> {
     let lost = audit.regressions.iter();
-    let lost = lost.map(|one| {
-        format!(
-            "kept before and broken now: {} by {}: {}",
-            one.scenario, one.subject, one.why
-        )
-    });
+    let lost = lost
+        .map(|one| format!("kept before and broken now: {} by {}: {}", one.scenario, one.subject, one.why));
     let mut blocks = vec![scorecard(audit)];
-    blocks.push(Block::Warnings(
-        "Kept before and broken now",
-        lost.collect(),
-    ));
+    blocks.push(Block::Warnings("Kept before and broken now", lost.collect()));
     blocks.push(Block::only(PAGE, vec![warnings(run)]));
     blocks.extend(audit.subjects.iter().map(conform));
     for (subject, number) in audit.subjects.iter().zip(1..) {
@@ -51,24 +44,17 @@ fn mark(outcome: AuditOutcome) -> Phrase {
         AuditOutcome::Unknown => Tone::Doubt,
         AuditOutcome::Inherent | AuditOutcome::NotApplicable => Tone::Detail,
     };
-    Phrase {
-        about: outcome.meaning().to_owned(),
-        ..Phrase::new(tone, outcome.mark())
-    }
+    Phrase { about: outcome.meaning().to_owned(), ..Phrase::new(tone, outcome.mark()) }
 }
 
 /// A column per lock; of a single one also why.
 fn scorecard(audit: &Audit) -> Block {
     let alone = audit.subjects.len() == 1;
     let names = audit.subjects.iter().map(|subject| subject.name.as_str());
-    let heads = std::iter::once("scenario")
-        .chain(names)
-        .chain(alone.then_some("why"));
+    let heads = std::iter::once("scenario").chain(names).chain(alone.then_some("why"));
     let rows = audit.rows().into_iter().map(|row| {
         let first = row.iter().flatten().next();
-        let text = |of: fn(&AuditedScenario) -> &String| {
-            first.map_or(String::new(), |one| of(one).clone())
-        };
+        let text = |of: fn(&AuditedScenario) -> &String| first.map_or(String::new(), |one| of(one).clone());
         let name = Cell::from(text(|one| &one.name)).with_small([text(|one| &one.topology)]);
         let marks = row.iter().zip(1..).map(|(one, number)| match one {
             None => Cell::from(""),
@@ -86,32 +72,22 @@ fn scorecard(audit: &Audit) -> Block {
         let reasons = reasons.filter_map(|(one, subject)| reason(&subject.name, (*one)?));
         let reasons: Vec<_> = reasons.filter(|_| !alone).collect();
         let cells = std::iter::once(name).chain(marks).chain(why);
-        Row {
-            behind: (!reasons.is_empty()).then_some(("Why", reasons)),
-            ..cells.collect()
-        }
+        Row { behind: (!reasons.is_empty()).then_some(("Why", reasons)), ..cells.collect() }
     });
     let mut table = Table::new("What became of each scenario", heads, usize::MAX, rows);
     table.class = match audit.subjects.len() {
         5.. => "card many",
         _ => "card",
     };
-    let meanings =
-        AuditOutcome::ALL.map(|outcome| format!("{}: {}", outcome.mark(), outcome.meaning()));
+    let meanings = AuditOutcome::ALL.map(|outcome| format!("{}: {}", outcome.mark(), outcome.meaning()));
     let meanings = Block::fold("What the marks mean", vec![Block::list(meanings)]);
     let subjects = audit.subjects.iter().map(|subject| {
         let library = enclosed(" (", &subject.library, ")");
         format!("{}{library}: {}", subject.name, subject.score.words())
     });
-    let drawn = audit
-        .subjects
-        .iter()
-        .filter_map(AuditedSubject::drawn_words);
-    let body = vec![
-        Block::list(subjects.chain(drawn)),
-        Block::Table(table),
-        Block::only(PAGE, vec![meanings]),
-    ];
+    let drawn = audit.subjects.iter().filter_map(AuditedSubject::drawn_words);
+    let body =
+        vec![Block::list(subjects.chain(drawn)), Block::Table(table), Block::only(PAGE, vec![meanings])];
     Block::section("matrix-h", "Scenarios", body)
 }
 
@@ -130,13 +106,11 @@ fn conform(subject: &AuditedSubject) -> Block {
     let lines = findings.map(|one| {
         let (rule, found, remedy) = (&one.rule, &one.found, &one.remedy);
         let name = Phrase::new(Tone::Lost, format!("✗ {}", one.name));
-        vec![
-            name,
-            format!("({rule}): {found} {remedy} See {}.", one.paragraph).into(),
-        ]
+        vec![name, format!("({rule}): {found} {remedy} See {}.", one.paragraph).into()]
     });
     let lines: Vec<Vec<Phrase>> = lines.collect();
-    let note = "Its scenarios were run all the same. What they show may be the driver's doing and not the lock's.";
+    let note =
+        "Its scenarios were run all the same. What they show may be the driver's doing and not the lock's.";
     let title = format!("The driver of {} does not conform", subject.name);
     let body = match lines.is_empty() {
         true => Vec::new(),
@@ -148,22 +122,14 @@ fn conform(subject: &AuditedSubject) -> Block {
 /// What a lock broke, with its steps and the lines that show it again.
 fn conviction(run: &Run, subject: &AuditedSubject, number: usize, one: &AuditedScenario) -> Block {
     let id = anchor(number, &one.name);
-    let steps = run
-        .decisive(one)
-        .and_then(|result| sequence(&format!("{id}-steps"), result));
+    let steps = run.decisive(one).and_then(|result| sequence(&format!("{id}-steps"), result));
     let steps = Block::part("sequence broken", steps.into_iter().collect());
     let smallest = one.smallest.as_ref().map(|small| {
         let text = vec![Block::Code("toml", small.text.clone())];
-        Block::only(
-            &[Form::Html, Form::Markdown],
-            vec![Block::fold(small.title(), text)],
-        )
+        Block::only(&[Form::Html, Form::Markdown], vec![Block::fold(small.title(), text)])
     });
     let mut body = vec![
-        Block::only(
-            PAGE,
-            vec![Block::Paragraph("about", vec![one.about.as_str().into()])],
-        ),
+        Block::only(PAGE, vec![Block::Paragraph("about", vec![one.about.as_str().into()])]),
         Block::Paragraph("", vec![one.why.as_str().into()]),
         Block::note(enclosed("Tries: ", &one.claim, "")),
         steps,

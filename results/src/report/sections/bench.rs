@@ -1,4 +1,5 @@
-//! Benchmark rows: their figures, what more is known of each, sweeps, comparisons, and how they were configured.
+//! Benchmark rows: their figures, what more is known of each, sweeps, comparisons, and how they were
+//! configured.
 
 use itertools::Itertools;
 
@@ -30,17 +31,10 @@ pub(super) fn section(run: &Run) -> Block {
     }
     let mut body = vec![Block::note(note), Block::Table(rows(run))];
     if run.audit.is_none() {
-        body.push(Block::only(
-            PAGE,
-            GROUPS.iter().map(|of| group(run, of)).collect(),
-        ));
+        body.push(Block::only(PAGE, GROUPS.iter().map(|of| group(run, of)).collect()));
         body.push(Block::only(PAGE, vec![pictures(run)]));
         // A sweep has many rows of one kind: its curve says what matters.
-        let forms = if run.sweeps.is_empty() {
-            document::ALL
-        } else {
-            PAGE
-        };
+        let forms = if run.sweeps.is_empty() { document::ALL } else { PAGE };
         let each = run.rows.iter().map(in_full).collect();
         body.push(Block::only(forms, vec![Block::part("more", each)]));
     }
@@ -59,19 +53,14 @@ fn pictures(run: &Run) -> Block {
     let of = |name: &str, part: &str, charts: Vec<crate::svg::Chart>| {
         let charts = charts.into_iter().enumerate();
         let charts = charts.map(|(at, chart)| Block::chart(chart, format!("{name}{at}")));
-        charts
-            .map(|chart| Block::part(part, vec![chart]))
-            .collect_vec()
+        charts.map(|chart| Block::part(part, vec![chart])).collect_vec()
     };
     let all = [
         of("throughput", "benchmarks", charts::throughput(run)),
         of("latency", "benchmarks", vec![charts::latency(run)]),
         of("percentiles", "curves", charts::percentiles(run)),
     ];
-    Block::fold(
-        "Charts of throughput, latency and percentiles",
-        all.concat(),
-    )
+    Block::fold("Charts of throughput, latency and percentiles", all.concat())
 }
 
 fn head(first: &str) -> Head {
@@ -93,12 +82,12 @@ fn heads<T>(first: Head, figures: &[Figure<T>]) -> Vec<Head> {
 
 pub(super) fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
     let estimate = (figure.of)(of);
-    // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the row's details.
+    // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the
+    // row's details.
     let shown = estimate.filter(|_| figure.unit != Unit::Time);
     Cell {
         key: number(estimate.map(|estimate| estimate.median)),
-        ..Cell::from(figure.words(of))
-            .with_small(shown.as_ref().map(|estimate| estimate.interval()))
+        ..Cell::from(figure.words(of)).with_small(shown.as_ref().map(|estimate| estimate.interval()))
     }
 }
 
@@ -111,40 +100,24 @@ fn rows(run: &Run) -> Table {
             false => figure(of, row),
         });
         // Why stands among the warnings on top: a cell has no room for it.
-        let invalid = if row.valid || is_void {
-            ""
-        } else {
-            "✗ invalid"
-        };
-        let safety = Cell::from(Phrase::new(
-            document::tone(row.safety.state),
-            cells::safety(row),
-        ));
+        let invalid = if row.valid || is_void { "" } else { "✗ invalid" };
+        let safety = Cell::from(Phrase::new(document::tone(row.safety.state), cells::safety(row)));
         let safety = safety.with_small([invalid.to_owned()]);
         let first = Cell::from(row.lock()).with_small([row.place()]);
         Row {
             dim: !row.valid || is_void,
             part: "measured".to_owned(),
-            ..std::iter::once(first)
-                .chain(figures)
-                .chain([safety])
-                .collect()
+            ..std::iter::once(first).chain(figures).chain([safety]).collect()
         }
     });
     let mut heads = heads(head("subject"), &BENCH);
     heads.push(Head {
         name: "safety".to_owned(),
-        about:
-            "Whether the lock was safe while it was measured, and whether the figures may be quoted"
-                .to_owned(),
+        about: "Whether the lock was safe while it was measured, and whether the figures may be quoted"
+            .to_owned(),
         figures: false,
     });
-    Table {
-        title: "Benchmark rows".to_owned(),
-        class: "bench",
-        heads,
-        rows: rows.collect(),
-    }
+    Table { title: "Benchmark rows".to_owned(), class: "bench", heads, rows: rows.collect() }
 }
 
 /// The rows that have what a group of figures is about, without columns in which nothing stands.
@@ -154,10 +127,7 @@ fn group(run: &Run, group: &Group) -> Block {
     let rows = rows.map(|row| {
         let first = Cell::from(row.lock()).with_small([row.place()]);
         let figures = group.figures.iter().map(|of| figure(of, row));
-        Row {
-            dim: !row.valid,
-            ..std::iter::once(first).chain(figures).collect()
-        }
+        Row { dim: !row.valid, ..std::iter::once(first).chain(figures).collect() }
     });
     let table = Table {
         title: group.title.to_owned(),
@@ -168,39 +138,23 @@ fn group(run: &Run, group: &Group) -> Block {
     if table.rows.is_empty() {
         return Block::only(&[], Vec::new());
     }
-    let body = vec![
-        Block::Heading(group.title.to_owned()),
-        Block::note(group.note),
-        Block::Table(table.trimmed()),
-    ];
+    let body =
+        vec![Block::Heading(group.title.to_owned()), Block::note(group.note), Block::Table(table.trimmed())];
     Block::part("table", body)
 }
 
 pub(in crate::report) fn sweep((index, sweep): (usize, &Sweep)) -> Block {
     let rows = sweep.points.iter().map(|point| {
         let first = Cell::from(units::figure(point.level));
-        let invalid = if point.valid {
-            ""
-        } else {
-            "✗ not to be quoted"
-        };
+        let invalid = if point.valid { "" } else { "✗ not to be quoted" };
         let first = first.with_small([invalid.to_owned()]);
         let figures = OF_SWEEPS.iter().map(|of| figure(of, point));
-        Row {
-            dim: !point.valid,
-            ..std::iter::once(first).chain(figures).collect()
-        }
+        Row { dim: !point.valid, ..std::iter::once(first).chain(figures).collect() }
     });
     let table = Table {
         title: sweep.title(),
         class: "",
-        heads: heads(
-            Head {
-                figures: true,
-                ..head(&sweep.over)
-            },
-            OF_SWEEPS,
-        ),
+        heads: heads(Head { figures: true, ..head(&sweep.over) }, OF_SWEEPS),
         rows: rows.collect(),
     };
     let chart = charts::sweep(sweep).map(|chart| Block::chart(chart, format!("sweep{index}")));
@@ -215,9 +169,7 @@ pub(in crate::report) fn sweep((index, sweep): (usize, &Sweep)) -> Block {
 pub(super) fn comparisons(run: &Run) -> Block {
     let rows = run.comparisons.iter().map(|one: &Comparison| {
         let again = one.same_again.as_ref().map_or("–".to_owned(), cells::ratio);
-        let least = one
-            .detectable
-            .map(|ratio| format!("×{}", units::figure(ratio)));
+        let least = one.detectable.map(|ratio| format!("×{}", units::figure(ratio)));
         [
             Cell::from(one.b.as_str()).with_small([format!("against {}", one.a)]),
             one.r#where.as_str().into(),
@@ -230,15 +182,7 @@ pub(super) fn comparisons(run: &Run) -> Block {
         .into_iter()
         .collect()
     });
-    let heads = [
-        "B against A",
-        "where",
-        "metric",
-        "ratio",
-        "A again",
-        "shown from",
-        "verdict",
-    ];
+    let heads = ["B against A", "where", "metric", "ratio", "A again", "shown from", "verdict"];
     let table = Table::new("Comparisons", heads, usize::MAX, rows);
     let note = "ratio: B over A with its 95 % interval; A again: A over itself, measured beside it; shown from: the smallest ratio that four of five \
                 such runs would show. Better and worse are said only where the interval of the ratio leaves out 1; all else is not shown to differ.";

@@ -1,4 +1,5 @@
-//! What happened around faults: how soon the lock worked again, how long the callers of open loops waited, how repeats came out.
+//! What happened around faults: how soon the lock worked again, how long the callers of open loops waited,
+//! how repeats came out.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +21,7 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
         blocks.push(Block::only(PLAIN, vec![recovery(run)]));
     }
     blocks.push(open_loops(run));
-    blocks.push(Block::section(
-        "repeats",
-        "Repeats",
-        vec![Block::list(repeats(run))],
-    ));
+    blocks.push(Block::section("repeats", "Repeats", vec![Block::list(repeats(run))]));
     blocks
 }
 
@@ -63,15 +60,8 @@ pub(super) fn recovered(scenario: &ScenarioResult, fault: &FaultSpan, of: &str) 
 fn open_loops(run: &Run) -> Block {
     let rows = run.scenarios.iter();
     let rows = rows.filter_map(|result| Some(waits(result, result.open_loop.as_ref()?)));
-    let heads = [
-        "scenario",
-        "rate",
-        "p99 before",
-        "p99 fault to recovery",
-        "p99 after",
-        "longest wait",
-        "no grant",
-    ];
+    let heads =
+        ["scenario", "rate", "p99 before", "p99 fault to recovery", "p99 after", "longest wait", "no grant"];
     let table = Table::new("Waits of open loops", heads, 1, rows);
     let note = "Waits count from when each caller was due, and are sorted by that moment: before the first fault, from it until recovery, after \
                 recovery. A caller without a grant counts as longer than every grant.";
@@ -136,10 +126,7 @@ fn repeats(run: &Run) -> Vec<Phrase> {
             verdict.is_some_and(|verdict| verdict.state == State::Violated)
         };
         let by = CLASSES.into_iter().filter_map(|class| {
-            let convict = repeats
-                .iter()
-                .filter(|result| violated(result, class))
-                .count();
+            let convict = repeats.iter().filter(|result| violated(result, class)).count();
             (convict > 0).then(|| format!("{class} {convict}"))
         });
         let by = enclosed(" (", &by.collect::<Vec<_>>().join(", "), ")");
@@ -159,7 +146,8 @@ mod tests {
     use crate::report::{FORMATS, text};
     use crate::run::Meta;
 
-    /// Ten seconds of 100 callers each; those of the fifth second, when a master dies, get nothing for 700 ms.
+    /// Ten seconds of 100 callers each; those of the fifth second, when a master dies, get nothing for 700
+    /// ms.
     fn run(granted: bool) -> Run {
         let caller = |number: u64| {
             let stalled = (500..600).contains(&number);
@@ -199,42 +187,20 @@ mod tests {
 
     #[test]
     fn a_row_says_what_the_callers_of_each_part_waited_in_every_form() {
-        let granted = [
-            "open",
-            "100/s asked",
-            "2 ms",
-            "700 ms",
-            "2 ms",
-            "700 ms",
-            "0 of 1000",
-        ];
+        let granted = ["open", "100/s asked", "2 ms", "700 ms", "2 ms", "700 ms", "0 of 1000"];
         assert_eq!(cells(&run(true)), granted);
         let mut run = run(false);
         let stalled = cells(&run);
-        assert_eq!(
-            stalled[3..],
-            [
-                "more than 700 ms",
-                "2 ms",
-                "more than 700 ms",
-                "100 of 1000"
-            ]
-        );
+        assert_eq!(stalled[3..], ["more than 700 ms", "2 ms", "more than 700 ms", "100 of 1000"]);
         let shown = |run: &Run| {
             let formats = FORMATS.iter();
             let formats = formats.filter(|format| ["html", "markdown"].contains(&format.name));
             let shown = formats.map(|format| format.render(run).expect("rendered"));
-            let how = text::TextOptions {
-                width: 240,
-                color: false,
-            };
+            let how = text::TextOptions { width: 240, color: false };
             shown.chain([text::summary(run, how)]).collect::<Vec<_>>()
         };
         for shown in shown(&run) {
-            assert!(
-                stalled.iter().all(|cell| shown.contains(cell.as_str())),
-                "{shown}"
-            );
+            assert!(stalled.iter().all(|cell| shown.contains(cell.as_str())), "{shown}");
             assert!(shown.contains("90/s granted") && shown.contains("durability wait:all"));
         }
         let open = run.scenarios[0].open_loop.as_mut().expect("one");
@@ -245,10 +211,6 @@ mod tests {
         (during.p99, during.calls) = (None, 42);
         assert_eq!(cells(&run)[2..5], ["–", "– (42 calls)", "no recovery"]);
         run.scenarios[0].open_loop = None;
-        assert!(
-            shown(&run)
-                .iter()
-                .all(|shown| !shown.contains("fault to recovery"))
-        );
+        assert!(shown(&run).iter().all(|shown| !shown.contains("fault to recovery")));
     }
 }

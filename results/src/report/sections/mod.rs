@@ -1,4 +1,5 @@
-//! The sections of a run, each described once for every form. One kind of section per file; here is their order.
+//! The sections of a run, each described once for every form. One kind of section per file; here is their
+//! order.
 //!
 //! | file | what it describes |
 //! |---|---|
@@ -85,11 +86,7 @@ fn price(run: &Run) -> Option<Block> {
         (Some(chart), _) => vec![
             Block::note(format!(
                 "How much each configuration gets done, and how often it stopped being a lock. Up is faster; left is safer.{}",
-                units::enclosed(
-                    " Not placed, since its contract verdict is unknown: ",
-                    &unplaced,
-                    "."
-                )
+                units::enclosed(" Not placed, since its contract verdict is unknown: ", &unplaced, ".")
             )),
             Block::chart(chart, "price"),
         ],
@@ -108,10 +105,7 @@ fn again(run: &Run) -> Block {
         let config = Block::Code("", server.config.join("\n"));
         Block::fold(format!("{name} {}", server.version), vec![config])
     });
-    let mut body = vec![
-        Block::Code("sh", crate::command_line::again(run)),
-        Block::Facts(facts(run)),
-    ];
+    let mut body = vec![Block::Code("sh", crate::command_line::again(run)), Block::Facts(facts(run))];
     body.push(Block::only(PAGE, servers.collect()));
     let section = Block::section("how-h", "How to make this again", body);
     Block::only(&[Form::Html, Form::Markdown], vec![section])
@@ -128,17 +122,9 @@ fn facts(run: &Run) -> Vec<Fact> {
         ("Machine", environment.machine()),
         ("Parts", run.parts.iter().join("; ")),
         ("Servers", environment.server_versions()),
-        (
-            "locklab",
-            format!("{} {}", meta.version, meta.commit)
-                .trim()
-                .to_owned(),
-        ),
+        ("locklab", format!("{} {}", meta.version, meta.commit).trim().to_owned()),
         ("Compiler", environment.rustc.clone()),
-        (
-            "Load average, start and end",
-            format!("{first:.2}, {last:.2}"),
-        ),
+        ("Load average, start and end", format!("{first:.2}, {last:.2}")),
         ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
     ]
 }

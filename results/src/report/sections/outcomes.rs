@@ -1,5 +1,5 @@
-//! What became of the lock: a row per topology and fault, its set-ups side by side, the worst first; the verdicts of every scenario, and of
-//! every server.
+//! What became of the lock: a row per topology and fault, its set-ups side by side, the worst first; the
+//! verdicts of every scenario, and of every server.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +31,7 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
             rows.iter().map(OutcomeRow::described),
         )
     };
-    let matrix = Block::section(
-        "matrix-h",
-        "What became of the lock",
-        vec![Block::Table(table)],
-    );
+    let matrix = Block::section("matrix-h", "What became of the lock", vec![Block::Table(table)]);
     let matrix = Block::only(&[Form::Html, Form::Markdown], vec![matrix]);
     let mut blocks = picture.into_iter().chain([matrix]).collect_vec();
     blocks.push(Block::only(PAGE, vec![super::warnings(run)]));
@@ -47,14 +43,11 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     blocks
 }
 
-/// One line: what each configuration whose master was replaced means at one failover a month, with the longest outage that was measured of it.
+/// One line: what each configuration whose master was replaced means at one failover a month, with the
+/// longest outage that was measured of it.
 pub(super) fn risk(run: &Run) -> Option<Block> {
     let mut longest = BTreeMap::new();
-    for risk in run
-        .scenarios
-        .iter()
-        .filter_map(|result| result.risk.as_ref())
-    {
+    for risk in run.scenarios.iter().filter_map(|result| result.risk.as_ref()) {
         let of_this = longest.entry(&risk.configuration).or_insert(risk);
         if risk.outage_ns > of_this.outage_ns {
             *of_this = risk;
@@ -95,10 +88,7 @@ impl OutcomeRow<'_> {
     fn described(&self) -> Row {
         let words = self.set_ups.iter().map(SetUp::words);
         let place = Cell::from(self.place).with_small([self.faults.clone()]);
-        let set_ups = Cell {
-            words: words.collect(),
-            ..Cell::default()
-        };
+        let set_ups = Cell { words: words.collect(), ..Cell::default() };
         let came_out = self.set_ups.iter().map(|set_up| came_out(set_up.result));
         let order = ["clean", "convicted", "surprising"];
         let worst = came_out.max_by_key(|word| order.iter().position(|known| known == word));
@@ -116,16 +106,9 @@ impl SetUp<'_> {
         let result = self.result;
         let [contract, belief] = [&result.verdicts.contract, &result.verdicts.belief];
         let [contract, belief] = [contract, belief].map(|verdict| verdict.state.glyph());
-        let control = if result.is_control() {
-            ", a control"
-        } else {
-            ""
-        };
+        let control = if result.is_control() { ", a control" } else { "" };
         Phrase {
-            label: format!(
-                "{}{control}: contract {contract} belief {belief}",
-                self.label
-            ),
+            label: format!("{}{control}: contract {contract} belief {belief}", self.label),
             ..outcome(result).to(format!("{}-contract", self.id))
         }
     }
@@ -143,10 +126,7 @@ impl SetUp<'_> {
         let name = Phrase::from(result.name.as_str()).to(&self.id);
         let recovery = format!("first grant after the fault: {}", cells::recovery(result));
         let beside = [recovery, cells::outcome(result.outcome())].map(Phrase::from);
-        std::iter::once(name)
-            .chain(verdicts)
-            .chain(beside)
-            .collect()
+        std::iter::once(name).chain(verdicts).chain(beside).collect()
     }
 }
 
@@ -161,11 +141,7 @@ fn rows(run: &Run) -> Vec<OutcomeRow<'_>> {
     let mut rows: BTreeMap<_, Vec<SetUp<'_>>> = BTreeMap::new();
     for (index, result) in run.scenarios.iter().enumerate() {
         // A set-up that is tried again stands in the next row of its kind.
-        let place = (
-            result.is_control(),
-            result.topology.as_str(),
-            fault_words(result),
-        );
+        let place = (result.is_control(), result.topology.as_str(), fault_words(result));
         let again = number_among(&mut times, (place.clone(), result.configuration()));
         rows.entry((place, again)).or_default().push(SetUp {
             result,
@@ -173,18 +149,12 @@ fn rows(run: &Run) -> Vec<OutcomeRow<'_>> {
             label: label(result, subjects[result.topology.as_str()].len() > 1),
         });
     }
-    let rows = rows
-        .into_iter()
-        .map(|(((is_control, place, faults), _), mut set_ups)| {
-            set_ups.sort_by_key(|set_up| gravity(set_up.result));
-            let order = (is_control, gravity(set_ups[0].result));
-            let row = OutcomeRow {
-                place,
-                faults,
-                set_ups,
-            };
-            (order, row)
-        });
+    let rows = rows.into_iter().map(|(((is_control, place, faults), _), mut set_ups)| {
+        set_ups.sort_by_key(|set_up| gravity(set_up.result));
+        let order = (is_control, gravity(set_ups[0].result));
+        let row = OutcomeRow { place, faults, set_ups };
+        (order, row)
+    });
     let rows = rows.sorted_by_key(|(order, _)| *order);
     rows.map(|(_, row)| row).collect()
 }
@@ -218,12 +188,11 @@ fn lost(verdict: &Verdict) -> String {
     }
 }
 
-/// In what a set-up may differ from others on its topology: its lock, what a grant waits for, what the servers were configured with.
+/// In what a set-up may differ from others on its topology: its lock, what a grant waits for, what the
+/// servers were configured with.
 pub(super) fn label(result: &ScenarioResult, several: bool) -> String {
     let config = result.server_config.iter();
-    let config = config
-        .map(|(key, value)| format!("{key} {value}"))
-        .join(", ");
+    let config = config.map(|(key, value)| format!("{key} {value}")).join(", ");
     let config = match config.as_str() {
         "appendonly no, save \"\"" => "no persistence".to_owned(),
         "appendfsync always, appendonly yes" => "AOF, synced always".to_owned(),
@@ -238,9 +207,7 @@ pub(super) fn label(result: &ScenarioResult, several: bool) -> String {
         true => result.subject.as_str(),
         false => "",
     };
-    let words = [waits, &config, subject]
-        .into_iter()
-        .filter(|word| !word.is_empty());
+    let words = [waits, &config, subject].into_iter().filter(|word| !word.is_empty());
     match words.format(" · ").to_string() {
         nothing if nothing.is_empty() => result.name.clone(),
         words => words,
@@ -249,9 +216,7 @@ pub(super) fn label(result: &ScenarioResult, several: bool) -> String {
 
 /// The worst loss of the run that was no control's, as a picture.
 fn pictured(rows: &[OutcomeRow<'_>]) -> Option<Block> {
-    let all = rows
-        .iter()
-        .flat_map(|row| row.set_ups.iter().map(move |set_up| (row, set_up)));
+    let all = rows.iter().flat_map(|row| row.set_ups.iter().map(move |set_up| (row, set_up)));
     let mut lost = all.filter(|(_, set_up)| set_up.result.is_lost() && !set_up.result.is_control());
     lost.find_map(|(row, set_up)| {
         let data = set_up.result.timeline.as_ref()?;
@@ -263,11 +228,7 @@ fn pictured(rows: &[OutcomeRow<'_>]) -> Option<Block> {
 fn verdicts(run: &Run) -> Table {
     let rows = run.scenarios.iter().map(|result| {
         let least = result.over_time.as_ref().and_then(|over| over.share_min);
-        let least = units::enclosed(
-            "least client ",
-            &least.map_or(String::new(), units::figure),
-            "",
-        );
+        let least = units::enclosed("least client ", &least.map_or(String::new(), units::figure), "");
         let head = Cell::from(result.name.as_str());
         let head = head.with_small([result.place(), cells::faults(&result.faults), least]);
         let verdicts = result.verdicts.iter().map(|(_, verdict)| {
@@ -283,10 +244,7 @@ fn verdicts(run: &Run) -> Table {
         let expected = format!("{} {}", result.outcome().glyph(), cells::expected(result));
         let expected = Phrase::new(tone(result.outcome()), expected);
         let beside = [cells::recovery(result).into(), expected.into()];
-        std::iter::once(head)
-            .chain(verdicts)
-            .chain(beside)
-            .collect()
+        std::iter::once(head).chain(verdicts).chain(beside).collect()
     });
     let heads = ["scenario"].into_iter().chain(CLASSES);
     let heads = heads.chain(["recovery", "expected"]);
@@ -306,25 +264,14 @@ pub(super) fn tone(outcome: Outcome) -> Tone {
 fn servers(run: &Run) -> Table {
     let all = || run.scenarios.iter();
     let servers = all().map(|one| one.server.as_str());
-    let servers = servers
-        .filter(|server| !server.is_empty())
-        .unique()
-        .collect_vec();
+    let servers = servers.filter(|server| !server.is_empty()).unique().collect_vec();
     let on = |(name, subject): (&str, &str), server: &str| {
         let of = all().filter(|one| one.name == name && one.subject == subject);
         of.filter(|one| one.server == server).collect_vec()
     };
-    let tried = all()
-        .map(|one| (one.name.as_str(), one.subject.as_str()))
-        .unique();
+    let tried = all().map(|one| (one.name.as_str(), one.subject.as_str())).unique();
     // What names its own server says nothing of another.
-    let several = |of: &(&str, &str)| {
-        servers
-            .iter()
-            .filter(|server| !on(*of, server).is_empty())
-            .count()
-            > 1
-    };
+    let several = |of: &(&str, &str)| servers.iter().filter(|server| !on(*of, server).is_empty()).count() > 1;
     let tried = tried.filter(several).collect_vec();
     let of_one = tried.iter().map(|of| of.1).all_equal();
     let rows = tried.iter().map(|of| {
@@ -344,16 +291,10 @@ fn repeated(repeats: &[&ScenarioResult]) -> Phrase {
     let Some(worst) = repeats.iter().map(|one| one.outcome()).max() else {
         return "".into();
     };
-    let good = repeats
-        .iter()
-        .filter(|one| one.outcome() <= Outcome::AsExpected);
+    let good = repeats.iter().filter(|one| one.outcome() <= Outcome::AsExpected);
     let words = match repeats.len() {
         1 => cells::outcome(worst),
-        all => format!(
-            "{}, {} of {all} as expected",
-            cells::outcome(worst),
-            good.count()
-        ),
+        all => format!("{}, {} of {all} as expected", cells::outcome(worst), good.count()),
     };
     Phrase::new(tone(worst), words)
 }
@@ -380,10 +321,7 @@ mod tests {
             result("a", "redis-8", 1),
             result("upgrade", "redis-7.0", 0),
         ];
-        let mut run = Run {
-            scenarios,
-            ..Run::default()
-        };
+        let mut run = Run { scenarios, ..Run::default() };
         let table = servers(&run);
         let heads = table.heads.iter().map(|head| head.name.as_str());
         assert_eq!(heads.collect_vec(), ["scenario", "redis-7.0", "redis-8"]);
@@ -391,11 +329,7 @@ mod tests {
             panic!("one on a server of its own compares nothing");
         };
         let cells = row.cells.iter().map(|cell| cell.words[0].text.as_str());
-        let wanted = [
-            "a",
-            "· no expectation",
-            "✗ not as expected, 1 of 2 as expected",
-        ];
+        let wanted = ["a", "· no expectation", "✗ not as expected, 1 of 2 as expected"];
         assert_eq!(cells.collect_vec(), wanted);
         run.scenarios.truncate(1);
         assert!(servers(&run).rows.is_empty());

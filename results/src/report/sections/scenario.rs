@@ -1,4 +1,5 @@
-//! One scenario: its conviction in a line and in steps, its time axis, and behind them its proofs, faults and settings.
+//! One scenario: its conviction in a line and in steps, its time axis, and behind them its proofs, faults and
+//! settings.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +20,7 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     let sections = scenarios.flat_map(|(index, result)| {
         let part = format!("section {}", came_out(result));
         let section = Block::part(part, vec![section(&id(index), result)]);
-        [
-            Block::only(PAGE, vec![section]),
-            Block::only(PLAIN, vec![reasons(result)]),
-        ]
+        [Block::only(PAGE, vec![section]), Block::only(PLAIN, vec![reasons(result)])]
     });
     sections.collect()
 }
@@ -47,11 +45,7 @@ fn section(id: &str, result: &ScenarioResult) -> Block {
     let axis = charts::time_axis(result).map(|chart| Block::chart(chart, format!("{id}axis")));
     let steps = steps(id, result).map(|fold| part("sequence", vec![fold]));
     let mut details = vec![
-        Block::note(units::enclosed(
-            "Where the expectation comes from: ",
-            &result.claim,
-            "",
-        )),
+        Block::note(units::enclosed("Where the expectation comes from: ", &result.claim, "")),
         Block::Facts(facts(result)),
     ];
     details.extend(result.notes.iter().map(|note| Block::note(note.as_str())));
@@ -61,10 +55,7 @@ fn section(id: &str, result: &ScenarioResult) -> Block {
     let verdicts = result.verdicts.iter();
     details.extend(verdicts.map(|(class, verdict)| proofs(id, class, verdict, result)));
     details.push(Block::Table(faults(result)));
-    let recovery = result
-        .faults
-        .iter()
-        .filter_map(|fault| recovered(result, fault, ""));
+    let recovery = result.faults.iter().filter_map(|fault| recovered(result, fault, ""));
     details.push(Block::Table(recovery_table(recovery.collect())));
     details.push(Block::Table(operations(result)));
     let details = Block::fold("Proofs, faults and settings", details);
@@ -99,14 +90,11 @@ fn steps(id: &str, result: &ScenarioResult) -> Option<Block> {
 
 pub(super) fn sequence(id: &str, result: &ScenarioResult) -> Option<Block> {
     let data = Sequence::of(result)?;
-    Some(Block::Chart(Figure {
-        chart: svg::sequence(&data),
-        id: id.to_owned(),
-        mermaid: data.mermaid(),
-    }))
+    Some(Block::Chart(Figure { chart: svg::sequence(&data), id: id.to_owned(), mermaid: data.mermaid() }))
 }
 
-/// Why anything is violated or unknown; as text only what did not come out as expected, with the gravest proof.
+/// Why anything is violated or unknown; as text only what did not come out as expected, with the gravest
+/// proof.
 fn reasons(result: &ScenarioResult) -> Block {
     let outcome = result.outcome();
     let unexpected = outcome >= Outcome::Unknown;
@@ -114,10 +102,7 @@ fn reasons(result: &ScenarioResult) -> Block {
     let mut lines = result.reasons();
     lines.extend(result.without_effect());
     let proof = gravest(result).map_or(String::new(), Proof::text);
-    let mut body = vec![
-        Block::list(lines),
-        Block::only(&[Form::Text], vec![Block::Code("", proof)]),
-    ];
+    let mut body = vec![Block::list(lines), Block::only(&[Form::Text], vec![Block::Code("", proof)])];
     body.extend(sequence("", result));
     Block::Fold(Fold {
         summary: vec![Phrase::new(super::outcomes::tone(outcome), summary)],
@@ -148,10 +133,7 @@ fn facts(result: &ScenarioResult) -> Vec<Fact> {
         ("Expected", cells::expected(result)),
         ("Load", length(result.load_ns)),
         ("Grants per second", units::figure(result.grants_per_s)),
-        (
-            "Least client, of an even share",
-            least.map_or(String::new(), units::figure),
-        ),
+        ("Least client, of an even share", least.map_or(String::new(), units::figure)),
         ("First grant after the fault", cells::recovery(result)),
         ("Seed", result.seed.to_string()),
         ("Records", known(&result.dir)),
@@ -171,32 +153,18 @@ fn proofs(id: &str, class: &str, verdict: &Verdict, result: &ScenarioResult) -> 
         (Some(_), Some(expected)) => format!("{class}, expected {expected}"),
         _ => class.to_owned(),
     };
-    let said = Phrase {
-        about: meaning(class).to_owned(),
-        ..said.into()
-    };
+    let said = Phrase { about: meaning(class).to_owned(), ..said.into() };
     let mut body = vec![Block::Paragraph("verdict", vec![words, said])];
-    body.extend(
-        verdict
-            .why
-            .iter()
-            .map(|why| Block::Paragraph("", vec![why.as_str().into()])),
-    );
+    body.extend(verdict.why.iter().map(|why| Block::Paragraph("", vec![why.as_str().into()])));
     let anomalies = verdict.anomalies.iter().map(|one| {
         let grants = one.grants.join(" ");
-        vec![
-            one.what.as_str().into(),
-            when(one).into(),
-            one.proof.as_str().into(),
-            grants.into(),
-        ]
+        vec![one.what.as_str().into(), when(one).into(), one.proof.as_str().into(), grants.into()]
     });
     body.push(Block::List(anomalies.collect()));
     let shown = verdict.anomalies.len() as u64;
     let all = units::count(verdict.count);
     body.extend(
-        (verdict.count > shown && shown > 0)
-            .then(|| Block::note(format!("{shown} of {all} are shown."))),
+        (verdict.count > shown && shown > 0).then(|| Block::note(format!("{shown} of {all} are shown."))),
     );
     let lines = verdict.proof.as_ref().map(|proof| {
         let lines = vec![Block::Code("", proof.text())];
@@ -204,12 +172,7 @@ fn proofs(id: &str, class: &str, verdict: &Verdict, result: &ScenarioResult) -> 
         Block::part(format!("lines {}", came_out(result)), vec![fold])
     });
     body.extend(lines);
-    Block::Group(Group {
-        id: format!("{id}-{class}"),
-        forms: ALL,
-        part: String::new(),
-        body,
-    })
+    Block::Group(Group { id: format!("{id}-{class}"), forms: ALL, part: String::new(), body })
 }
 
 fn when(anomaly: &Anomaly) -> String {
@@ -224,9 +187,7 @@ fn faults(result: &ScenarioResult) -> Table {
     // No line may end inside of the arrow of a link.
     let unbroken = |text: &str| text.replace("->", "-\u{2060}>");
     let rows = result.faults.iter().map(|fault| {
-        let healed = fault
-            .healed_ns
-            .map_or("not in this run".to_owned(), units::instant);
+        let healed = fault.healed_ns.map_or("not in this run".to_owned(), units::instant);
         let effect = match fault.bit {
             true => "✓ yes",
             false => "? no evidence",
@@ -242,14 +203,7 @@ fn faults(result: &ScenarioResult) -> Table {
         .into_iter()
         .collect()
     });
-    let heads = [
-        "fault",
-        "on",
-        "injected",
-        "healed",
-        "took effect",
-        "evidence",
-    ];
+    let heads = ["fault", "on", "injected", "healed", "took effect", "evidence"];
     Table::new("Faults", heads, usize::MAX, rows)
 }
 
@@ -259,9 +213,7 @@ fn operations(result: &ScenarioResult) -> Table {
     let rows = result.operations.iter().map(|(operation, counts)| {
         let counts = endings.iter().map(|ending| counts.get(*ending));
         let words = counts.map(|n| n.map_or("–".to_owned(), |n| units::count(*n)));
-        std::iter::once(operation.clone())
-            .chain(words)
-            .collect::<Row>()
+        std::iter::once(operation.clone()).chain(words).collect::<Row>()
     });
     let heads = endings.iter().map(|ending| ending.as_str());
     let heads = std::iter::once("how operations ended").chain(heads);

@@ -1,4 +1,5 @@
-//! Configurations side by side: what became of the lock, how fast it was, how long nobody got it, and what a cycle costs.
+//! Configurations side by side: what became of the lock, how fast it was, how long nobody got it, and what a
+//! cycle costs.
 
 use itertools::Itertools;
 
@@ -20,7 +21,8 @@ struct Configuration<'a> {
 
 const FIGURES: [Figure<BenchRow>; 5] = [CYCLES, ACQUIRE_P50, ACQUIRE_P99, COMMANDS, SERVER_CPU];
 
-/// The table; nothing where fewer than two configurations are there, or where no speed stands beside what became of the lock.
+/// The table; nothing where fewer than two configurations are there, or where no speed stands beside what
+/// became of the lock.
 pub(super) fn table(run: &Run) -> Block {
     let all = configurations(run);
     let is_measured = all.iter().any(|one| one.measured.is_some());
@@ -35,22 +37,11 @@ pub(super) fn table(run: &Run) -> Block {
         about: figure.about.to_owned(),
         figures: true,
     });
-    let words = |name: &str, about: &str, figures| Head {
-        name: name.to_owned(),
-        about: about.to_owned(),
-        figures,
-    };
+    let words =
+        |name: &str, about: &str, figures| Head { name: name.to_owned(), about: about.to_owned(), figures };
     let heads = [
-        words(
-            "configuration",
-            "The lock, its servers, and what a grant waits for",
-            false,
-        ),
-        words(
-            "the lock",
-            "What became of it in all scenarios of this configuration",
-            false,
-        ),
+        words("configuration", "The lock, its servers, and what a grant waits for", false),
+        words("the lock", "What became of it in all scenarios of this configuration", false),
     ];
     let recovery = [
         words(
@@ -58,11 +49,7 @@ pub(super) fn table(run: &Run) -> Block {
             "The longest time for which a free lock was asked for and not granted",
             true,
         ),
-        words(
-            "recovery",
-            "From a fault to the first grant after it, the longest",
-            true,
-        ),
+        words("recovery", "From a fault to the first grant after it, the longest", true),
     ];
     let table = Table {
         title: "Configurations side by side".to_owned(),
@@ -84,19 +71,17 @@ pub(super) fn table(run: &Run) -> Block {
     Block::only(&[Form::Html, Form::Markdown], vec![section])
 }
 
-/// Those with scenarios in their order, then those that were only measured. What was measured twice has a row each time.
+/// Those with scenarios in their order, then those that were only measured. What was measured twice has a row
+/// each time.
 fn configurations(run: &Run) -> Vec<Configuration<'_>> {
     let quotable = || run.rows.iter().filter(|row| may_be_quoted(row));
     let load = |row: &BenchRow| (row.workload.clone(), row.tasks, row.added_rtt_ns());
     let first = quotable().next().map(load);
-    let mut rows = quotable()
-        .filter(|row| Some(load(row)) == first)
-        .collect_vec();
+    let mut rows = quotable().filter(|row| Some(load(row)) == first).collect_vec();
     let tried = run.scenarios.iter().filter(|result| !result.is_control());
     let mut groups: Vec<Vec<&ScenarioResult>> = Vec::new();
     for result in tried {
-        let own =
-            |group: &&mut Vec<&ScenarioResult>| group[0].configuration() == result.configuration();
+        let own = |group: &&mut Vec<&ScenarioResult>| group[0].configuration() == result.configuration();
         match groups.iter_mut().find(own) {
             Some(group) => group.push(result),
             None => groups.push(vec![result]),
@@ -104,47 +89,30 @@ fn configurations(run: &Run) -> Vec<Configuration<'_>> {
     }
     let mut all = Vec::new();
     for scenarios in groups {
-        let (of_group, others): (Vec<_>, Vec<_>) = rows
-            .into_iter()
-            .partition(|row| row.measures_configuration_of(scenarios[0]));
+        let (of_group, others): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| row.measures_configuration_of(scenarios[0]));
         rows = others;
         let measured = of_group.into_iter().map(Some).collect_vec();
-        let measured = if measured.is_empty() {
-            vec![None]
-        } else {
-            measured
-        };
-        all.extend(measured.into_iter().map(|measured| Configuration {
-            measured,
-            scenarios: scenarios.clone(),
-        }));
+        let measured = if measured.is_empty() { vec![None] } else { measured };
+        all.extend(
+            measured.into_iter().map(|measured| Configuration { measured, scenarios: scenarios.clone() }),
+        );
     }
-    all.extend(rows.into_iter().map(|row| Configuration {
-        measured: Some(row),
-        scenarios: Vec::new(),
-    }));
+    all.extend(rows.into_iter().map(|row| Configuration { measured: Some(row), scenarios: Vec::new() }));
     all
 }
 
 impl Configuration<'_> {
     fn row(&self, base: Option<&BenchRow>) -> Row {
         let scenarios = self.scenarios.iter();
-        let without_ns = scenarios
-            .clone()
-            .filter_map(|one| one.without_grant_ns)
-            .max();
+        let without_ns = scenarios.clone().filter_map(|one| one.without_grant_ns).max();
         let recovery_ns = scenarios.filter_map(|one| one.recovery.first_grant_after_fault_ns);
         let time = |ns: Option<u64>| Cell {
             key: ns.map_or(String::new(), |ns| ns.to_string()),
             ..Cell::from(ns.map_or("–".to_owned(), units::duration))
         };
         let figures = FIGURES.iter().map(|figure| self.figure(figure, base));
-        let cells = [
-            self.name(),
-            self.outcome(),
-            time(without_ns),
-            time(recovery_ns.max()),
-        ];
+        let cells = [self.name(), self.outcome(), time(without_ns), time(recovery_ns.max())];
         cells.into_iter().chain(figures).collect()
     }
 
@@ -152,10 +120,7 @@ impl Configuration<'_> {
         let (lock, place) = match (self.scenarios.first(), self.measured) {
             (Some(result), _) => {
                 let waits = outcomes::label(result, false);
-                (
-                    result.subject.clone(),
-                    format!("{} · {waits}", result.topology),
-                )
+                (result.subject.clone(), format!("{} · {waits}", result.topology))
             }
             (None, Some(row)) => (row.lock(), row.site()),
             (None, None) => Default::default(),
@@ -237,27 +202,18 @@ mod tests {
                 let words = cell.words.iter().map(|words| words.text.clone());
                 words.chain(cell.small.clone()).join("; ")
             };
-            let cells =
-                |one: &Configuration<'_>| one.row(base).cells.iter().map(words).collect_vec();
+            let cells = |one: &Configuration<'_>| one.row(base).cells.iter().map(words).collect_vec();
             rows.iter().map(cells).collect_vec()
         };
         let all = texts(&run);
         assert_eq!(all.len(), 3, "{all:?}");
-        let [single, sentinel, other] = &all[..] else {
-            panic!()
-        };
+        let [single, sentinel, other] = &all[..] else { panic!() };
         assert_eq!(single[1], "kept in 1 scenario");
         assert_eq!(single[2], "3 s");
         assert!(single[4].starts_with("100; "), "{single:?}");
         assert_eq!(sentinel[1], "lost in 1 of 2 scenarios; for 3.5 s at worst");
-        assert!(
-            sentinel[4].contains("×0.5 (") && sentinel[4].ends_with("worse"),
-            "{sentinel:?}"
-        );
-        assert_eq!(
-            (other[0].as_str(), other[1].as_str()),
-            ("b; single", "not tried")
-        );
+        assert!(sentinel[4].contains("×0.5 (") && sentinel[4].ends_with("worse"), "{sentinel:?}");
+        assert_eq!((other[0].as_str(), other[1].as_str()), ("b; single", "not tried"));
         // Another configuration of the servers was not measured.
         let own = &mut run.scenarios[0].server_config;
         own.insert("min-replicas-to-write".to_owned(), "1".to_owned());

@@ -1,4 +1,5 @@
-//! What was seen of locks in traffic: the patterns in a table, each finding with its first example, what may be locks, who holds what.
+//! What was seen of locks in traffic: the patterns in a table, each finding with its first example, what may
+//! be locks, who holds what.
 
 use super::Block;
 use crate::answer::Tone;
@@ -21,20 +22,9 @@ pub(super) fn sections(watch: &WatchReport) -> Vec<Block> {
         ];
         cells.into_iter().collect::<Row>()
     });
-    let perhaps = Table::new(
-        "",
-        [
-            "name",
-            "names",
-            "taken by",
-            "attempts",
-            "why not said to be a lock",
-        ],
-        9,
-        perhaps,
-    );
-    let over_time =
-        charts::over_time(watch).map(|chart| Block::chart(chart, "over-time".to_owned()));
+    let perhaps =
+        Table::new("", ["name", "names", "taken by", "attempts", "why not said to be a lock"], 9, perhaps);
+    let over_time = charts::over_time(watch).map(|chart| Block::chart(chart, "over-time".to_owned()));
     let mut all = vec![
         Block::section("locks", "Locks", vec![Block::Table(locks(watch))]),
         Block::section("findings", "Findings", findings.flatten().collect()),
@@ -42,11 +32,7 @@ pub(super) fn sections(watch: &WatchReport) -> Vec<Block> {
         Block::section("held", "Held now", vec![Block::Table(holders(watch))]),
         Block::section("perhaps", "Perhaps locks", vec![Block::Table(perhaps)]),
     ];
-    all.push(Block::section(
-        "how",
-        "What was watched",
-        vec![Block::list(watched(watch))],
-    ));
+    all.push(Block::section("how", "What was watched", vec![Block::list(watched(watch))]));
     all
 }
 
@@ -63,7 +49,10 @@ pub(in crate::report) fn watched(watch: &WatchReport) -> Vec<String> {
         let us = |us: Option<f64>| us.map_or("?".to_owned(), |us| format!("{us:.1}"));
         lines.push(format!(
             "cost: {} µs of server CPU per command before, {} while it was watched; {:.2} of a core{}",
-            us(cost.cpu_us_per_command_before), us(cost.cpu_us_per_command), cost.cores, enclosed("; ended early: ", &cost.ended_by, "")
+            us(cost.cpu_us_per_command_before),
+            us(cost.cpu_us_per_command),
+            cost.cores,
+            enclosed("; ended early: ", &cost.ended_by, "")
         ));
     }
     lines
@@ -111,10 +100,8 @@ pub(in crate::report) fn row(lock: &WatchedLock) -> Vec<String> {
 }
 
 /// The headings of [`row`].
-pub(in crate::report) const HEADS: [&str; 10] = [
-    "name", "made by", "grants", "refused", "held p50", "p99", "lease", "used", "expired",
-    "commands",
-];
+pub(in crate::report) const HEADS: [&str; 10] =
+    ["name", "made by", "grants", "refused", "held p50", "p99", "lease", "used", "expired", "commands"];
 
 fn locks(watch: &WatchReport) -> Table {
     let more = [
@@ -152,16 +139,8 @@ fn locks(watch: &WatchReport) -> Table {
 
 fn holders(watch: &WatchReport) -> Table {
     let rows = watch.holders.iter().map(|one| {
-        let left = one
-            .left_ms
-            .map_or("without an end".to_owned(), |left| ms(Some(left)));
-        let cells = [
-            one.lock.clone(),
-            one.owner.clone(),
-            left,
-            one.recipe.clone(),
-            one.library.clone(),
-        ];
+        let left = one.left_ms.map_or("without an end".to_owned(), |left| ms(Some(left)));
+        let cells = [one.lock.clone(), one.owner.clone(), left, one.recipe.clone(), one.library.clone()];
         cells.into_iter().collect::<Row>()
     });
     Table::new("", ["lock", "owner", "left", "recipe", "library"], 9, rows)
@@ -176,9 +155,7 @@ pub(in crate::report) fn tone(certainty: Certainty) -> Tone {
 }
 
 fn of_finding(number: usize, finding: &WatchFinding) -> Vec<Block> {
-    let worst = finding.worst_ms.map_or(String::new(), |worst| {
-        format!(", at worst {}", ms(Some(worst)))
-    });
+    let worst = finding.worst_ms.map_or(String::new(), |worst| format!(", at worst {}", ms(Some(worst))));
     let mut blocks = vec![
         Block::Heading(format!("{} of {}", finding.kind, finding.pattern)),
         Block::Paragraph(
@@ -192,16 +169,10 @@ fn of_finding(number: usize, finding: &WatchFinding) -> Vec<Block> {
         Block::note(format!("Remedy: {}", finding.remedy)),
     ];
     if !finding.scenario.is_empty() {
-        blocks.push(Block::Code(
-            "sh",
-            format!("locklab chaos {} --subject YOURS", finding.scenario),
-        ));
+        blocks.push(Block::Code("sh", format!("locklab chaos {} --subject YOURS", finding.scenario)));
     }
     if let Some(picture) = &finding.picture {
-        blocks.push(Block::chart(
-            svg::timeline(picture),
-            format!("finding-{number}"),
-        ));
+        blocks.push(Block::chart(svg::timeline(picture), format!("finding-{number}")));
     }
     blocks
 }

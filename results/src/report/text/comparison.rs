@@ -1,4 +1,5 @@
-//! Runs side by side as text: what was configured otherwise comes first, since it may be the reason for all else.
+//! Runs side by side as text: what was configured otherwise comes first, since it may be the reason for all
+//! else.
 
 use super::TextOptions;
 use super::summary::blocks;
@@ -22,10 +23,7 @@ pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
             1 => "1 change of verdict".to_owned(),
             n => format!("{n} changes of verdict"),
         };
-        all.push(line(&format!(
-            "{} scenarios in common, {changes}",
-            result.scenarios_in_common
-        )));
+        all.push(line(&format!("{} scenarios in common, {changes}", result.scenarios_in_common)));
     }
     all.push(Block::list(result.scenarios.iter().map(|change| {
         let (scenario, topology, subject) = (&change.scenario, &change.topology, &change.subject);
@@ -35,15 +33,8 @@ pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
     let rows = result.comparisons.iter().map(|against| {
         let one = &against.comparison;
         let place = [&one.b, &one.r#where, &one.metric].map(|text| Cell::from(text.as_str()));
-        let found = [
-            cells::ratio(&one.ratio).into(),
-            Phrase::comparison(&one.verdict).into(),
-        ];
-        place
-            .into_iter()
-            .chain(found)
-            .chain([against.run.as_str().into()])
-            .collect()
+        let found = [cells::ratio(&one.ratio).into(), Phrase::comparison(&one.verdict).into()];
+        place.into_iter().chain(found).chain([against.run.as_str().into()]).collect()
     });
     let heads = ["subject", "where", "metric", "ratio", "verdict", "run"];
     all.push(Block::Table(Table::new("", heads, usize::MAX, rows)));
@@ -59,10 +50,7 @@ pub fn pivot(result: &Pivot, options: TextOptions) -> String {
     let also = units::enclosed(why, &also, "");
     all.extend((!also.is_empty()).then(|| Block::Warnings("", vec![also])));
     for of_metric in &result.tables {
-        all.push(Block::Heading(with_origin(
-            of_metric.metric.to_owned(),
-            &of_metric.common,
-        )));
+        all.push(Block::Heading(with_origin(of_metric.metric.to_owned(), &of_metric.common)));
         all.push(Block::Table(pivot_table(of_metric, &result.columns)));
     }
     all.push(Block::Warnings("", result.left_out.clone()));
@@ -79,20 +67,13 @@ fn pivot_table(data: &PivotTable, columns: &[&'static str]) -> Table {
             Some(cell) => pivot_cell(cell, data.unit),
             None => "–".into(),
         });
-        std::iter::once(line.name.as_str().into())
-            .chain(cells)
-            .collect()
+        std::iter::once(line.name.as_str().into()).chain(cells).collect()
     });
     let mut rows: Vec<Row> = rows.collect();
     if rows.len() > 1 && data.geomean.iter().any(Option::is_some) {
         let means = data.geomean.iter();
-        let means = means
-            .map(|mean| mean.map_or(String::new(), |mean| format!("×{}", units::figure(mean))));
-        rows.push(
-            std::iter::once("geometric mean".to_owned())
-                .chain(means)
-                .collect(),
-        );
+        let means = means.map(|mean| mean.map_or(String::new(), |mean| format!("×{}", units::figure(mean))));
+        rows.push(std::iter::once("geometric mean".to_owned()).chain(means).collect());
     }
     let first = columns.join("/");
     let heads = std::iter::once(first.as_str()).chain(data.columns.iter().map(String::as_str));
@@ -114,8 +95,7 @@ fn pivot_cell(cell: &PivotCell, unit: &str) -> Cell {
 }
 
 fn differences(differences: &[Difference]) -> Block {
-    let lines = differences
-        .iter()
-        .map(|Difference { run, field, a, b }| format!("{field}: '{a}' -> '{b}' ({run})"));
+    let lines =
+        differences.iter().map(|Difference { run, field, a, b }| format!("{field}: '{a}' -> '{b}' ({run})"));
     Block::section("", "settings that differ", vec![Block::list(lines)])
 }

@@ -17,8 +17,7 @@ pub fn decision(decision: &Decision, options: TextOptions) -> String {
             why => why.to_owned(),
         };
         out += &format!("{}  ({why})\n", mark(judged.outcome, &judged.condition));
-        let listed =
-            |part: &&ConditionPart| part.outcome != Outcome::Passed || !part.why.is_empty();
+        let listed = |part: &&ConditionPart| part.outcome != Outcome::Passed || !part.why.is_empty();
         for part in judged.parts.iter().filter(listed) {
             let (place, found, bound) = (&part.r#where, &part.found, &part.bound);
             let why = enclosed("; ", &part.why, "");
@@ -26,11 +25,7 @@ pub fn decision(decision: &Decision, options: TextOptions) -> String {
             out += &format!("    {}\n", mark(part.outcome, &line));
         }
     }
-    let against = enclosed(
-        " against ",
-        decision.base.as_deref().unwrap_or_default(),
-        "",
-    );
+    let against = enclosed(" against ", decision.base.as_deref().unwrap_or_default(), "");
     let (outcome, run) = (decision.outcome.word(), &decision.run);
     let line = format!("gate {outcome}: {run}{against}");
     out += &(mark(decision.outcome, &line) + "\n");

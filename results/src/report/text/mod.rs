@@ -37,10 +37,7 @@ pub struct TextOptions {
 
 impl Default for TextOptions {
     fn default() -> Self {
-        Self {
-            width: 120,
-            color: false,
-        }
+        Self { width: 120, color: false }
     }
 }
 

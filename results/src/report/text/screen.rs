@@ -1,4 +1,5 @@
-//! A run on one screen: what became of the lock first and last, between them two lines for each loss and one for each that was kept.
+//! A run on one screen: what became of the lock first and last, between them two lines for each loss and one
+//! for each that was kept.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -69,9 +70,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     let further = run.warnings.len().saturating_sub(REASONS_MAX);
     above.extend((further > 0).then(|| warning(&format!("{further} more warnings (--verbose)"))));
     if run.partial {
-        above.push(warning(
-            "the run was cut short: this was measured until then",
-        ));
+        above.push(warning("the run was cut short: this was measured until then"));
     }
     let mut entries = by_reason(entries(run));
     let place = |entry: &Entry| (entry.name.clone(), entry.place.clone());
@@ -104,15 +103,11 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     }));
     end.extend((!more.page.is_empty()).then(|| format!("page: {}", more.page)));
     let long = |lines: &[String]| -> usize {
-        let wrapped = lines
-            .iter()
-            .map(|line| wrap(line, width, 8).lines().count());
+        let wrapped = lines.iter().map(|line| wrap(line, width, 8).lines().count());
         wrapped.sum()
     };
     let fixed = [&above, &below, &last, &end];
-    let fixed = fixed
-        .iter()
-        .map(|lines| long(lines) + usize::from(!lines.is_empty()));
+    let fixed = fixed.iter().map(|lines| long(lines) + usize::from(!lines.is_empty()));
     let fixed: usize = fixed.sum();
     let list = |kept: usize| -> Vec<String> {
         let groups = [
@@ -148,20 +143,14 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
 fn by_reason(entries: Vec<Entry>) -> Vec<Entry> {
     let (unknown, mut others): (Vec<Entry>, Vec<Entry>) =
         (entries.into_iter()).partition(|entry| entry.tone == Tone::Doubt && entry.mark == "?");
-    let groups = unknown
-        .into_iter()
-        .into_group_map_by(|entry| entry.said.clone());
+    let groups = unknown.into_iter().into_group_map_by(|entry| entry.said.clone());
     for mut group in groups.into_values() {
         if group.len() >= REASONS_MAX {
             let names = group.iter().take(REASONS_MAX - 1).map(|entry| &entry.name);
             let place = format!("{} and others", names.unique().join(", "));
             let name = format!("{} scenarios", group.len());
             let first = group.swap_remove(0);
-            group = vec![Entry {
-                name,
-                place,
-                ..first
-            }];
+            group = vec![Entry { name, place, ..first }];
         }
         others.extend(group);
     }
@@ -181,17 +170,9 @@ fn order(tone: Tone) -> u8 {
 fn entries(run: &Run) -> Vec<Entry> {
     let Some(audit) = &run.audit else {
         let groups = run.scenarios.iter().into_group_map_by(|result| {
-            (
-                &result.name,
-                result.place(),
-                &result.durability,
-                &result.server_config,
-            )
+            (&result.name, result.place(), &result.durability, &result.server_config)
         });
-        return groups
-            .into_values()
-            .map(|group| of_results(run, &group))
-            .collect();
+        return groups.into_values().map(|group| of_results(run, &group)).collect();
     };
     let several = audit.subjects.len() > 1;
     let of_subject = audit.subjects.iter().flat_map(|subject| {
@@ -232,10 +213,7 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
     let known = run.scenarios.iter().any(|one| one.name == scenario.name);
     let shown_by = match known {
         true => Some(show(&keeper, &scenario.name)),
-        false => scenario
-            .commands(&run.run)
-            .first()
-            .map(|line| line.replacen("locklab ", "", 1)),
+        false => scenario.commands(&run.run).first().map(|line| line.replacen("locklab ", "", 1)),
     };
     Some(Entry {
         tone,
@@ -254,13 +232,8 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
 
 /// The repeats of a scenario: the worst decides.
 fn of_results(run: &Run, group: &[&ScenarioResult]) -> Entry {
-    let rank = |one: &&&ScenarioResult| {
-        (
-            one.is_lost(),
-            one.exit_code == 2,
-            one.gravest().map(|v| v.worst_ns),
-        )
-    };
+    let rank =
+        |one: &&&ScenarioResult| (one.is_lost(), one.exit_code == 2, one.gravest().map(|v| v.worst_ns));
     let worst = group.iter().max_by_key(rank).copied().unwrap_or(group[0]);
     let lost = group.iter().filter(|one| one.is_lost()).count();
     let of = match group.len() {
@@ -368,12 +341,7 @@ fn listed(groups: &[Group<'_>], width: usize) -> Vec<String> {
     for group @ (entries, _, word) in groups {
         for (entry, line) in entries[..shown(group)].iter().zip(lines.by_ref()) {
             out.push(line);
-            out.extend(
-                entry
-                    .shown_by
-                    .as_ref()
-                    .map(|line| format!("{COMMAND}{}", printable(line))),
-            );
+            out.extend(entry.shown_by.as_ref().map(|line| format!("{COMMAND}{}", printable(line))));
         }
         let further = entries.len() - shown(group);
         out.extend((further > 0).then(|| format!("{further} more {word} (--verbose)")));
@@ -388,10 +356,7 @@ fn inherent(run: &Run) -> Vec<String> {
     let mut causes: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for scenario in scenarios {
         let cause = scenario.inherent.as_ref().map(|inherent| inherent.cause);
-        causes
-            .entry(cause.unwrap_or_default())
-            .or_default()
-            .push(&scenario.name);
+        causes.entry(cause.unwrap_or_default()).or_default().push(&scenario.name);
     }
     let line = |(cause, names): (crate::audit::InherentCause, Vec<&str>)| {
         let named = names.iter().unique().take(REASONS_MAX).join(", ");
@@ -400,11 +365,7 @@ fn inherent(run: &Run) -> Vec<String> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        printable(&format!(
-            "inherent in {}, {}: {named}{more}",
-            names.len(),
-            cause.words()
-        ))
+        printable(&format!("inherent in {}, {}: {named}{more}", names.len(), cause.words()))
     };
     causes.into_iter().map(line).collect()
 }
@@ -413,28 +374,18 @@ fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
     let subjects = run.audit.iter().flat_map(|audit| &audit.subjects);
     let audited = subjects.flat_map(|subject| {
         let scenarios = subject.of(AuditOutcome::NotApplicable);
-        scenarios.map(|one| {
-            (
-                reason(&one.why, &subject.name, &subject.library),
-                one.name.as_str(),
-            )
-        })
+        scenarios.map(|one| (reason(&one.why, &subject.name, &subject.library), one.name.as_str()))
     });
     let skipped = run.not_applicable.iter();
-    let skipped = skipped.map(
-        |NotApplicable {
-             why, subject, name, ..
-         }| (reason(why, subject, ""), name.as_str()),
-    );
+    let skipped =
+        skipped.map(|NotApplicable { why, subject, name, .. }| (reason(why, subject, ""), name.as_str()));
     let reasons = audited.chain(skipped).into_group_map();
     let total: usize = reasons.values().map(Vec::len).sum();
     if total == 0 {
         return Vec::new();
     }
-    let reasons: Vec<_> = reasons
-        .into_iter()
-        .sorted_by_key(|(why, names)| (Reverse(names.len()), why.clone()))
-        .collect();
+    let reasons: Vec<_> =
+        reasons.into_iter().sorted_by_key(|(why, names)| (Reverse(names.len()), why.clone())).collect();
     if all_reasons {
         let each = reasons.iter().map(|(why, names)| {
             let names = names.iter().unique().join(", ");
@@ -443,14 +394,8 @@ fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
         return each.collect();
     }
     let named = reasons.iter().take(REASONS_MAX);
-    let named = named
-        .map(|(why, names)| format!("{} {why}", names.len()))
-        .join("; ");
-    let others: usize = reasons
-        .iter()
-        .skip(REASONS_MAX)
-        .map(|(_, names)| names.len())
-        .sum();
+    let named = named.map(|(why, names)| format!("{} {why}", names.len())).join("; ");
+    let others: usize = reasons.iter().skip(REASONS_MAX).map(|(_, names)| names.len()).sum();
     let others = match others {
         0 => String::new(),
         others => format!("; {others} for other reasons"),
@@ -461,29 +406,14 @@ fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
 
 /// A reason without the name of the lock, which the screen has already.
 fn reason(why: &str, subject: &str, library: &str) -> String {
-    let names = [subject, library]
-        .into_iter()
-        .filter(|name| !name.is_empty());
-    let bare = names.fold(why, |why, name| {
-        why.strip_prefix(name).map_or(why, str::trim_start)
-    });
+    let names = [subject, library].into_iter().filter(|name| !name.is_empty());
+    let bare = names.fold(why, |why, name| why.strip_prefix(name).map_or(why, str::trim_start));
     bare.trim_end_matches('.').to_owned()
 }
 
 /// The heads of the table of rows: its figures are bare numbers, times in milliseconds.
-const ROW_HEADS: [&str; 11] = [
-    "LOCK",
-    "on",
-    "workload",
-    "tasks",
-    "cycles/s",
-    "from",
-    "to",
-    "p50 ms",
-    "p99 ms",
-    "hand-off ms",
-    "safe",
-];
+const ROW_HEADS: [&str; 11] =
+    ["LOCK", "on", "workload", "tasks", "cycles/s", "from", "to", "p50 ms", "p99 ms", "hand-off ms", "safe"];
 
 fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
     let mut shown: Vec<&BenchRow> = run.rows.iter().collect();
@@ -512,12 +442,8 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
             State::Clean => paint(tone_color(Tone::Kept), "kept"),
             State::Unknown => "not judged".to_owned(),
         };
-        let mut words = vec![
-            printable(&row.lock()),
-            printable(&row.site()),
-            row.workload.clone(),
-            row.tasks.to_string(),
-        ];
+        let mut words =
+            vec![printable(&row.lock()), printable(&row.site()), row.workload.clone(), row.tasks.to_string()];
         words.extend(figures);
         words.push(safe);
         words
@@ -534,16 +460,9 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
         true => lines,
         false => cells.iter().skip(1).map(|row| as_list(row)).collect(),
     };
-    let invalid = run
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, cells::why_invalid(row)?)));
+    let invalid = run.rows.iter().filter_map(|row| Some((row, cells::why_invalid(row)?)));
     let invalid = invalid.into_group_map_by(|(_, why)| why.clone());
-    for (why, rows) in invalid
-        .into_iter()
-        .sorted_by_key(|(_, rows)| Reverse(rows.len()))
-        .take(REASONS_MAX)
-    {
+    for (why, rows) in invalid.into_iter().sorted_by_key(|(_, rows)| Reverse(rows.len())).take(REASONS_MAX) {
         let line = printable(&format!("{} of {} rows: {why}", rows.len(), run.rows.len()));
         lines.push(paint(tone_color(Tone::Doubt), &line));
     }
@@ -567,10 +486,7 @@ fn as_list(row: &[String]) -> String {
 
 fn compared(run: &Run) -> Vec<String> {
     let is_shown = |verdict: &str| ["better", "worse"].contains(&verdict);
-    let (shown, not): (Vec<_>, Vec<_>) = run
-        .comparisons
-        .iter()
-        .partition(|one| is_shown(&one.verdict));
+    let (shown, not): (Vec<_>, Vec<_>) = run.comparisons.iter().partition(|one| is_shown(&one.verdict));
     let mut lines: Vec<String> = shown
         .iter()
         .filter(|one| one.metric == CYCLES.name)
@@ -585,10 +501,7 @@ fn compared(run: &Run) -> Vec<String> {
         .collect();
     let further = shown.len() - lines.len();
     if further + not.len() > 0 {
-        let words = format!(
-            "differences beside these: {further} shown, {} not (--verbose)",
-            not.len()
-        );
+        let words = format!("differences beside these: {further} shown, {} not (--verbose)", not.len());
         lines.push(paint(GREY, &words));
     }
     lines
@@ -598,9 +511,7 @@ fn compared(run: &Run) -> Vec<String> {
 fn repeated(run: &Run, lost: &[&Entry]) -> Vec<String> {
     if lost.is_empty() {
         let parts = answer::parts(run);
-        let first = parts
-            .first()
-            .map(|(tone, words)| paint(tone_color(*tone), &printable(words)));
+        let first = parts.first().map(|(tone, words)| paint(tone_color(*tone), &printable(words)));
         return first.into_iter().collect();
     }
     let named = lost.iter().take(LOSSES_MAX);
@@ -621,14 +532,8 @@ mod tests {
     use crate::samples::{around, row, says, scenario};
 
     fn shown(run: &Run, width: u16) -> String {
-        let options = TextOptions {
-            width,
-            color: false,
-        };
-        let more = ScreenOptions {
-            page: "file:///a/report.html".to_owned(),
-            ..ScreenOptions::default()
-        };
+        let options = TextOptions { width, color: false };
+        let more = ScreenOptions { page: "file:///a/report.html".to_owned(), ..ScreenOptions::default() };
         screen(run, options, &more)
     }
 
@@ -674,10 +579,7 @@ mod tests {
             let text = shown(&run, width);
             let wide = text.lines().filter(|line| !line.starts_with(COMMAND));
             for line in wide.filter(|line| !line.starts_with("page: ")) {
-                assert!(
-                    line.chars().count() <= usize::from(width),
-                    "{width}: {line}"
-                );
+                assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
             }
             says(&text, &["failover-async", "crash-aof", "uncontended"]);
         }
@@ -701,22 +603,16 @@ mod tests {
         };
         use AuditOutcome::{Broken, Kept, NotApplicable, Unknown};
         let outcomes = [(Broken, 20), (Kept, 30), (Unknown, 10), (NotApplicable, 79)];
-        let scenarios = outcomes
-            .into_iter()
-            .flat_map(|(outcome, count)| (0..count).map(move |n| (outcome, n)));
+        let scenarios =
+            outcomes.into_iter().flat_map(|(outcome, count)| (0..count).map(move |n| (outcome, n)));
         let mut subject = AuditedSubject {
             name: "theirs".to_owned(),
-            scenarios: scenarios
-                .map(|(outcome, number)| of(outcome, number))
-                .collect(),
+            scenarios: scenarios.map(|(outcome, number)| of(outcome, number)).collect(),
             ..AuditedSubject::default()
         };
         subject.count();
         let mut run = crate::samples::run("runs/x", Vec::new(), Vec::new());
-        run.audit = Some(Box::new(Audit {
-            subjects: vec![subject],
-            ..Audit::default()
-        }));
+        run.audit = Some(Box::new(Audit { subjects: vec![subject], ..Audit::default() }));
         let text = shown(&run, 100);
         let lines = text.lines().count();
         assert!(lines <= 45, "{lines}: {text}");
@@ -727,10 +623,7 @@ mod tests {
                 "not applicable: 79: 40 has no kind `fair`; 39 lacks the feature `extend`",
             ],
         );
-        let all = ScreenOptions {
-            all_reasons: true,
-            ..ScreenOptions::default()
-        };
+        let all = ScreenOptions { all_reasons: true, ..ScreenOptions::default() };
         let text = screen(&run, TextOptions::default(), &all);
         says(&text, &["not applicable: has no kind `fair`: scenario-0, "]);
     }

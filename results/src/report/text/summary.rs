@@ -29,11 +29,7 @@ pub fn proofs(run: &Run) -> String {
             let rates = rates(verdict).unwrap_or_default();
             let lines = proof.lines().map(|line| printable(line) + "\n");
             let lines: String = lines.collect();
-            Some(format!(
-                "\n{}\n{}{lines}",
-                printable(&title),
-                enclosed("  ", &rates, "\n")
-            ))
+            Some(format!("\n{}\n{}{lines}", printable(&title), enclosed("  ", &rates, "\n")))
         })
     });
     match proofs.collect::<String>() {
@@ -62,9 +58,7 @@ fn block(block: &Block, width: usize) -> String {
         Block::Heading(title) => printable(title),
         Block::Paragraph(_, said) => wrap(&words(said), width, 0),
         Block::List(lines) => {
-            let lines = lines
-                .iter()
-                .map(|line| wrap(&format!("- {}", words(line)), width, 2));
+            let lines = lines.iter().map(|line| wrap(&format!("- {}", words(line)), width, 2));
             lines.collect_vec().join("\n")
         }
         Block::Warnings(_, lines) => {
@@ -72,9 +66,7 @@ fn block(block: &Block, width: usize) -> String {
             lines.collect::<String>().trim_end().to_owned()
         }
         Block::Facts(facts) => {
-            let facts = facts
-                .iter()
-                .map(|(name, value)| format!("{name}: {}", printable(value)));
+            let facts = facts.iter().map(|(name, value)| format!("{name}: {}", printable(value)));
             facts.collect_vec().join("\n")
         }
         Block::Table(of) => tabled(of, width),
@@ -100,11 +92,7 @@ fn tabled(of: &Table, width: usize) -> String {
         }
         cells
     });
-    let from = of
-        .heads
-        .iter()
-        .position(|head| head.figures)
-        .unwrap_or(usize::MAX);
+    let from = of.heads.iter().position(|head| head.figures).unwrap_or(usize::MAX);
     let heads = first.into_iter().chain(heads).collect();
     table(width as u16, heads, from, rows.collect())
 }

@@ -1,4 +1,5 @@
-//! What text on a terminal is made of: tables that fit its width, colours that mean something, sections apart.
+//! What text on a terminal is made of: tables that fit its width, colours that mean something, sections
+//! apart.
 
 use std::ops::Range;
 
@@ -12,25 +13,15 @@ use crate::report::cells::printable;
 const WORD_MAX: usize = 30;
 
 /// A table without lines around it; columns from `right_from` on hold figures.
-pub(super) fn table(
-    width: u16,
-    header: Vec<String>,
-    right_from: usize,
-    rows: Vec<Vec<String>>,
-) -> String {
+pub(super) fn table(width: u16, header: Vec<String>, right_from: usize, rows: Vec<Vec<String>>) -> String {
     let words = |at: usize| {
         let cells = rows.iter().chain([&header]).filter_map(|row| row.get(at));
-        let words = cells
-            .flat_map(|cell| cell.split([' ', '\n']))
-            .map(self::width);
+        let words = cells.flat_map(|cell| cell.split([' ', '\n'])).map(self::width);
         words.max().unwrap_or(0).min(WORD_MAX) + 2
     };
     let mut words: Vec<usize> = (0..header.len()).map(words).collect();
     // Where not all fit, names are broken before figures.
-    let excess = words
-        .iter()
-        .sum::<usize>()
-        .saturating_sub(usize::from(width));
+    let excess = words.iter().sum::<usize>().saturating_sub(usize::from(width));
     match words.first_mut() {
         Some(name) if *name >= excess + 14 => *name -= excess,
         _ => words.truncate(1),
@@ -38,9 +29,7 @@ pub(super) fn table(
     let mut table = Table::new();
     table
         .load_style(
-            NOTHING
-                .header_separator(LineStyle::none().fill('─'))
-                .row_separator(LineStyle::none().fill(' ')),
+            NOTHING.header_separator(LineStyle::none().fill('─')).row_separator(LineStyle::none().fill(' ')),
         )
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width.max(60))
@@ -107,8 +96,8 @@ pub(super) fn wrap(line: &str, columns: usize, indent: usize) -> String {
     out
 }
 
-// Colours travel through the table as invisible characters of no width, so that it measures its cells right; text from
-// outside has none of them (`printable`). They become escape sequences, or nothing, at the end.
+// Colours travel through the table as invisible characters of no width, so that it measures its cells right;
+// text from outside has none of them (`printable`). They become escape sequences, or nothing, at the end.
 pub(super) const RED: char = '\u{2061}';
 pub(super) const GREEN: char = '\u{2062}';
 pub(super) const YELLOW: char = '\u{2063}';

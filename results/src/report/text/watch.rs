@@ -1,4 +1,5 @@
-//! A watch on one screen: the answer first and last, the busiest locks, and the gravest findings with an example each.
+//! A watch on one screen: the answer first and last, the busiest locks, and the gravest findings with an
+//! example each.
 
 use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap};
 use super::{TextOptions, headline};
@@ -16,17 +17,8 @@ const LINES_MAX: usize = 3;
 pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page: &str) -> String {
     let width = usize::from(options.width.max(40));
     let mut lines = vec![headline(run, true).trim_end().to_owned()];
-    lines.extend(
-        run.warnings
-            .iter()
-            .take(3)
-            .map(|text| warning(text).trim_end().to_owned()),
-    );
-    lines.extend(
-        watched(watch)
-            .iter()
-            .map(|line| paint(GREY, &printable(line))),
-    );
+    lines.extend(run.warnings.iter().take(3).map(|text| warning(text).trim_end().to_owned()));
+    lines.extend(watched(watch).iter().map(|line| paint(GREY, &printable(line))));
     let further = |count: usize, max: usize, what: &str| {
         (count > max).then(|| format!("{} more {what} on the page", count - max))
     };
@@ -43,13 +35,7 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
             }
             cells
         };
-        rows.extend(
-            watch
-                .locks
-                .iter()
-                .take(LOCKS_MAX)
-                .map(|lock| cut(row(lock))),
-        );
+        rows.extend(watch.locks.iter().take(LOCKS_MAX).map(|lock| cut(row(lock))));
         lines.extend(columns(&rows, 2..HEADS.len() - 1));
         lines.extend(further(watch.locks.len(), LOCKS_MAX, "patterns"));
     }
@@ -57,20 +43,9 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
         lines.push(String::new());
         let mut rows = vec![["held", "owner", "left", "by"].map(str::to_owned).to_vec()];
         rows.extend(watch.holders.iter().take(2 * LOCKS_MAX).map(|one| {
-            let left = one
-                .left_ms
-                .map_or("without an end".to_owned(), |left| ms(Some(left)));
-            let made = if one.library.is_empty() {
-                &one.recipe
-            } else {
-                &one.library
-            };
-            vec![
-                printable(&one.lock),
-                printable(&one.owner),
-                left,
-                made.clone(),
-            ]
+            let left = one.left_ms.map_or("without an end".to_owned(), |left| ms(Some(left)));
+            let made = if one.library.is_empty() { &one.recipe } else { &one.library };
+            vec![printable(&one.lock), printable(&one.owner), left, made.clone()]
         }));
         lines.extend(columns(&rows, 0..0));
         lines.extend(further(watch.holders.len(), 2 * LOCKS_MAX, "holders"));
@@ -81,11 +56,7 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
     }
     lines.extend(further(watch.findings.len(), FINDINGS_MAX, "findings"));
     if !watch.perhaps.is_empty() {
-        let names = watch
-            .perhaps
-            .iter()
-            .take(3)
-            .map(|one| printable(&one.pattern));
+        let names = watch.perhaps.iter().take(3).map(|one| printable(&one.pattern));
         let names = names.collect::<Vec<_>>().join(", ");
         lines.push(String::new());
         lines.push(format!(
@@ -103,16 +74,11 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
         true => line.clone(),
         false => wrap(line, width, 8),
     });
-    finish(
-        &(wrapped.collect::<Vec<_>>().join("\n") + "\n"),
-        options.color,
-    )
+    finish(&(wrapped.collect::<Vec<_>>().join("\n") + "\n"), options.color)
 }
 
 fn of_finding(finding: &WatchFinding) -> Vec<String> {
-    let worst = finding.worst_ms.map_or(String::new(), |worst| {
-        format!(", at worst {}", ms(Some(worst)))
-    });
+    let worst = finding.worst_ms.map_or(String::new(), |worst| format!(", at worst {}", ms(Some(worst))));
     let mark = match finding.certainty {
         Certainty::Violated => "✗✗",
         Certainty::Sure => "✗",
@@ -120,17 +86,9 @@ fn of_finding(finding: &WatchFinding) -> Vec<String> {
     };
     let head = format!("{mark} {} {}", finding.kind, finding.certainty.word());
     let head = paint(tone_color(tone(finding.certainty)), &head);
-    let mut lines = vec![format!(
-        "{head}  {}  {}{worst}",
-        printable(&finding.pattern),
-        times(finding.count)
-    )];
+    let mut lines = vec![format!("{head}  {}  {}{worst}", printable(&finding.pattern), times(finding.count))];
     let shown = finding.first.len().saturating_sub(LINES_MAX);
-    lines.extend(
-        finding.first[shown..]
-            .iter()
-            .map(|line| paint(GREY, &format!("    {}", printable(line)))),
-    );
+    lines.extend(finding.first[shown..].iter().map(|line| paint(GREY, &format!("    {}", printable(line)))));
     lines.push(format!("    {}", finding.remedy));
     lines
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    A, B, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, expect, granted,
-    shown, skip,
+    A, B, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, expect, granted, shown, skip,
 };
 use crate::exec::pipe::{PipeCost, QUESTIONS};
 use crate::monotonic;
@@ -20,20 +19,13 @@ impl Trial<'_> {
         if let Some(token) = said("token")
             && token.as_i64().is_none_or(|token| token < 0)
         {
-            return Err(format!(
-                "the token {token} is no whole number from 0 to 2^63-1"
-            ));
+            return Err(format!("the token {token} is no whole number from 0 to 2^63-1"));
         }
         if let Some(age) = said("age_ms") {
-            let age_ms = age
-                .as_f64()
-                .filter(|age| *age >= 0.0)
-                .ok_or_else(|| format!("age_ms is {age}"))?;
+            let age_ms = age.as_f64().filter(|age| *age >= 0.0).ok_or_else(|| format!("age_ms is {age}"))?;
             let took_ms = reply.took.as_secs_f64() * 1000.0;
             if age_ms > took_ms + SLACK.as_secs_f64() * 1000.0 {
-                return Err(format!(
-                    "age_ms is {age_ms}, and the whole request took {took_ms:.1} ms"
-                ));
+                return Err(format!("age_ms is {age_ms}, and the whole request took {took_ms:.1} ms"));
             }
         }
         for field in ["sent_mono_ns", "returned_mono_ns"] {
@@ -80,10 +72,7 @@ impl Trial<'_> {
                 return Ok("cannot be asked".to_owned());
             }
             _ => {
-                return Err(format!(
-                    "a lock that is held was answered {}",
-                    shown(&reply)
-                ));
+                return Err(format!("a lock that is held was answered {}", shown(&reply)));
             }
         }
         let mut round_trips = Vec::new();
@@ -93,10 +82,7 @@ impl Trial<'_> {
         let pipe = PipeCost::of(round_trips);
         self.result.pipe = Some(pipe);
         self.release_of(A, &grant).await?;
-        Ok(format!(
-            "the pipe costs {:?} per round trip (99 %: {:?})",
-            pipe.median, pipe.p99
-        ))
+        Ok(format!("the pipe costs {:?} per round trip (99 %: {:?})", pipe.median, pipe.p99))
     }
 
     pub(super) async fn busy(&mut self) -> StepResult {
@@ -140,8 +126,7 @@ impl Trial<'_> {
         expect(&reply, &["ok"], "an extend of a lock that is held was")?;
         self.listen(A, Duration::from_millis(SHORT_MS + 300)).await;
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
-        let free =
-            format!("extended by {LONG_MS} ms, the lock was free after its first {SHORT_MS} ms");
+        let free = format!("extended by {LONG_MS} ms, the lock was free after its first {SHORT_MS} ms");
         self.expect_taken(&reply, &free)?;
         self.release_of(A, &grant).await?;
         Ok(String::new())

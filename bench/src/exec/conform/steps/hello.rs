@@ -11,8 +11,10 @@ use crate::protocol::{self, HelloReply, error_text};
 use crate::subjects;
 
 const PRINTED: &str = "write nothing but the protocol to standard output: banners, logs and what a library prints belong on standard error";
-const ENDED: &str = "start the program by hand and fix what it says; it has to go on reading standard input until `bye`";
-const SILENT: &str = "read standard input line by line, answer each line at once, and flush standard output after each answer";
+const ENDED: &str =
+    "start the program by hand and fix what it says; it has to go on reading standard input until `bye`";
+const SILENT: &str =
+    "read standard input line by line, answer each line at once, and flush standard output after each answer";
 const REFUSED: &str = "answer `failed` to hello only where the servers of its `target` cannot be used; connect to those, and to no others";
 
 impl Trial<'_> {
@@ -35,9 +37,7 @@ impl Trial<'_> {
         };
         let (mut driver, body) = self.ok_of_hello(driver, reply).await?;
         let has_violated = |driver: &ScriptedDriver| !driver.violations.is_empty();
-        driver
-            .listen(Duration::from_millis(200), has_violated)
-            .await;
+        driver.listen(Duration::from_millis(200), has_violated).await;
         let wrong = driver.violations.first().cloned();
         // Kept, so that the trial ends it, also if its hello is wrong.
         self.drivers[A] = Some(driver);
@@ -60,9 +60,7 @@ impl Trial<'_> {
         let wrong = |field: &str, what: &str| format!("`{field}` is {what}: {body}");
         let list = |field: &str| -> Option<Vec<String>> {
             let list = body.get(field)?.as_array()?;
-            list.iter()
-                .map(|word| word.as_str().map(str::to_owned))
-                .collect()
+            list.iter().map(|word| word.as_str().map(str::to_owned)).collect()
         };
         self.kinds = list("kinds")
             .filter(|kinds| !kinds.is_empty())
@@ -73,11 +71,7 @@ impl Trial<'_> {
         };
         self.watchdog_ms = match body.get("watchdog_ms") {
             None | Some(Value::Null) => None,
-            Some(number) => Some(
-                number
-                    .as_u64()
-                    .ok_or_else(|| wrong("watchdog_ms", "no whole number"))?,
-            ),
+            Some(number) => Some(number.as_u64().ok_or_else(|| wrong("watchdog_ms", "no whole number"))?),
         };
         let listed = match body.get("topologies") {
             None | Some(Value::Null) => None,
@@ -96,8 +90,7 @@ impl Trial<'_> {
         }
         let (name, version, language) = (text("name"), text("version"), text("language"));
         self.result.library = format!("{name} {version} ({language})");
-        let hello: HelloReply =
-            serde_json::from_value(body.clone()).map_err(|e| format!("{e}: {body}"))?;
+        let hello: HelloReply = serde_json::from_value(body.clone()).map_err(|e| format!("{e}: {body}"))?;
         let on = protocol::shape(&self.options.target);
         if let Some(why) = hello.lacks_topology(&self.options.target) {
             return self.not_applicable(why, listed.unwrap_or_default());
@@ -112,10 +105,7 @@ impl Trial<'_> {
         }
         self.is_leaseless = hello.leaseless.unwrap_or_default().contains(&self.kind);
         let on = on.map_or(String::new(), |shape| format!(" on {shape}"));
-        let mut found = format!(
-            "{}; kinds {kinds}; tried with {}{on}",
-            self.result.library, self.kind
-        );
+        let mut found = format!("{}; kinds {kinds}; tried with {}{on}", self.result.library, self.kind);
         // A later version may have kinds that this one does not know: that is no fault.
         let ours: Vec<String> = subjects::all().iter().flat_map(|one| one.kinds()).collect();
         let mut others = self.kinds.iter();
@@ -137,10 +127,7 @@ impl Trial<'_> {
         driver.kill().await;
         self.violations.append(&mut driver.violations);
         let reply = reply?;
-        match (
-            reply.ending.as_str(),
-            reply.body.get("protocol").and_then(Value::as_u64),
-        ) {
+        match (reply.ending.as_str(), reply.body.get("protocol").and_then(Value::as_u64)) {
             ("failed", _) => Ok("refused".to_owned()),
             ("ok", Some(protocol::VERSION)) => Ok("answered with its own".to_owned()),
             _ => Err(format!("version {FUTURE} was answered {}", shown(&reply))),
@@ -163,9 +150,9 @@ impl Trial<'_> {
             (None, Ok(_), _) => Ok("went on".to_owned()),
             (None, Err(_), Ok(Some(0))) => Err("it ended as if all were well, with code 0".into()),
             (None, Err(_), Ok(_)) => Ok("ended".to_owned()),
-            (None, Err(why), Err(_)) => Err(format!(
-                "after a line that is no request it neither ended nor answered: {why}"
-            )),
+            (None, Err(why), Err(_)) => {
+                Err(format!("after a line that is no request it neither ended nor answered: {why}"))
+            }
         }
     }
 

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{
-    super::scripted_driver::ScriptedDriver, A, B, LONG_MS, NOTICE_MAX_MS, SHORT_MS, SLACK,
-    SkippableResult, StepResult, Trial, WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted,
-    shown, skip,
+    super::scripted_driver::ScriptedDriver, A, B, LONG_MS, NOTICE_MAX_MS, SHORT_MS, SLACK, SkippableResult,
+    StepResult, Trial, WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted, shown, skip,
 };
 use crate::protocol::{self, error_text};
 
@@ -29,21 +28,14 @@ impl Trial<'_> {
         let reply = self.ask_for(B, &lock, "t0", NEXT_MS, Some(LONG_MS)).await?;
         let after = asked.elapsed();
         let who = format!("after the lease of {SHORT_MS} ms another client");
-        Ok(LapsedLease {
-            lock,
-            first,
-            next: granted(&reply, &who)?,
-            after,
-        })
+        Ok(LapsedLease { lock, first, next: granted(&reply, &who)?, after })
     }
 
     pub(super) async fn expiry(&mut self) -> StepResult {
         let LapsedLease { next, after, .. } = self.let_lapse().await?;
         self.release_of(B, &next).await?;
         if after + SLACK < Duration::from_millis(SHORT_MS) {
-            return Err(format!(
-                "another client got the lock after {after:?} of a lease of {SHORT_MS} ms"
-            ));
+            return Err(format!("another client got the lock after {after:?} of a lease of {SHORT_MS} ms"));
         }
         Ok(format!("free after {} ms of {SHORT_MS}", after.as_millis()))
     }
@@ -72,7 +64,8 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// `lost` must not come while a lock is held. It must come for a lapsed lease if the driver lists the feature.
+    /// `lost` must not come while a lock is held. It must come for a lapsed lease if the driver lists the
+    /// feature.
     pub(super) async fn notice(&mut self) -> SkippableResult {
         /// A wrong `lost` comes right after the grant.
         const AT_ONCE: Duration = Duration::from_millis(300);
@@ -87,9 +80,7 @@ impl Trial<'_> {
         }
         self.release_of(A, &grant).await?;
         if !self.has_feature("lost") {
-            return Ok(
-                "no `lost` came too early; its hello does not list the feature `lost`".to_owned(),
-            );
+            return Ok("no `lost` came too early; its hello does not list the feature `lost`".to_owned());
         }
         // A lease that does not end is another step's finding.
         let Ok(LapsedLease { first, next, .. }) = self.let_lapse().await else {
@@ -126,8 +117,7 @@ impl Trial<'_> {
         let long = Duration::from_millis(ms + ms / 2);
         self.listen(A, long).await;
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
-        let free =
-            format!("a renewed lock was free {long:?} after its grant, though watchdog_ms is {ms}");
+        let free = format!("a renewed lock was free {long:?} after its grant, though watchdog_ms is {ms}");
         self.expect_taken(&reply, &free)?;
         self.release_of(A, &grant).await?;
         let heeds = match ms > WATCHDOG_MS {

@@ -1,4 +1,5 @@
-//! The steps of a trial, in their order, and what they share: two drivers, locks of their own, what was found.
+//! The steps of a trial, in their order, and what they share: two drivers, locks of their own, what was
+//! found.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -53,16 +54,8 @@ const EXCLUSION_STEPS: [&str; 10] = [
 ];
 
 /// The steps that are about a lease.
-const LEASE_STEPS: [&str; 8] = [
-    "extend",
-    "expiry",
-    "late extend",
-    "late release",
-    "notice",
-    "renewal",
-    "loss",
-    "kill",
-];
+const LEASE_STEPS: [&str; 8] =
+    ["extend", "expiry", "late extend", "late release", "notice", "renewal", "loss", "kill"];
 
 /// What a step found: `Ok` with a remark, or what broke the protocol.
 type StepResult = Result<String, String>;
@@ -119,10 +112,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Boxed, so that it is compiled here once, and not wherever it is awaited.
-    pub(super) fn run(
-        self,
-        report: Box<dyn FnMut(&Step) + Send + 'a>,
-    ) -> BoxFuture<'a, Conformity> {
+    pub(super) fn run(self, report: Box<dyn FnMut(&Step) + Send + 'a>) -> BoxFuture<'a, Conformity> {
         Box::pin(self.all(report))
     }
 
@@ -204,14 +194,7 @@ impl<'a> Trial<'a> {
                 (Outcome::Broken, wrong, self.remedy.take().unwrap_or(remedy))
             }
         };
-        let step = Step {
-            name,
-            rule,
-            outcome,
-            found,
-            remedy,
-            paragraph,
-        };
+        let step = Step { name, rule, outcome, found, remedy, paragraph };
         report(&step);
         self.result.steps.push(step);
     }
@@ -251,8 +234,7 @@ impl<'a> Trial<'a> {
         version: u64,
     ) -> Result<(ScriptedDriver, Result<Reply, String>), String> {
         let to = self.options.connect_to(client);
-        let mut driver =
-            ScriptedDriver::start(&self.options.command, &to).map_err(|e| e.to_string())?;
+        let mut driver = ScriptedDriver::start(&self.options.command, &to).map_err(|e| e.to_string())?;
         let request = self.hello_request(client, version);
         // Runtimes of some languages need seconds to start.
         let reply = driver.ask(request, self.patience() * 4).await;
@@ -297,10 +279,7 @@ impl<'a> Trial<'a> {
     /// Starts the two drivers, again where one has ended or broken the protocol.
     async fn start_both(&mut self) -> Result<(), String> {
         for (which, client) in [(A, "c1"), (B, "c2")] {
-            if self.drivers[which]
-                .as_ref()
-                .is_some_and(ScriptedDriver::is_well)
-            {
+            if self.drivers[which].as_ref().is_some_and(ScriptedDriver::is_well) {
                 continue;
             }
             if let Some(mut old) = self.drivers[which].take() {
@@ -342,8 +321,7 @@ impl<'a> Trial<'a> {
     }
 
     async fn release_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
-        self.ask(which, json!({"op": "release", "grant": grant}))
-            .await
+        self.ask(which, json!({"op": "release", "grant": grant})).await
     }
 
     async fn extend_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
@@ -355,13 +333,7 @@ impl<'a> Trial<'a> {
         self.driver(which).listen(length, |_| false).await;
     }
 
-    fn acquire_request(
-        &self,
-        lock: &str,
-        owner: &str,
-        wait_ms: u64,
-        lease_ms: Option<u64>,
-    ) -> Value {
+    fn acquire_request(&self, lock: &str, owner: &str, wait_ms: u64, lease_ms: Option<u64>) -> Value {
         let mut request = json!({
             "op": "acquire", "lock": lock, "kind": self.kind, "owner": owner, "wait_ms": wait_ms, "lease_ms": lease_ms.filter(|_| !self.is_leaseless),
             "a_field_of_later_versions": true,
@@ -439,10 +411,7 @@ fn grant_of(reply: &Reply) -> Option<String> {
 fn granted(reply: &Reply, who: &str) -> Result<String, String> {
     let grant = grant_of(reply).ok_or_else(|| format!("{who} was answered {}", shown(reply)))?;
     match grant.len() > limits::GRANT {
-        true => Err(format!(
-            "{who} was given a grant whose name has more than {} bytes",
-            limits::GRANT
-        )),
+        true => Err(format!("{who} was given a grant whose name has more than {} bytes", limits::GRANT)),
         false => Ok(grant),
     }
 }

@@ -1,12 +1,13 @@
-//! What a request may name, and how many there may be: grants and kinds that are not there, owners, several at once, a loop.
+//! What a request may name, and how many there may be: grants and kinds that are not there, owners, several
+//! at once, a loop.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::{
-    A, B, LONG_MS, SHORT_MS, SkippableResult, StepResult, Trial, expect, grant_of, granted,
-    second_name, shown, skip,
+    A, B, LONG_MS, SHORT_MS, SkippableResult, StepResult, Trial, expect, grant_of, granted, second_name,
+    shown, skip,
 };
 use crate::{driver_loop::LoadReport, protocol::error_text};
 
@@ -49,10 +50,7 @@ impl Trial<'_> {
             }
             (None, Some(true)) => return Err(format!("a re-entry was answered {}", shown(&reply))),
             (Some(_), Some(false)) => {
-                return Err(format!(
-                    "the holder of a {} lock was granted it again",
-                    self.kind
-                ));
+                return Err(format!("the holder of a {} lock was granted it again", self.kind));
             }
             _ => {}
         }
@@ -172,10 +170,7 @@ impl Trial<'_> {
         expect(&reply, &given_up, "a cancelled wait for a held lock was")?;
         let took_ms = reply.took.as_millis();
         self.release_of(A, &held).await?;
-        Ok(format!(
-            "after {took_ms} ms of {WAIT_MS}, as `{}`",
-            reply.ending
-        ))
+        Ok(format!("after {took_ms} ms of {WAIT_MS}, as `{}`", reply.ending))
     }
 
     /// The closed loop that a driver runs by itself.
@@ -191,8 +186,8 @@ impl Trial<'_> {
             return skip(&format!("not offered: {}", error_text(&reply.body)));
         }
         expect(&reply, &["ok"], "it was")?;
-        let report = LoadReport::of_body(&reply.body, 2)
-            .map_err(|wrong| format!("{wrong}: {}", shown(&reply)))?;
+        let report =
+            LoadReport::of_body(&reply.body, 2).map_err(|wrong| format!("{wrong}: {}", shown(&reply)))?;
         if report.cycles > 0 && (report.acquire.is_empty() || report.release.is_empty()) {
             let empty = "cycles were counted, and a histogram of their times is empty";
             return Err(format!("{empty}: {}", shown(&reply)).into());

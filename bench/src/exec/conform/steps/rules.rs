@@ -1,9 +1,11 @@
 //! What each step asks of a driver, and what to fix where it is not kept.
 
-/// A rule: its name, what it asks, what to fix, and the heading of its paragraph in `docs/src/driver-protocol.md`.
+/// A rule: its name, what it asks, what to fix, and the heading of its paragraph in
+/// `docs/src/driver-protocol.md`.
 pub(super) type Rule = (&'static str, &'static str, &'static str, &'static str);
 
-/// Every step in its order: its name, what a driver has to do, what to fix if it does not, and where the protocol says so.
+/// Every step in its order: its name, what a driver has to do, what to fix if it does not, and where the
+/// protocol says so.
 pub(super) const STEPS: &[Rule] = &[
     (
         "hello",

@@ -24,12 +24,10 @@ impl ScriptCalls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a line of a server's MONITOR. A server does nothing else while a script runs, so a script's calls follow it directly.
+    /// Takes a line of a server's MONITOR. A server does nothing else while a script runs, so a script's
+    /// calls follow it directly.
     pub(super) fn add_line(&self, node: &str, line: &MonitorLine<'_>) {
-        let words = line
-            .words
-            .iter()
-            .map(|word| String::from_utf8_lossy(word).into_owned());
+        let words = line.words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
         let mut runs = self.runs();
         if line.is_by_script() {
             let last = runs.iter_mut().rfind(|run| run.node == node);
@@ -37,11 +35,7 @@ impl ScriptCalls {
                 run.calls.push(words.collect::<Vec<_>>().join(" "));
             }
         } else if line.words[0].eq_ignore_ascii_case(b"EVALSHA") {
-            runs.push(ScriptRun {
-                node: node.to_owned(),
-                words: words.skip(3).collect(),
-                calls: Vec::new(),
-            });
+            runs.push(ScriptRun { node: node.to_owned(), words: words.skip(3).collect(), calls: Vec::new() });
         }
     }
 
@@ -74,9 +68,7 @@ impl ScriptCalls {
             event.script?;
             let words: Vec<_> = event.keys.iter().chain(&event.args).collect();
             let fits = |(place, run): &(usize, &ScriptRun)| {
-                run.node == event.node
-                    && run.words.iter().eq(words.iter().copied())
-                    && !taken[*place]
+                run.node == event.node && run.words.iter().eq(words.iter().copied()) && !taken[*place]
             };
             let (place, run) = runs.iter().enumerate().find(fits)?;
             taken[place] = true;

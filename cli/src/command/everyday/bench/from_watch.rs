@@ -1,4 +1,5 @@
-//! The workload of somebody's application, as `watch` has seen it: names, hold, lease and rate of its busiest lock.
+//! The workload of somebody's application, as `watch` has seen it: names, hold, lease and rate of its busiest
+//! lock.
 
 use std::time::Duration;
 
@@ -34,8 +35,5 @@ pub(super) fn fill(options: &mut Options, run: &str) -> anyhow::Result<String> {
     options.lease.get_or_insert(lease);
     let grants_per_s = lock.grants as f64 / watch.seconds;
     let rate = *options.rate.get_or_insert(grants_per_s);
-    Ok(format!(
-        "as {}: {locks} names, held for {hold:?}, {rate:.1} cycles/s",
-        lock.pattern
-    ))
+    Ok(format!("as {}: {locks} names, held for {hold:?}, {rate:.1} cycles/s", lock.pattern))
 }

@@ -1,4 +1,5 @@
-//! `bench --part K/N`: one target, loaded by several generators that begin and end each round together. `merge` makes one run of theirs.
+//! `bench --part K/N`: one target, loaded by several generators that begin and end each round together.
+//! `merge` makes one run of theirs.
 
 use std::fs::File;
 use std::io::Write;
@@ -53,12 +54,7 @@ pub(super) async fn run(
     keeper.set_part(Some(record_load(share, seed, &digest(&common), has)))?;
 
     let within = options.parts_within;
-    keeper.terminal.note(&format!(
-        "part {} of {}: {}",
-        share.index,
-        share.of,
-        share.client_names(clients)
-    ));
+    keeper.terminal.note(&format!("part {} of {}: {}", share.index, share.of, share.client_names(clients)));
     let barrier = join(url, &plan.key_prefix, share, common, within, keeper).await?;
     let mut file = File::create(keeper.path().join(ROUNDS_FILE))?;
     writeln!(file, "{}", plan.head())?;

@@ -19,15 +19,11 @@ use bench::server_stats::ServerWatch;
 use bench::subjects::startable;
 use bench::workload::Pace;
 use clap::Args;
-use cluster_config::{
-    Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions,
-};
+use cluster_config::{Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions};
 
 use self::sweep::Axis;
 use crate::args::{ResultArgs, TargetConsent, durability, duration, lease_duration};
-use crate::bench_run::{
-    EarlyEnd, code_of_rows, measure, measure_at, record_server, sync_every_write,
-};
+use crate::bench_run::{EarlyEnd, code_of_rows, measure, measure_at, record_server, sync_every_write};
 use crate::exit;
 use crate::parts::{PARTS_HEADING, PartArgs};
 use crate::provisioner::ProvisionerArgs;
@@ -62,7 +58,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are removed at its end
+    /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are
+    /// removed at its end
     #[arg(help_heading = WHERE, long, conflicts_with = "topology", value_name = "URL", value_parser = crate::args::target_url)]
     pub(super) target: Option<String>,
     #[command(flatten, next_help_heading = WHERE)]
@@ -72,7 +69,8 @@ pub(crate) struct Options {
     /// With --part: how long parts wait for each other
     #[arg(hide_short_help = true, help_heading = PARTS_HEADING, long, value_parser = duration, default_value = "2m", value_name = "DURATION")]
     pub(super) parts_within: Duration,
-    /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the same rounds
+    /// Topologies to start: single, sentinel, cluster, masters; of other systems too, and then all in the
+    /// same rounds
     #[arg(help_heading = WHERE, long, value_delimiter = ',', default_value = "single", value_name = "T[,T]")]
     pub(super) topology: Vec<TopologyKind>,
     /// Measure through a proxy that adds this to the round trip, e.g. 0.2ms,1ms,5ms,20ms [default: direct]
@@ -80,7 +78,8 @@ pub(crate) struct Options {
     rtt: Vec<Duration>,
     #[command(flatten)]
     provisioner: ProvisionerArgs,
-    /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on independent masters]
+    /// Locks under test; one named twice is an A/A pair [default: our lock and SET NX PX, or redlock on
+    /// independent masters]
     #[arg(help_heading = LOCK, long, value_name = "S[,S]")]
     pub(super) subject: Vec<String>,
     /// The kind of lock, where a subject has several [default: the subject's own]
@@ -92,26 +91,31 @@ pub(crate) struct Options {
     /// Longest wait of an acquire; one that gives up is right-censored at that time
     #[arg(hide_short_help = true, help_heading = LOCK, long, value_parser = duration, default_value = "10s", value_name = "DURATION")]
     wait: Duration,
-    /// Who must have a grant before it counts: none, wait:K, wait:majority or wait:all replicas, or waitaof:K disks
+    /// Who must have a grant before it counts: none, wait:K, wait:majority or wait:all replicas, or waitaof:K
+    /// disks
     #[arg(hide_short_help = true, help_heading = LOCK, long, value_parser = durability, default_value = "none", value_name = "HOW")]
     durability: String,
-    /// Redis writes each grant to its disk before it answers (appendfsync always), as etcd, ZooKeeper and rows of a database do by themselves
+    /// Redis writes each grant to its disk before it answers (appendfsync always), as etcd, ZooKeeper and
+    /// rows of a database do by themselves
     #[arg(hide_short_help = true, help_heading = LOCK, long, conflicts_with_all = ["target", "sweep"])]
     fsync: bool,
     /// What clients do [default: uncontended,contended; in a sweep uncontended alone]
     #[arg(help_heading = LOAD, long, value_delimiter = ',', value_name = "W[,W]")]
     pub(super) workload: Vec<String>,
-    /// As the busiest lock of an application was used: names, hold, lease and rate that this run of `locklab watch` has seen
+    /// As the busiest lock of an application was used: names, hold, lease and rate that this run of
+    /// `locklab watch` has seen
     #[arg(hide_short_help = true, help_heading = LOAD, long, conflicts_with_all = ["sweep", "own_loop"], value_name = "RUN")]
     from: Option<String>,
     /// Concurrent tasks [default: 16]
     #[arg(help_heading = LOAD, long, value_delimiter = ',', value_parser = crate::args::count, value_name = "N[,N]")]
     pub(super) tasks: Vec<u32>,
-    /// Clients of their own identity and connections that share the tasks; with more than one, each is a process of its own
+    /// Clients of their own identity and connections that share the tasks; with more than one, each is a
+    /// process of its own
     #[arg(hide_short_help = true, help_heading = LOAD, long, default_value_t = 1, value_parser = crate::args::count, value_name = "N")]
     pub(super) clients: u32,
-    /// Each lock runs the closed loop itself, in a process of its own that lasts through the run and is warmed up once for --warmup: as fast
-    /// as it is without our pipe, by its own word and not judged (uncontended, contended, chain)
+    /// Each lock runs the closed loop itself, in a process of its own that lasts through the run and is
+    /// warmed up once for --warmup: as fast as it is without our pipe, by its own word and not judged
+    /// (uncontended, contended, chain)
     #[arg(hide_short_help = true, help_heading = LOAD, long, conflicts_with_all = ["sweep", "rate", "clients"])]
     pub(super) own_loop: bool,
     /// Lock names [default: the workload's, else as many as tasks]
@@ -130,7 +134,8 @@ pub(crate) struct Options {
     /// Each measured window
     #[arg(help_heading = MEASURING, long, value_parser = window, default_value = "500ms", value_name = "DURATION")]
     duration: Duration,
-    /// Windows per row; with one there is no interval, below six no comparison [default: 6; with --precision at most 40]
+    /// Windows per row; with one there is no interval, below six no comparison [default: 6; with --precision
+    /// at most 40]
     #[arg(help_heading = MEASURING, long, value_parser = crate::args::count, value_name = "N")]
     rounds: Option<u32>,
     /// As many windows, six at least and --rounds at most, as bring each row's rate to this precision, e.g.
@@ -185,8 +190,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         (None, None) => measure_all(&options, &mut keeper).await,
     };
     let failed = measured.is_err() && keeper.is_empty();
-    let ended =
-        measured.unwrap_or_else(|error| Some((exit::code_of(&error), format!("{error:#}"))));
+    let ended = measured.unwrap_or_else(|error| Some((exit::code_of(&error), format!("{error:#}"))));
     // Why the run ended comes before what could not be tidied up after it.
     if let Some((_, why)) = &ended {
         terminal.warn(why);
@@ -199,9 +203,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
             false => servers.remove_keys(&prefix, terminal).await,
         }
     }
-    let code = ended
-        .as_ref()
-        .map_or_else(|| code_of_rows(&keeper.run.rows), |(code, _)| *code);
+    let code = ended.as_ref().map_or_else(|| code_of_rows(&keeper.run.rows), |(code, _)| *code);
     if failed {
         keeper.discard();
         return Ok(code);
@@ -216,7 +218,8 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     Ok(code)
 }
 
-/// Measures the target, or one started topology after the other; what ends it early is given with its exit code.
+/// Measures the target, or one started topology after the other; what ends it early is given with its exit
+/// code.
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     if let Some(url) = &options.target {
         if let Some(system) = bench::subjects::system_of(url)
@@ -236,7 +239,8 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
         [] => vec![None],
         wanted => wanted.iter().copied().map(Some).collect(),
     };
-    // Locks of several systems are measured in the same rounds; topologies of Redis one after the other, since a lock runs on each.
+    // Locks of several systems are measured in the same rounds; topologies of Redis one after the other,
+    // since a lock runs on each.
     let together = !kinds.iter().all(|kind| kind.is_redis());
     let groups: Vec<&[TopologyKind]> = match together {
         true => vec![kinds],
@@ -279,7 +283,8 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
     Ok(None)
 }
 
-/// Servers of a kind; with `fsync` those of Redis write each grant to their disk before they answer it, as others do by themselves.
+/// Servers of a kind; with `fsync` those of Redis write each grant to their disk before they answer it, as
+/// others do by themselves.
 fn topology(kind: TopologyKind, fsync: bool) -> Topology {
     let mut topology = Topology::of(kind);
     if fsync && kind.is_redis() {
@@ -288,12 +293,9 @@ fn topology(kind: TopologyKind, fsync: bool) -> Topology {
     topology
 }
 
-/// Where each subject of a plan is measured: on every one of the deployments that is for it. The plan then names a subject once for each.
-fn places(
-    options: &Options,
-    running: &[Deployment],
-    plan: &mut BenchPlan,
-) -> anyhow::Result<Vec<Placement>> {
+/// Where each subject of a plan is measured: on every one of the deployments that is for it. The plan then
+/// names a subject once for each.
+fn places(options: &Options, running: &[Deployment], plan: &mut BenchPlan) -> anyhow::Result<Vec<Placement>> {
     let mut places = Vec::new();
     let mut names = Vec::new();
     for deployment in running {
@@ -354,10 +356,8 @@ pub(super) async fn start_servers(
     let dir = keeper.path().join("logs").join(format!("bench-{name}"));
     let mut how = UpOptions::new(&dir);
     how.links = links;
-    let deployment = cluster_config::provisioner_of(&topology)?
-        .up(&topology, &how)
-        .await
-        .map_err(exit::missing)?;
+    let deployment =
+        cluster_config::provisioner_of(&topology)?.up(&topology, &how).await.map_err(exit::missing)?;
     record_server(keeper, &topology, deployment.server_version());
     Ok(deployment)
 }
@@ -377,10 +377,7 @@ fn delay(deployment: &Deployment, rtt: Duration) -> anyhow::Result<Vec<LinkGuard
     for node in deployment.nodes() {
         let server = Party::Node(node.name.clone());
         for (from, to) in [(&clients, &server), (&server, &clients)] {
-            let late = LinkFault::Delay {
-                latency: rtt / 2,
-                jitter: Duration::ZERO,
-            };
+            let late = LinkFault::Delay { latency: rtt / 2, jitter: Duration::ZERO };
             guards.push(links.apply(from, to, late));
         }
     }
@@ -451,9 +448,7 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan.client_processes = options.clients > 1 || options.own_loop;
     plan.own_loop = options.own_loop;
     plan.durability = options.durability.clone();
-    let kind = TopologyKind::REDIS
-        .iter()
-        .find(|kind| kind.name() == topology);
+    let kind = TopologyKind::REDIS.iter().find(|kind| kind.name() == topology);
     plan.replicas = kind.map_or(0, |kind| Topology::of(*kind).replicas);
     plan.warmup = options.warmup;
     plan.duration = options.duration;

@@ -18,27 +18,24 @@ use crate::run::Keeper;
 pub(crate) enum Axis {
     /// Tasks, up to --tasks (256)
     Tasks,
-    /// Shards of a cluster, up to --shards: with the connections and the memory of a client, and the time until it has its first lock
+    /// Shards of a cluster, up to --shards: with the connections and the memory of a client, and the time
+    /// until it has its first lock
     Shards,
-    /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee; a window lasts for 120 cycles at least
+    /// Cycles offered per second, from --rate (1000/s) on, until they are not kept: the knee; a window lasts
+    /// for 120 cycles at least
     Rate,
 }
 
 /// Refuses workloads that a level would not raise.
 pub(super) fn check(axis: Axis, options: &Options, workloads: &[String]) -> anyhow::Result<()> {
-    let is_usual = matches!(
-        *options.topology,
-        [TopologyKind::Single | TopologyKind::Cluster]
-    );
+    let is_usual = matches!(*options.topology, [TopologyKind::Single | TopologyKind::Cluster]);
     if axis == Axis::Shards && (options.target.is_some() || !is_usual) {
         return Err(exit::usage(
             "--sweep shards starts a cluster for each level; leave out --target and --topology",
         ));
     }
     let [wished] = workloads else {
-        return Err(exit::usage(
-            "--sweep: a curve is about one workload; name one with --workload",
-        ));
+        return Err(exit::usage("--sweep: a curve is about one workload; name one with --workload"));
     };
     let paced = workload::find(wished).map_err(exit::usage)?.paced;
     match axis {
@@ -101,10 +98,7 @@ async fn levels_at(
 }
 
 /// The rows of a plan, and what ends the sweep with them.
-async fn rows(
-    plan: &BenchPlan,
-    keeper: &mut Keeper,
-) -> (Vec<BenchRow>, Option<anyhow::Result<EarlyEnd>>) {
+async fn rows(plan: &BenchPlan, keeper: &mut Keeper) -> (Vec<BenchRow>, Option<anyhow::Result<EarlyEnd>>) {
     let begin = keeper.run.rows.len();
     let ended = measure(plan, keeper).await.transpose();
     (keeper.run.rows[begin..].to_vec(), ended)
@@ -127,11 +121,7 @@ async fn at_shards(
     shards: u32,
     keeper: &mut Keeper,
 ) -> anyhow::Result<(Vec<BenchRow>, Option<anyhow::Result<EarlyEnd>>)> {
-    let topology = Topology {
-        shards,
-        replicas: 0,
-        ..Topology::of(TopologyKind::Cluster)
-    };
+    let topology = Topology { shards, replicas: 0, ..Topology::of(TopologyKind::Cluster) };
     let name = format!("{shards}-shards");
     let deployment = start_servers(options, topology, Links::Direct, &name, keeper).await?;
     let plan = plan(options, &deployment.url(), "cluster", keeper);

@@ -27,7 +27,8 @@ pub(crate) struct Options {
 enum KubeAction {
     /// Print the objects of a run as YAML; nothing is applied
     Render(KubeOptions),
-    /// Apply them, show how the parts get on, bring the merged run home, and delete what was made; exits as chaos does
+    /// Apply them, show how the parts get on, bring the merged run home, and delete what was made; exits as
+    /// chaos does
     Run(run::Options),
     /// Print a run as lines that `kube run` reads from a pod's log
     #[command(hide = true)]
@@ -57,7 +58,8 @@ pub(crate) struct KubeOptions {
     /// The image that has locklab (see the Dockerfile)
     #[arg(long, default_value = IMAGE, value_name = "IMAGE")]
     image: String,
-    /// `stateful-set`: every part has servers of its own in pods; `pod`: beside its clients, in its own pod, where every fault is the harness's own
+    /// `stateful-set`: every part has servers of its own in pods; `pod`: beside its clients, in its own pod,
+    /// where every fault is the harness's own
     #[arg(long, default_value = "stateful-set", value_name = "WHERE", value_parser = ["stateful-set", "pod"])]
     servers: String,
     /// Somebody's own servers by URL, which all parts share
@@ -69,7 +71,8 @@ pub(crate) struct KubeOptions {
     /// The servers of --target may be loaded; and `kube run` may make and delete objects in the namespace
     #[arg(long)]
     pub(super) yes_this_is_mine: bool,
-    /// Where parts leave their runs: `volume`, a claim made for the run; claim:NAME, one that is there; s3://BUCKET/PREFIX
+    /// Where parts leave their runs: `volume`, a claim made for the run; claim:NAME, one that is there;
+    /// s3://BUCKET/PREFIX
     #[arg(long, default_value = "volume", value_name = "WHERE")]
     storage: String,
     /// The class of the claim, which many pods must be able to mount at once
@@ -96,11 +99,8 @@ impl KubeOptions {
             None => dns_label(&format!("locklab-{}", scenario.name))
                 .map_err(|why| exit::usage(format!("{why}; give another with --name")))?,
         };
-        let storage = Storage::parse(
-            &self.storage,
-            self.storage_class.clone(),
-            self.storage_secret.as_deref(),
-        );
+        let storage =
+            Storage::parse(&self.storage, self.storage_class.clone(), self.storage_secret.as_deref());
         let mut allow = self.allow.clone();
         let servers = match &self.target {
             Some(url) => {
@@ -121,10 +121,8 @@ impl KubeOptions {
             None => {
                 // They are made for the run, so their owner allows what its scenario asks for.
                 let faults = scenario.faults.iter().map(|fault| &fault.fault);
-                allow = faults
-                    .filter(|fault| find(fault).is_some_and(|kind| kind.by_command))
-                    .cloned()
-                    .collect();
+                allow =
+                    faults.filter(|fault| find(fault).is_some_and(|kind| kind.by_command)).cloned().collect();
                 allow.dedup();
                 spec::Servers::StatefulSet
             }

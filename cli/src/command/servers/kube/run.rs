@@ -1,4 +1,5 @@
-//! `locklab kube run`: applies a spec, follows its parts, brings the merged run home and deletes what was made.
+//! `locklab kube run`: applies a spec, follows its parts, brings the merged run home and deletes what was
+//! made.
 
 use clap::Args;
 use kubernetes::cluster::{Cluster, PodOutcome};
@@ -52,11 +53,7 @@ pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     let (code, _) = done?;
     // A fault that may go on is no clean end.
-    Ok(if stayed.is_empty() {
-        code
-    } else {
-        exit::worse(code, exit::UNKNOWN)
-    })
+    Ok(if stayed.is_empty() { code } else { exit::worse(code, exit::UNKNOWN) })
 }
 
 /// Makes the objects, waits and brings the run home. Gives its exit code, and the files left in the volume.
@@ -95,14 +92,9 @@ async fn carried_out(
         ));
     }
     let run = load_dir(home.path()).map_err(exit::input)?;
-    terminal.answer_painted(&answered(&run)?, || {
-        text::summary(&run, terminal.text_options())
-    })?;
+    terminal.answer_painted(&answered(&run)?, || text::summary(&run, terminal.text_options()))?;
     terminal.note(&format!("merged: {}", home.path().display()));
     // A killed pod gives no verdict.
-    let code = u8::try_from(exit_code)
-        .ok()
-        .filter(|code| *code < 128)
-        .unwrap_or(exit::UNKNOWN);
+    let code = u8::try_from(exit_code).ok().filter(|code| *code < 128).unwrap_or(exit::UNKNOWN);
     Ok((code, left))
 }
