@@ -77,7 +77,14 @@ fn down_time(record: &Record) -> Option<String> {
 
 /// Acquires whose wait is over before any answer can come: each may have taken the lock, and leaves an undo.
 fn short_waits(record: &Record) -> Option<String> {
+    let took = |(called_ns, returned_ns): (u64, Option<u64>)| Some(returned_ns?.saturating_sub(called_ns));
     let short = (0..record.locks.len()).filter_map(|lock| {
+        let all = record.asks(lock).count();
+        let unknown = || record.asks(lock).filter(|ask| ask.ending == OperationEnd::Unknown);
+        // Mostly there are few, and nobody need go through all answers.
+        if 2 * unknown().count() <= all {
+            return None;
+        }
         let answers = record.held(lock).flat_map(|(_, grant)| {
             let ask = record.ask_of(grant);
             let steps = record.steps(grant);
@@ -85,8 +92,6 @@ fn short_waits(record: &Record) -> Option<String> {
             let own = own.map(|step| (step.called_ns, step.returned_ns));
             own.chain([(ask.called_ns, ask.returned_ns)])
         });
-        let took =
-            |(called_ns, returned_ns): (u64, Option<u64>)| Some(returned_ns?.saturating_sub(called_ns));
         // Where nothing was ever answered a fault may be the reason.
         let round_trip_ns = match answers.filter_map(took).min() {
             None if record.faults.is_empty() => u64::MAX,
@@ -94,11 +99,9 @@ fn short_waits(record: &Record) -> Option<String> {
         };
         let is_short = |ask: &&Ask| {
             let ran_out = |wait_ns| took((ask.called_ns, ask.returned_ns)) >= Some(wait_ns);
-            let waits = ask.wait_ns.filter(|wait_ns| *wait_ns < round_trip_ns);
-            ask.ending == OperationEnd::Unknown && waits.is_some_and(ran_out)
+            ask.wait_ns.filter(|wait_ns| *wait_ns < round_trip_ns).is_some_and(ran_out)
         };
-        let (all, unknown) = (record.asks(lock).count(), record.asks(lock).filter(is_short));
-        let unknown = unknown.count();
+        let unknown = unknown().filter(is_short).count();
         (2 * unknown > all).then(|| (unknown, all, record.locks.get(lock as u32)))
     });
     let short: Vec<_> = short.collect();
