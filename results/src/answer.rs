@@ -8,11 +8,11 @@ use itertools::Itertools;
 
 use crate::audit::{Audit, AuditedSubject};
 use crate::compare::{rounds_suffice, row_load};
-use crate::measures::bare;
-use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::{State, Verdict};
-use crate::watch::{Certainty, WatchReport};
+use crate::record::measures::bare;
+use crate::record::run::{BenchRow, Outcome, Run, ScenarioResult};
+use crate::record::verdict::{State, Verdict};
+use crate::record::watch::{Certainty, WatchReport};
+use crate::wording::units;
 
 const NAMED: usize = 3;
 

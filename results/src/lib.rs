@@ -43,39 +43,24 @@
 //! | [`units`], [`command_line`], [`pattern`], [`spelling`], [`hdr`], [`secrets`], [`limits`] | small help |
 
 pub mod answer;
-mod atomic;
 pub mod audit;
-pub mod command_line;
 pub mod compare;
-pub mod decide;
-mod figure;
 pub mod gate;
-pub mod hdr;
 pub mod history;
-pub mod history_file;
-pub mod history_parts;
-pub mod history_writer;
-pub mod intervals;
-pub mod limits;
-pub mod measures;
 pub mod merge;
-pub mod merge_input;
-pub mod open_loop;
-pub mod over_time;
-pub mod overlap;
-pub mod parts;
-pub mod pattern;
-pub mod proof;
+mod record;
 pub mod report;
-pub mod run;
 #[cfg(test)]
 mod samples;
-pub mod secrets;
-pub mod sequence;
-pub mod spelling;
 pub mod store;
 pub mod svg;
-pub mod timeline;
-pub mod units;
-pub mod verdict;
-pub mod watch;
+mod wording;
+
+pub use compare::decide;
+pub use history::{history_file, history_parts, history_writer, overlap};
+pub use merge::{merge_input, parts};
+pub use record::{
+    hdr, intervals, measures, open_loop, over_time, proof, run, sequence, timeline, verdict, watch,
+};
+pub use store::limits;
+pub use wording::{command_line, pattern, secrets, spelling, units};

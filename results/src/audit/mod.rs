@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::outcome::{AuditOutcome, Inherent, InherentCause, Score};
-use crate::command_line::shell_line;
-use crate::verdict::State;
+use crate::record::verdict::State;
+use crate::wording::command_line::shell_line;
 
 /// What an audit found, lock by lock.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -111,8 +111,7 @@ pub struct AuditedScenario {
     pub defect: String,
     /// What stands behind a violation that no lock keeps from happening; `None` of any other outcome.
     pub inherent: Option<Inherent>,
-    /// The longest [time without a grant](crate::run::ScenarioResult::without_grant_ns) of its runs; `None`
-    /// where nothing was tried.
+    /// The longest time without a grant of its runs; `None` where nothing was tried.
     pub without_grant_ns: Option<u64>,
     /// The command that makes the first run again from the scenario's file; empty where only its kept plan
     /// does.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::run::Outcome;
+use crate::record::run::Outcome;
 
 /// How a scenario came out; in order, the worst last.
 #[derive(

@@ -1,8 +1,8 @@
 //! What changed between a run and the last one of the same command, in a few lines.
 
 use crate::audit::{AuditOutcome, regressions};
-use crate::run::Run;
-use crate::units;
+use crate::record::run::Run;
+use crate::wording::units;
 
 const NAMED: usize = 3;
 

@@ -11,7 +11,9 @@
 //! | `pivot.rs` | rows of any runs in tables of the reader's choice |
 //! | `sentence.rs` | two runs in one sentence |
 //! | `last_run.rs` | a run and the last one of its command |
+//! | `decide.rs` | verdicts on many comparisons of one run together |
 
+pub mod decide;
 mod last_run;
 pub mod pivot;
 mod sentence;
@@ -24,11 +26,11 @@ use serde::Serialize;
 pub use self::last_run::against_last;
 use self::settings::{asked, unlike};
 pub(crate) use self::settings::{differences, load as row_load, pairs, row_key, row_words, scenario_key};
-use crate::decide::{EQUIVALENCE, FEWEST_ROUNDS};
-use crate::figure::{COMPARED, Figure};
-use crate::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
-use crate::units;
-use crate::verdict::State;
+use crate::compare::decide::{EQUIVALENCE, FEWEST_ROUNDS};
+use crate::record::figure::{COMPARED, Figure};
+use crate::record::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
+use crate::record::verdict::State;
+use crate::wording::units;
 
 /// What `compare --json` prints.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -283,7 +285,7 @@ pub fn verdict(ratio: &Ratio, more_is_better: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::point;
+    use crate::record::figure::point;
     use crate::samples::around;
 
     fn row(subject: &str, median: f64, spread: Option<f64>) -> BenchRow {

@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use super::settings::{differences, kind, row_key, void};
 use super::{Against, against};
-use crate::figure::{COMPARED, Figure};
-use crate::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA};
-use crate::spelling::nearest;
-use crate::units;
-use crate::verdict::State;
+use crate::record::figure::{COMPARED, Figure};
+use crate::record::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA};
+use crate::record::verdict::State;
+use crate::wording::spelling::nearest;
+use crate::wording::units;
 
 /// Something that rows can be grouped by.
 #[derive(Debug)]
@@ -367,7 +367,7 @@ fn geomean(lines: &[PivotLine], column: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::point;
+    use crate::record::figure::point;
     use crate::samples::row;
 
     fn run(name: &str, rows: &[(&str, &str, f64)]) -> Run {

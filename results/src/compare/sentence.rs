@@ -5,9 +5,9 @@ use itertools::Itertools;
 
 use super::compare_rows;
 use super::settings::{pairs, row_key, scenario_key};
-use crate::run::{Comparison, Estimate, Ratio, Run};
-use crate::units;
-use crate::verdict::{State, Verdict};
+use crate::record::run::{Comparison, Estimate, Ratio, Run};
+use crate::record::verdict::{State, Verdict};
+use crate::wording::units;
 
 /// `B is 12 % (9–15) slower than A and loses no lock where A lost 3.`
 pub(super) fn sentence(base: &Run, other: &Run) -> String {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use itertools::Itertools;
 
-use crate::run::{BenchRow, Difference, Run, ScenarioResult};
-use crate::units;
+use crate::record::run::{BenchRow, Difference, Run, ScenarioResult};
+use crate::wording::units;
 
 /// What a row is matched by, in words. A kind is not: rows of other kinds are refused, not passed over.
 pub(crate) fn row_key(row: &BenchRow) -> String {

@@ -3,12 +3,12 @@
 use itertools::Itertools;
 
 use super::{ConditionValue, Measured};
-use crate::figure::{
+use crate::record::figure::{
     Figure, LATENCIES, LOST_WAKEUPS, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit, point,
 };
-use crate::run::{BenchRow, Estimate, ScenarioResult};
-use crate::units;
-use crate::verdict::{CLASSES, State, Verdict};
+use crate::record::run::{BenchRow, Estimate, ScenarioResult};
+use crate::record::verdict::{CLASSES, State, Verdict};
+use crate::wording::units;
 
 /// Bounds of CPU are times.
 pub(super) const NS_PER_US: f64 = 1e3;

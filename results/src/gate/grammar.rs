@@ -5,11 +5,11 @@
 
 use super::Measured;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
-use crate::figure::{LATENCIES, QUANTILES, Unit};
-use crate::pattern::matches;
-use crate::run::{BenchRow, ScenarioResult};
-use crate::spelling::nearest;
-use crate::verdict::CLASSES;
+use crate::record::figure::{LATENCIES, QUANTILES, Unit};
+use crate::record::run::{BenchRow, ScenarioResult};
+use crate::record::verdict::CLASSES;
+use crate::wording::pattern::matches;
+use crate::wording::spelling::nearest;
 
 /// One condition, understood.
 #[derive(Debug)]

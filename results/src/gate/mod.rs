@@ -32,9 +32,9 @@ use self::grammar::{Bound, Compare};
 pub use self::grammar::{Condition, GrammarError, parse, parse_budget};
 use crate::compare::{pairs, row_key, row_words, scenario_key};
 
-use crate::run::{BenchRow, Estimate, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::State;
+use crate::record::run::{BenchRow, Estimate, Run, ScenarioResult};
+use crate::record::verdict::State;
+use crate::wording::units;
 
 /// What became of a condition, of one part or of all; in order, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -147,7 +147,7 @@ pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decisi
     let outcome = judged.iter().map(|one| one.outcome).max();
     let outcome = outcome.unwrap_or(Outcome::Unknown);
     Decision {
-        schema: crate::run::SCHEMA,
+        schema: crate::record::run::SCHEMA,
         run: run.run.clone(),
         base: base.map(|base| base.run.clone()),
         outcome,

@@ -163,7 +163,7 @@ fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
     let with = |subject| {
         let mut row = row(subject, 100.0, Some(3));
         row.measures.passing =
-            Some(crate::measures::HandoffMeasures { lost_wakeups: 3, ..Default::default() });
+            Some(crate::record::measures::HandoffMeasures { lost_wakeups: 3, ..Default::default() });
         row
     };
     let polls = with("exec:./driver.py");

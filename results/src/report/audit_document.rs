@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::answer;
 use crate::audit::Audit;
-use crate::command_line::again;
-use crate::run::{BenchRow, Run};
-use crate::watch::{PerhapsLock, WatchCost, WatchFinding, WatchedHolder, WatchedLock};
+use crate::record::run::{BenchRow, Run};
+use crate::record::watch::{PerhapsLock, WatchCost, WatchFinding, WatchedHolder, WatchedLock};
+use crate::wording::command_line::again;
 
 /// The document of `audit --json`, which is `audit.json` of a run's directory.
 #[derive(Debug, Serialize)]

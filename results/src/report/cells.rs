@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use itertools::Itertools;
 
 use crate::answer::small_print;
-use crate::run::{BenchRow, FaultSpan, Outcome, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::{State, Verdict};
+use crate::record::run::{BenchRow, FaultSpan, Outcome, Run, ScenarioResult};
+use crate::record::verdict::{State, Verdict};
+use crate::wording::units;
 
 /// `✓ clean`, `? unknown`, `✗ 2×, worst 303 ms`.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
@@ -97,7 +97,7 @@ pub(crate) fn why_invalid(row: &BenchRow) -> Option<String> {
 }
 
 /// The ratio of a comparison with its interval: `3.91 (3.74–4.09)`.
-pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
+pub(crate) fn ratio(ratio: &crate::record::run::Ratio) -> String {
     let point = units::figure(ratio.point);
     match ratio.low.zip(ratio.high) {
         Some((low, high)) => format!("{point} ({})", units::range(low, high)),

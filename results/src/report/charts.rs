@@ -4,13 +4,13 @@ use itertools::Itertools;
 
 use super::Fault;
 use crate::answer::may_be_quoted;
-use crate::measures::{Sweep, bare};
-use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
+use crate::record::measures::{Sweep, bare};
+use crate::record::run::{BenchRow, Run, ScenarioResult, with_origin};
+use crate::record::timeline::{FaultBar, Span};
+use crate::record::verdict::State;
+use crate::record::watch::WatchReport;
 use crate::svg::{self, Chart, PercentileCurve, PricePoint, Row, SweepCurve, TimeAxis};
-use crate::timeline::{FaultBar, Span};
-use crate::units;
-use crate::verdict::State;
-use crate::watch::WatchReport;
+use crate::wording::units;
 
 pub(super) const THROUGHPUT: &str = "Cycles per second";
 pub(super) const LATENCY: &str = "Acquire latency";
@@ -225,7 +225,7 @@ pub(super) fn document(run: &Run) -> Result<String, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Meta;
+    use crate::record::run::Meta;
 
     fn used(subject: &str, hold: &str) -> ScenarioResult {
         let mut result =

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use itertools::Itertools;
 
 use super::number_among;
-use crate::figure::{
+use crate::record::figure::{
     ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE, SERVER_CALLS,
     SERVER_CPU,
 };
-use crate::run::{BenchRow, Run, ScenarioResult};
+use crate::record::run::{BenchRow, Run, ScenarioResult};
 
 /// The document: a heading and a line per figure.
 pub(super) fn render(run: &Run) -> String {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn every_line_has_the_columns_of_the_head() {
-        let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
+        let mut run = Run::new("runs/x", "bench", crate::record::run::Meta::default());
         run.rows.push(BenchRow::default());
         run.scenarios.push(ScenarioResult::default());
         let text = render(&run);
@@ -164,7 +164,7 @@ mod tests {
         with_rtt.measures.load.added_rtt_ns = Some(3_000_000);
         let mut of_kind = BenchRow::default();
         of_kind.measures.load.kind = Some("fair".to_owned());
-        let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
+        let mut run = Run::new("runs/x", "bench", crate::record::run::Meta::default());
         run.rows = vec![BenchRow::default(), with_rtt, of_kind, BenchRow::default()];
         run.scenarios = vec![ScenarioResult::default(); 2];
         let other = Run { run: "runs/y".to_owned(), ..run.clone() };

@@ -4,8 +4,8 @@
 
 use super::two_owners::TwoOwners;
 use crate::answer::Tone;
+use crate::record::verdict::{State, Verdict};
 use crate::svg::Chart;
-use crate::verdict::{State, Verdict};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {

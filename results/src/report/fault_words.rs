@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use crate::run::{FaultSpan, ScenarioResult};
+use crate::record::run::{FaultSpan, ScenarioResult};
 
 /// All faults of a scenario, those of servers and clients before those of links, each said once.
 pub(super) fn fault_words(result: &ScenarioResult) -> String {

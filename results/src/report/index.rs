@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use itertools::Itertools;
 
-use crate::run::Outcome;
+use crate::record::run::Outcome;
 use crate::store::Listing;
 use crate::svg::escape;
 

@@ -11,9 +11,9 @@ use super::cells::{self, printable};
 use super::{ReportError, number_among};
 use crate::answer::lost;
 use crate::audit::{AuditOutcome, AuditedSubject};
-use crate::figure::CYCLES;
-use crate::run::{BOUNDS, BenchRow, RECOVERY, Run, ScenarioResult, with_origin};
-use crate::verdict::State;
+use crate::record::figure::CYCLES;
+use crate::record::run::{BOUNDS, BenchRow, RECOVERY, Run, ScenarioResult, with_origin};
+use crate::record::verdict::State;
 
 pub(super) fn render(run: &Run) -> Result<String, String> {
     let mut report = Report::new("locklab");

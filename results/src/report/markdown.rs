@@ -6,8 +6,8 @@ use super::cells::{self, printable};
 use super::document::{Block, Cell, Form, Phrase, Table, shown_in};
 use super::sections;
 use crate::answer;
-use crate::run::Run;
-use crate::units::enclosed;
+use crate::record::run::Run;
+use crate::wording::units::enclosed;
 
 /// Most diagrams per document: the summary of a CI job may have a megabyte.
 const DRAWN_MAX: usize = 20;

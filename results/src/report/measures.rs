@@ -3,10 +3,10 @@
 use itertools::Itertools;
 
 use super::cells::printable;
-use crate::figure::{LATENCIES, OF_ROWS};
-use crate::measures::{LoadShape, Sweep, WaitTail};
-use crate::run::{BenchRow, Quantiles};
-use crate::units::{self, enclosed};
+use crate::record::figure::{LATENCIES, OF_ROWS};
+use crate::record::measures::{LoadShape, Sweep, WaitTail};
+use crate::record::run::{BenchRow, Quantiles};
+use crate::wording::units::{self, enclosed};
 
 /// The lines of one row; none of a row whose lock was not safe, since its figures are void.
 pub(super) fn lines(row: &BenchRow) -> Vec<String> {
@@ -231,9 +231,9 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measures::{KneeAt, UnknownRate};
+    use crate::record::measures::{KneeAt, UnknownRate};
+    use crate::record::verdict::State;
     use crate::samples::says;
-    use crate::verdict::State;
 
     fn row() -> BenchRow {
         let mut row = BenchRow::default();

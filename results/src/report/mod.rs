@@ -37,7 +37,7 @@ pub use cells::{printable_json, printable_lines, printable_message};
 pub use index::index;
 
 use crate::answer::{answer, lost};
-use crate::run::Run;
+use crate::record::run::Run;
 use crate::svg;
 
 /// Why a document could not be made.

@@ -1,8 +1,8 @@
 //! The picture of two owners: two holds of one lock as bars over one axis, with the time that they had in
 //! common.
 
-use crate::timeline::{HoldBar, TimelineData};
-use crate::units;
+use crate::record::timeline::{HoldBar, TimelineData};
+use crate::wording::units;
 
 #[derive(Clone)]
 pub(super) struct TwoOwners {

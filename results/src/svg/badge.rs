@@ -44,7 +44,7 @@ pub fn badge(audit: &Audit) -> String {
 mod tests {
     use super::*;
     use crate::audit::AuditedScenario;
-    use crate::verdict::State;
+    use crate::record::verdict::State;
 
     #[test]
     fn a_badge_says_the_worst_and_never_passes_what_is_unknown() {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use itertools::Itertools;
 
-use crate::units;
+use crate::wording::units;
 
 /// So many curves can be distinguished by colour.
 pub(crate) const COLORS: usize = 6;

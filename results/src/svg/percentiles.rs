@@ -6,7 +6,7 @@ use itertools::Itertools;
 use super::axis::{Axis, draw_ticks};
 use super::canvas::{self, CHARACTER, COLORS, Canvas, color};
 use super::{Chart, WIDTH};
-use crate::units;
+use crate::wording::units;
 
 /// One curve: values in nanoseconds and how often each was seen.
 #[derive(Debug, Clone, PartialEq, Default)]

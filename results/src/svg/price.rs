@@ -9,7 +9,7 @@ use itertools::Itertools;
 use super::axis::Axis;
 use super::canvas::{self, CHARACTER, Canvas};
 use super::{Chart, WIDTH};
-use crate::units;
+use crate::wording::units;
 
 /// One configuration.
 #[derive(Debug, Clone, PartialEq, Default)]

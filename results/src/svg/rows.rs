@@ -3,8 +3,8 @@
 use super::axis::Axis;
 use super::canvas::{self, Canvas};
 use super::{Chart, WIDTH};
-use crate::run::{Estimate, Quantiles};
-use crate::units;
+use crate::record::run::{Estimate, Quantiles};
+use crate::wording::units;
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -2,8 +2,8 @@
 
 use super::canvas::{self, CHARACTER, Canvas};
 use super::{Chart, WIDTH};
-use crate::sequence::{Sequence, StepKind};
-use crate::units;
+use crate::record::sequence::{Sequence, StepKind};
+use crate::wording::units;
 
 const LEFT: f64 = 76.0;
 const TOP: f64 = 34.0;

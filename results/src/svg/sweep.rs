@@ -6,8 +6,8 @@ use itertools::Itertools;
 use super::axis::{Axis, draw_ticks};
 use super::canvas::{CHARACTER, Canvas};
 use super::{Chart, WIDTH};
-use crate::run::Estimate;
-use crate::units;
+use crate::record::run::Estimate;
+use crate::wording::units;
 
 /// What a sweep measured.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -9,9 +9,9 @@ use itertools::Itertools;
 use super::axis::Axis;
 use super::canvas::{self, Canvas, color};
 use super::{Chart, WIDTH};
-use crate::over_time::OverTime;
-use crate::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
-use crate::units;
+use crate::record::over_time::OverTime;
+use crate::record::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
+use crate::wording::units;
 
 /// Names of lanes have so much room at least, and so much at most.
 const LEFT: f64 = 110.0;

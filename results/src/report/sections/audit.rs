@@ -6,9 +6,9 @@ use super::scenario::sequence;
 use super::{Block, PAGE, not_applicable, warnings};
 use crate::answer::Tone;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
+use crate::record::run::Run;
 use crate::report::document::{Cell, Form, Phrase, Row, Section, Table};
-use crate::run::Run;
-use crate::units::enclosed;
+use crate::wording::units::enclosed;
 
 /// Of several locks each reason is cut at so many characters.
 const WHY_MAX: usize = 420;

@@ -4,15 +4,15 @@
 use itertools::Itertools;
 
 use super::{Block, PAGE};
-use crate::figure::{BENCH, Figure, GROUPS, Group, OF_SWEEPS, Unit};
-use crate::measures::Sweep;
+use crate::record::figure::{BENCH, Figure, GROUPS, Group, OF_SWEEPS, Unit};
+use crate::record::measures::Sweep;
+use crate::record::run::{BenchRow, Comparison, Run};
 use crate::report::cells;
 use crate::report::charts;
 use crate::report::csv::number;
 use crate::report::document::{self, Cell, Fold, Form, Head, Phrase, Row, Table};
 use crate::report::measures;
-use crate::run::{BenchRow, Comparison, Run};
-use crate::units;
+use crate::wording::units;
 
 pub(super) fn section(run: &Run) -> Block {
     let note = match run.audit {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use super::{Block, PLAIN};
 use crate::compare::scenario_key;
-use crate::figure::{GRANT_AFTER, OF_FAULTS};
-use crate::open_loop::{Length, OpenLoop, OpenLoopWaits};
+use crate::record::figure::{GRANT_AFTER, OF_FAULTS};
+use crate::record::open_loop::{Length, OpenLoop, OpenLoopWaits};
+use crate::record::run::{FaultSpan, Run, ScenarioResult};
+use crate::record::verdict::{CLASSES, State};
 use crate::report::document::{Cell, Phrase, Row, Table};
-use crate::run::{FaultSpan, Run, ScenarioResult};
-use crate::units::{self, enclosed};
-use crate::verdict::{CLASSES, State};
+use crate::wording::units::{self, enclosed};
 
 /// A longer suite shows recovery from each fault with each scenario alone.
 const SCENARIOS_MAX: usize = 8;
@@ -142,9 +142,9 @@ fn repeats(run: &Run) -> Vec<Phrase> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open_loop::OpenLoopCall;
+    use crate::record::open_loop::OpenLoopCall;
+    use crate::record::run::Meta;
     use crate::report::{FORMATS, text};
-    use crate::run::Meta;
 
     /// Ten seconds of 100 callers each; those of the fifth second, when a master dies, get nothing for 700
     /// ms.

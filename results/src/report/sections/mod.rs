@@ -25,8 +25,8 @@ pub(super) use self::bench::sweep;
 use super::cells;
 use super::charts;
 use super::document::{ALL, Block, Fact, Form, PAGE, PLAIN};
-use crate::run::Run;
-use crate::units;
+use crate::record::run::Run;
+use crate::wording::units;
 
 pub(super) fn of(run: &Run) -> Vec<Block> {
     let mut blocks = vec![Block::only(PLAIN, vec![warnings(run)])];
@@ -105,7 +105,8 @@ fn again(run: &Run) -> Block {
         let config = Block::Code("", server.config.join("\n"));
         Block::fold(format!("{name} {}", server.version), vec![config])
     });
-    let mut body = vec![Block::Code("sh", crate::command_line::again(run)), Block::Facts(facts(run))];
+    let mut body =
+        vec![Block::Code("sh", crate::wording::command_line::again(run)), Block::Facts(facts(run))];
     body.push(Block::only(PAGE, servers.collect()));
     let section = Block::section("how-h", "How to make this again", body);
     Block::only(&[Form::Html, Form::Markdown], vec![section])

@@ -9,15 +9,15 @@ use itertools::Itertools;
 use super::scenario::{came_out, id};
 use super::{Block, PAGE, PLAIN, not_applicable};
 use crate::answer::{ExclusionOutcome, Tone};
-use crate::measures::bare;
+use crate::record::measures::bare;
+use crate::record::run::{Outcome, Run, ScenarioResult};
+use crate::record::verdict::{CLASSES, Verdict, meaning};
 use crate::report::cells;
 use crate::report::document::{Cell, Form, Phrase, Row, Table};
 use crate::report::fault_words::fault_words;
 use crate::report::number_among;
 use crate::report::two_owners::two_owners;
-use crate::run::{Outcome, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::{CLASSES, Verdict, meaning};
+use crate::wording::units;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
     let rows = rows(run);

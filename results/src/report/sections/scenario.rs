@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 
 use super::faults::{recovered, recovery_table};
 use super::{ALL, Block, Fact, PAGE, PLAIN, length};
-use crate::proof::Proof;
+use crate::record::proof::Proof;
+use crate::record::run::{Outcome, Run, ScenarioResult};
+use crate::record::sequence::Sequence;
+use crate::record::timeline::TimelineData;
+use crate::record::verdict::{Anomaly, State, Verdict, meaning};
 use crate::report::document::{Figure, Fold, Form, Group, Phrase, Row, Section, Table};
 use crate::report::{cells, charts};
-use crate::run::{Outcome, Run, ScenarioResult};
-use crate::sequence::Sequence;
 use crate::svg;
-use crate::timeline::TimelineData;
-use crate::units;
-use crate::verdict::{Anomaly, State, Verdict, meaning};
+use crate::wording::units;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
     let scenarios = run.scenarios.iter().enumerate();

@@ -7,11 +7,11 @@ use super::Block;
 use super::outcomes;
 use crate::answer::{ExclusionOutcome, Tone, may_be_quoted};
 use crate::compare::against;
-use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, COMMANDS, CYCLES, Figure, SERVER_CPU};
+use crate::record::figure::{ACQUIRE_P50, ACQUIRE_P99, COMMANDS, CYCLES, Figure, SERVER_CPU};
+use crate::record::run::{BenchRow, Run, ScenarioResult};
 use crate::report::cells;
 use crate::report::document::{Cell, Form, Head, Phrase, Row, Table};
-use crate::run::{BenchRow, Run, ScenarioResult};
-use crate::units;
+use crate::wording::units;
 
 /// A configuration as it was measured, or as its scenarios found it, or both.
 struct Configuration<'a> {
@@ -174,8 +174,8 @@ impl Configuration<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::verdict::State;
     use crate::samples::{around, row, run, scenario};
-    use crate::verdict::State;
 
     #[test]
     fn each_configuration_is_a_row_with_its_scenarios_and_its_speed() {

@@ -3,11 +3,11 @@
 
 use super::Block;
 use crate::answer::Tone;
+use crate::record::watch::{Certainty, WatchFinding, WatchReport, WatchedLock};
 use crate::report::charts;
 use crate::report::document::{Phrase, Row, Table};
 use crate::svg;
-use crate::units::enclosed;
-use crate::watch::{Certainty, WatchFinding, WatchReport, WatchedLock};
+use crate::wording::units::enclosed;
 
 pub(super) fn sections(watch: &WatchReport) -> Vec<Block> {
     let findings = watch.findings.iter().enumerate();
@@ -70,7 +70,7 @@ pub(in crate::report) fn times(count: u64) -> String {
 pub(in crate::report) fn ms(ms: Option<f64>) -> String {
     match ms {
         None => "–".to_owned(),
-        Some(ms) => crate::units::duration((ms * 1e6) as u64),
+        Some(ms) => crate::wording::units::duration((ms * 1e6) as u64),
     }
 }
 

@@ -6,11 +6,11 @@ use super::summary::blocks;
 use super::text_layout::finish;
 use crate::compare::RunComparison;
 use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
+use crate::record::run::Difference;
+use crate::record::run::with_origin;
 use crate::report::cells;
 use crate::report::document::{Block, Cell, Phrase, Row, Table};
-use crate::run::Difference;
-use crate::run::with_origin;
-use crate::units;
+use crate::wording::units;
 
 /// The comparison of runs, for a terminal.
 pub fn comparison(result: &RunComparison, options: TextOptions) -> String {

@@ -4,7 +4,7 @@ use super::TextOptions;
 use super::text_layout::{GREEN, RED, YELLOW, finish, paint};
 use crate::gate::{ConditionPart, Decision, Outcome};
 use crate::report::cells::printable;
-use crate::units::enclosed;
+use crate::wording::units::enclosed;
 
 /// The decision, for a terminal.
 pub fn decision(decision: &Decision, options: TextOptions) -> String {

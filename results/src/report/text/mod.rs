@@ -24,7 +24,7 @@ pub use self::text_layout::columns;
 use self::text_layout::{GREY, paint, tone_color};
 use super::cells::printable;
 use crate::answer::{Tone, parts, small_print};
-use crate::run::Run;
+use crate::record::run::Run;
 
 /// How the summary is to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap
 use super::{TextOptions, headline, summary};
 use crate::answer::{self, Tone};
 use crate::audit::{AuditOutcome, AuditedScenario};
-use crate::command_line::shell_line;
-use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, CYCLES, Figure, HANDOFF_P50};
-use crate::measures::bare;
+use crate::record::figure::{ACQUIRE_P50, ACQUIRE_P99, CYCLES, Figure, HANDOFF_P50};
+use crate::record::measures::bare;
+use crate::record::run::{BenchRow, NotApplicable, Run, ScenarioResult, with_origin};
+use crate::record::verdict::{State, Verdict};
 use crate::report::cells::{self, printable};
 use crate::report::sections;
-use crate::run::{BenchRow, NotApplicable, Run, ScenarioResult, with_origin};
-use crate::units::{self, enclosed};
-use crate::verdict::{State, Verdict};
+use crate::wording::command_line::shell_line;
+use crate::wording::units::{self, enclosed};
 
 /// So many lines are printed where nobody asked for more.
 const LINES_MAX: usize = 43;

@@ -5,12 +5,12 @@ use itertools::Itertools;
 use super::text_layout::{finish, paint, table, tone_color, wrap};
 use super::{TextOptions, headline};
 use crate::answer::Tone;
-use crate::proof::Proof;
+use crate::record::proof::Proof;
+use crate::record::run::Run;
 use crate::report::cells::{printable, rates};
 use crate::report::document::{Block, Cell, Form, Phrase, Table, shown_in};
 use crate::report::sections;
-use crate::run::Run;
-use crate::units::enclosed;
+use crate::wording::units::enclosed;
 
 /// The summary: the answer, and behind it everything that the other forms have and text can show.
 pub fn summary(run: &Run, options: TextOptions) -> String {

@@ -3,10 +3,10 @@
 
 use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap};
 use super::{TextOptions, headline};
+use crate::record::run::Run;
+use crate::record::watch::{Certainty, WatchFinding, WatchReport};
 use crate::report::cells::printable;
 use crate::report::sections::watch::{HEADS, ms, row, times, tone, watched};
-use crate::run::Run;
-use crate::watch::{Certainty, WatchFinding, WatchReport};
 
 /// So many locks, holders and findings are shown; of the others the number is said.
 const LOCKS_MAX: usize = 8;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::{COMPRESSED_FILE, FRAME_BYTES, Frames};
-use crate::atomic;
+use crate::store::atomic;
 
 /// Compresses the plain history `path` to `history.jsonl.zst` beside it if it has more than
 /// `plain_max_bytes`, and gives the path under which it is kept now.

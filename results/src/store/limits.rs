@@ -135,7 +135,7 @@ mod tests {
         let small = compress_to_vec(line.as_slice(), CompressionLevel::Fastest);
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), small).expect("written");
-        let error = crate::history_file::read_lines(file.path(), |_| {});
+        let error = crate::history::history_file::read_lines(file.path(), |_| {});
         let error = error.expect_err("the line is too long").to_string();
         assert!(error.contains("16 MB"), "{error}");
     }

@@ -4,7 +4,7 @@
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
-use crate::run::FaultSpan;
+use crate::record::run::FaultSpan;
 
 /// The share of callers whose wait is stated.
 const SHARE: f64 = 0.99;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::proof::Proof;
+use crate::record::proof::Proof;
 
 /// A verdict's state. `Unknown` never passes.
 // In order, the worst last: the worse of two is the larger.

@@ -6,9 +6,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::limits;
 use crate::merge::{MergeError, beside, merge, same_plan};
-use crate::run::Run;
+use crate::record::run::Run;
+use crate::store::limits;
 use crate::store::{PLAN_FILE, REPORT_FILE, RUN_FILE, RunDir, RunStore, SUMMARY_FILE, StoreError, load_dir};
 
 /// Runs that are to be joined.

@@ -10,14 +10,14 @@ use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, Inherent};
-use crate::measures::{Measures, Sweep, bare, lock};
-use crate::open_loop::OpenLoop;
-use crate::over_time::OverTime;
-use crate::spelling::nearest;
-use crate::timeline::TimelineData;
-use crate::units::{self, enclosed};
-use crate::verdict::{State, Verdict, Verdicts};
-use crate::watch::WatchReport;
+use crate::record::measures::{Measures, Sweep, bare, lock};
+use crate::record::open_loop::OpenLoop;
+use crate::record::over_time::OverTime;
+use crate::record::timeline::TimelineData;
+use crate::record::verdict::{State, Verdict, Verdicts};
+use crate::record::watch::WatchReport;
+use crate::wording::spelling::nearest;
+use crate::wording::units::{self, enclosed};
 
 /// The version of the form of `run.json` that this build writes.
 pub const SCHEMA: u32 = 1;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units;
+use crate::wording::units;
 
 /// The most bars that [`TimelineData::around`] keeps: more can neither be read nor forwarded.
 pub const MAX_BARS: usize = 200;

@@ -14,8 +14,8 @@ use std::thread;
 
 use itertools::Itertools;
 
+use crate::history::history_file::{self, HistoryFileError};
 use crate::history::{Call, End, Entry, Event, Line};
-use crate::history_file::{self, HistoryFileError};
 
 /// The best reading of each such stretch is kept.
 const STRETCH_NS: u64 = 500_000_000;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::intervals::Intervals;
+use crate::record::intervals::Intervals;
 
 /// Into how many parts a history is cut.
 const PARTS: u64 = 120;

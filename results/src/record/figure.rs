@@ -1,9 +1,9 @@
 //! Every figure once: its name, heading, unit, direction and where it is found. The gate, comparisons and
 //! every format read this table.
 
-use crate::measures::{HandoffMeasures, Renewal, SweepPoint};
-use crate::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
-use crate::units;
+use crate::record::measures::{HandoffMeasures, Renewal, SweepPoint};
+use crate::record::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
+use crate::wording::units;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {

@@ -3,7 +3,7 @@
 use itertools::Itertools;
 
 use crate::merge::MergeError;
-use crate::run::{Meta, PlanPart, Run, ScenarioShare};
+use crate::record::run::{Meta, PlanPart, Run, ScenarioShare};
 
 type Of<'a> = (&'a Run, &'a PlanPart);
 
@@ -119,7 +119,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::run::ScenarioResult;
+    use crate::record::run::ScenarioResult;
     use crate::samples::says;
 
     /// Part `index` of two: `a` belongs to the first, `b` to the second.

@@ -4,8 +4,8 @@ use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{Call, End, Entry, Event, Line, Phase};
-use crate::timeline::{FaultBar, TimelineData};
-use crate::units;
+use crate::record::timeline::{FaultBar, TimelineData};
+use crate::wording::units;
 
 /// What shows that a verdict is right.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
@@ -216,8 +216,8 @@ fn in_words(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::timeline::{HoldBar, OperationBar, Span};
     use crate::samples::says;
-    use crate::timeline::{HoldBar, OperationBar, Span};
 
     fn hold(client: &str, from_ns: u64, to_ns: u64) -> HoldBar {
         HoldBar {

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::figure::more_is_better;
-use crate::run::{Comparison, Ratio};
+use crate::record::figure::more_is_better;
+use crate::record::run::{Comparison, Ratio};
 
 /// Within this share of 1 a ratio's whole interval counts as no difference.
 pub const EQUIVALENCE: f64 = 0.02;

@@ -14,8 +14,8 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use crate::history::{History, HistoryError, Line, Reader};
-use crate::limits;
 use crate::store::HISTORY_FILE;
+use crate::store::limits;
 pub use compress::compress_above;
 use frames::{Broken, Frames};
 

@@ -4,10 +4,19 @@
 //! is in order of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means
 //! is the checkers' work.
 //!
-//! - [`parse`](History::parse) reads a whole file and says what is wrong with it, by line;
-//! - [`Line::to_json`] writes one line, and [`Line::parse`] reads it back to the same value.
+//! | file | what it is for |
+//! |---|---|
+//! | `line.rs`, `parse.rs` | reads and writes a line; reads a whole file and says by line what is wrong with it |
+//! | `history_writer.rs` | writes a file from many threads |
+//! | `history_file/` | reads a file, plain or compressed, and compresses it |
+//! | `history_parts.rs` | reads the parts of several machines as one |
+//! | `overlap.rs` | finds overlaps among hold intervals |
 
+pub mod history_file;
+pub mod history_parts;
+pub mod history_writer;
 mod line;
+pub mod overlap;
 mod parse;
 
 use std::collections::BTreeMap;

@@ -142,7 +142,7 @@ mod tests {
     // Each holds 1, 1000, and 1000000 twice, with three digits, as the library that is named writes it.
     #[test]
     fn what_other_programs_write_is_read() {
-        let text = include_str!("../tests/hdr/foreign.txt");
+        let text = include_str!("../../tests/hdr/foreign.txt");
         for line in text.lines() {
             let (name, text) = line.split_once(' ').expect("a name and a histogram");
             let pairs = decode_any(text).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -155,7 +155,7 @@ mod tests {
     // As the encoder that stood here before wrote them, so that kept runs stay readable.
     #[test]
     fn what_kept_runs_hold_is_read() {
-        let kept = include_str!("../tests/hdr/kept.txt");
+        let kept = include_str!("../../tests/hdr/kept.txt");
         for line in kept.lines() {
             let (pairs_in, text) = line.split_once(' ').expect("pairs and a histogram");
             let pairs: Vec<(u64, u64)> = serde_json::from_str(pairs_in).expect("pairs");

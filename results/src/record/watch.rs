@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::over_time::OverTime;
-use crate::timeline::TimelineData;
+use crate::record::over_time::OverTime;
+use crate::record::timeline::TimelineData;
 
 /// How sure a finding is.
 #[derive(

@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use crate::run::Run;
+use crate::record::run::Run;
 
 /// A command line that a shell reads back as the same words.
 pub fn shell_line(words: &[String]) -> String {
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn a_run_is_made_again_with_its_seed_and_in_another_place() {
         let line = |words: &[&str]| {
-            let mut run = Run::new("r", "chaos", crate::run::Meta::default());
+            let mut run = Run::new("r", "chaos", crate::record::run::Meta::default());
             run.meta.command_line = words.iter().map(|word| (*word).to_owned()).collect();
             run.meta.seed = 7;
             again(&run)

@@ -11,11 +11,11 @@ use super::cells;
 use super::document::{Block, Form, Phrase, shown_in};
 use super::sections;
 use crate::answer::{self, Tone};
-use crate::run::Run;
+use crate::record::run::Run;
 use crate::svg;
 
-const CSS: &str = include_str!("../../templates/report.css");
-const JS: &str = include_str!("../../templates/report.js");
+const CSS: &str = include_str!("../../../templates/report.css");
+const JS: &str = include_str!("../../../templates/report.js");
 
 const ELSEWHERE: &str = "<code>locklab report RUN --scenario NAME</code> makes the page of one scenario, with its charts and proofs; \
                          the run’s own <code>run.json</code> and <code>--format json</code> have everything.";

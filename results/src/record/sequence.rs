@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use itertools::Itertools;
 
 use crate::history::{Call, End, Entry, Event, Line};
-use crate::run::ScenarioResult;
-use crate::units;
-use crate::verdict::{Anomaly, State};
+use crate::record::run::ScenarioResult;
+use crate::record::verdict::{Anomaly, State};
+use crate::wording::units;
 
 /// Faults beyond these are left out, the latest stay.
 const FAULTS_MAX: usize = 8;
@@ -302,8 +302,8 @@ impl DiagramDraft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proof::Proof;
-    use crate::run::FaultSpan;
+    use crate::record::proof::Proof;
+    use crate::record::run::FaultSpan;
     use crate::samples::says;
 
     fn convicted() -> ScenarioResult {

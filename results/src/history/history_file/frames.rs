@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::limits;
+use crate::store::limits;
 
 /// Why no more text comes; inside of the error that a read ends with.
 #[derive(Debug, thiserror::Error)]

@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::intervals::Intervals;
-use crate::run::Quantiles;
-use crate::units::enclosed;
+use crate::record::intervals::Intervals;
+use crate::record::run::Quantiles;
+use crate::wording::units::enclosed;
 
 /// A durability, where grants wait for any.
 pub(crate) fn bare(durability: &str) -> &str {
@@ -258,12 +258,12 @@ pub struct RawSeries {
     pub cycles_per_part: Vec<Vec<u32>>,
     /// All rounds: acquire latency in nanoseconds (rounded to three digits) and how often. In the file an
     /// HdrHistogram, V2, base64.
-    #[serde(with = "crate::hdr")]
+    #[serde(with = "crate::record::hdr")]
     #[schemars(with = "String")]
     pub acquire_ns: Vec<(u64, u64)>,
     /// All rounds: hand-off in nanoseconds (rounded to three digits) and how often. In the file an
     /// HdrHistogram, V2, base64.
-    #[serde(with = "crate::hdr")]
+    #[serde(with = "crate::record::hdr")]
     #[schemars(with = "String")]
     pub handoff_ns: Vec<(u64, u64)>,
     /// All rounds, one after the other: acquire latency over the time of measuring; `None` in runs that were
@@ -344,7 +344,7 @@ pub struct SweepPoint {
     /// What was raised: tasks, shards, or cycles offered per second.
     pub level: f64,
     /// Cycles per second.
-    pub cycles_per_s: crate::run::Estimate,
+    pub cycles_per_s: crate::record::run::Estimate,
     /// Acquire latency; of an open loop, the response from the due time.
     pub latency_ns: Quantiles,
     /// Median hand-off.
@@ -406,7 +406,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// The lock under test, as [`BenchRow::lock`](crate::run::BenchRow::lock) has it.
+    /// The lock under test, as [`BenchRow::lock`](crate::record::run::BenchRow::lock) has it.
     pub(crate) fn lock(&self) -> String {
         lock(&self.subject, self.kind.as_deref())
     }

@@ -3,6 +3,14 @@
 //! What is written is whole or absent: `run.json` is replaced in one step after every benchmark and scenario,
 //! so that a crash leaves everything measured until then. What is read may come from anywhere: a damaged file
 //! is an error that names the file, the place and the field, never a panic.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `atomic.rs` | writes a file as a whole or not at all |
+//! | `limits.rs` | how much of what comes from elsewhere is taken in |
+
+pub(crate) mod atomic;
+pub mod limits;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,12 +22,11 @@ use std::time::UNIX_EPOCH;
 use itertools::Itertools;
 use serde::Deserialize;
 
+pub use self::atomic::write as write_whole;
 use crate::answer;
-use crate::atomic;
-pub use crate::atomic::write as write_whole;
-use crate::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
-use crate::units::enclosed;
-use crate::{limits, spelling};
+use crate::record::run::{BenchRow, Outcome, Run, SCHEMA, ScenarioResult};
+use crate::wording::spelling;
+use crate::wording::units::enclosed;
 
 /// The file of a run directory that makes it one.
 pub const RUN_FILE: &str = "run.json";
@@ -239,11 +246,11 @@ impl RunStore {
 
     /// The newest run before this one that the same command made, whatever its seed and its directory.
     pub fn last_alike(&self, run: &Run) -> Option<Run> {
-        let words = crate::command_line::question(run);
+        let words = crate::wording::command_line::question(run);
         let all = self.list().ok()?.into_iter();
         let alike = all.filter(|one| one.command == run.command && one.started_at < run.meta.started_at);
         let mut runs = alike.filter_map(|one| load_dir(&one.path).ok());
-        runs.find(|one| !one.partial && crate::command_line::question(one) == words)
+        runs.find(|one| !one.partial && crate::wording::command_line::question(one) == words)
     }
 
     /// The directory of the newest run, by the start that it states.

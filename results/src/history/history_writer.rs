@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::history::{Entry, Line};
-use crate::secrets;
+use crate::wording::secrets;
 
 /// Why an entry was not kept.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ pub struct Intervals {
     pub interval_ns: u64,
     /// Per interval: durations in nanoseconds and how often. In the file an HdrHistogram, V2, one digit,
     /// base64; empty where nothing ended.
-    #[serde(with = "crate::hdr::coarse")]
+    #[serde(with = "crate::record::hdr::coarse")]
     #[schemars(with = "Vec<String>")]
     pub histograms: Vec<Vec<(u64, u64)>>,
 }
@@ -38,7 +38,7 @@ impl Intervals {
                 histograms[at.min(last)].push((duration_ns, times));
             }
         }
-        histograms.iter_mut().for_each(crate::hdr::coarse::round);
+        histograms.iter_mut().for_each(crate::record::hdr::coarse::round);
         let any = histograms.iter().any(|histogram| !histogram.is_empty());
         any.then_some(Self { interval_ns, histograms })
     }

@@ -1,9 +1,17 @@
 //! Joins several runs into one that holds all of their parts, for `merge` and for a report over many.
+//!
+//! | file | what it is for |
+//! |---|---|
+//! | `merge_input.rs` | runs that are to be joined, with their directories |
+//! | `parts.rs` | whether runs are all parts of one plan |
+
+pub mod merge_input;
+pub mod parts;
 
 use itertools::Itertools;
 
 use crate::compare::{differences, first_few, row_key, row_load, scenario_key};
-use crate::run::{PartRan, Run, ScenarioResult};
+use crate::record::run::{PartRan, Run, ScenarioResult};
 
 /// Why runs cannot be joined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -205,7 +213,7 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::BenchRow;
+    use crate::record::run::BenchRow;
     use crate::samples::{self, says};
 
     fn part(name: &str, as_expected: Option<bool>) -> Run {
