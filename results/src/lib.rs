@@ -1,8 +1,7 @@
 //! What was measured and judged, as something that is kept, compared and read.
 //!
 //! A [`run::Run`] is everything kept of one execution of `locklab`. This crate stores it, finds it again,
-//! compares it with others and renders it. It has no clock, asks no server and measures nothing: data in,
-//! data or text out.
+//! compares it with others and renders it. It has no clock and no server: data in, data or text out.
 //!
 //! ```
 //! use results::report;
@@ -51,10 +50,14 @@ pub mod merge;
 mod record;
 pub mod report;
 #[cfg(test)]
+#[path = "../tests/report/samples.rs"]
 mod samples;
 pub mod store;
 pub mod svg;
 mod wording;
+
+#[cfg(test)]
+extern crate self as results;
 
 pub use compare::decide;
 pub use history::{history_file, history_parts, history_writer, overlap};

@@ -1,5 +1,4 @@
-//! One history that several machines recorded, each on its own clock: brought to the clock of a reference,
-//! and read as one, line by line.
+//! One history that several machines recorded: brought to a reference's clock and read as one.
 //!
 //! A part's `clock` lines say what the reference's clock showed. From the best reading of each half second
 //! follow straight pieces that turn the part's times into the reference's; how far off a piece may be is half
@@ -19,8 +18,7 @@ use crate::history::{Call, End, Entry, Event, Line};
 
 /// The best reading of each such stretch is kept.
 const STRETCH_NS: u64 = 500_000_000;
-/// Share of the time since the nearest reading by which a clock may be off outside all readings: ten times
-/// what one of quartz is.
+/// Outside all readings a clock may be off by this part of the time: ten times what quartz is.
 const UNREAD: u64 = 1_000;
 /// Lines of each part that are read ahead at a time.
 const AHEAD: usize = 256;
@@ -52,8 +50,7 @@ pub enum PartsError {
     },
 }
 
-/// What the reference's clock showed: at `at_ns` by the part's own clock the answer was there, so long after
-/// the question.
+/// What the reference's clock showed, and when the answer came by the part's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// When the answer came, by the part's clock.
@@ -81,8 +78,7 @@ impl Clock {
         let best = stretches.filter_map(|of| of.iter().min_by_key(|reading| reading.round_trip_ns));
         let point = |reading: &Reading| {
             let half = i128::from(reading.round_trip_ns / 2);
-            let middle = i128::from(reading.at_ns) - half;
-            (middle, i128::from(reading.reference_ns), half + 1)
+            (i128::from(reading.at_ns) - half, i128::from(reading.reference_ns), half + 1)
         };
         let mut points: Vec<_> = best.map(point).collect();
         points.dedup_by(|b, a| b.0 <= a.0);
@@ -99,28 +95,24 @@ impl Clock {
                 (reference + away, half + away.abs() / i128::from(UNREAD))
             }
             _ => {
-                let after = points.partition_point(|point| point.0 <= t);
-                let piece = after.clamp(1, points.len() - 1) - 1;
+                let piece = points.partition_point(|point| point.0 <= t).clamp(1, points.len() - 1) - 1;
                 let (from, to) = (points[piece], points[piece + 1]);
                 let away = (from.0 - t).max(t - to.0).max(0);
-                let off = from.2.max(to.2) + self.bend(piece) + away / i128::from(UNREAD);
-                (along(from, to, t), off)
+                (along(from, to, t), from.2.max(to.2) + self.bend(piece) + away / i128::from(UNREAD))
             }
         };
         let off = u64::try_from(off).unwrap_or(u64::MAX);
         (moment, off.max(self.least_ns))
     }
 
-    /// How far a piece's ends are from where the better of its neighbours points; without one, all that the
-    /// clocks moved apart in it.
+    /// How far a piece's ends are from where the better neighbour points; without one, its whole drift.
     fn bend(&self, piece: usize) -> i128 {
         let (from, to) = (self.points[piece], self.points[piece + 1]);
         let before = piece.checked_sub(1).map(|at| self.points[at]);
         let before = before.map(|before| (along(before, from, to.0) - to.1).abs());
         let after = self.points.get(piece + 2);
         let after = after.map(|after| (along(to, *after, from.0) - from.1).abs());
-        let neighbours = before.into_iter().chain(after).min();
-        neighbours.unwrap_or(((to.1 - from.1) - (to.0 - from.0)).abs())
+        before.into_iter().chain(after).min().unwrap_or(((to.1 - from.1) - (to.0 - from.0)).abs())
     }
 }
 
@@ -192,13 +184,11 @@ impl Parts {
             (false, None) => Some("no uncertainty is declared"),
             (false, Some(_)) => None,
         };
-        let without = parts.iter().find(|part| !is_read(part));
-        if let Some((part, other)) = without.zip(other) {
+        if let Some((part, other)) = parts.iter().find(|part| !is_read(part)).zip(other) {
             let part = part.path.clone();
             return Err(PartsError::NoClock { part, other });
         }
-        let begins = parts.iter().map(|part| part.clock.at(part.begins_ns).0);
-        let base = begins.min().unwrap_or(0);
+        let base = parts.iter().map(|part| part.clock.at(part.begins_ns).0).min().unwrap_or(0);
         Ok(Parts { parts, base })
     }
 
@@ -233,8 +223,7 @@ impl Parts {
                 let lines = lines.into_iter().flatten();
                 all.push(lines.map(move |line| ((line.t_ns, number), line)));
             }
-            let all = all.into_iter().kmerge_by(|(a, _), (b, _)| a < b);
-            all.for_each(|(_, line)| take(line));
+            all.into_iter().kmerge_by(|(a, _), (b, _)| a < b).for_each(|(_, line)| take(line));
             let mut warnings = Vec::new();
             for reader in readers {
                 let read = reader.join();
@@ -282,9 +271,7 @@ impl Shift<'_> {
             let entry = Entry::Event(clock);
             lines.push(Line { t_ns, entry });
         }
-        if let Some(entry) = self.entry(line.entry) {
-            lines.push(Line { t_ns, entry });
-        }
+        lines.extend(self.entry(line.entry).map(|entry| Line { t_ns, entry }));
         lines
     }
 
@@ -322,65 +309,5 @@ impl Shift<'_> {
             },
         }
         Some(entry)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-    const EPOCH: i128 = 1_800_000_000_000_000_000;
-
-    /// A clock that runs `drift` ppm too fast, read each 100 ms over `trip_ns` there and as much back.
-    fn readings(from_ms: u64, to_ms: u64, drift: i128, trip_ns: u64) -> Vec<Reading> {
-        let reading = |ms: u64| Reading {
-            at_ns: ms * MS + trip_ns,
-            reference_ns: u64::try_from(truth(ms * MS, drift)).expect("after the epoch"),
-            round_trip_ns: 2 * trip_ns,
-        };
-        (from_ms..to_ms).step_by(100).map(reading).collect()
-    }
-
-    fn truth(t_ns: u64, drift: i128) -> i128 {
-        EPOCH + i128::from(t_ns) * 1_000_000 / (1_000_000 + drift)
-    }
-
-    #[test]
-    fn a_clock_that_drifts_is_known_to_half_a_round_trip() {
-        let clock = Clock::of(&readings(0, 10_000, 20_000, 200_000), 0);
-        for t_ns in (0..9_500).map(|ms| ms * MS) {
-            let (moment, off) = clock.at(t_ns);
-            let wrong = (moment - truth(t_ns, 20_000)).unsigned_abs();
-            assert!(wrong <= u128::from(off), "{wrong} beyond {off}");
-            assert!(off < 250_000, "{off} ns at {t_ns}");
-        }
-        let (_, far) = clock.at(60_000 * MS);
-        assert!(far > 40 * MS, "nobody read it for 50 s: {far}");
-        assert_eq!(Clock::of(&readings(0, 900, 0, 10), 5 * MS).at(7).1, 5 * MS, "as declared");
-    }
-
-    #[test]
-    fn a_clock_that_was_stepped_is_unknown_where_it_was() {
-        let mut all = readings(0, 5_000, 0, 100_000);
-        let mut later = readings(5_000, 10_000, 0, 100_000);
-        later.iter_mut().for_each(|reading| reading.reference_ns += 3_000 * MS);
-        all.extend(later);
-        let clock = Clock::of(&all, 0);
-        assert!(clock.at(2_000 * MS).1 < MS && clock.at(8_000 * MS).1 < MS);
-        let around = (4_500..5_500).step_by(10).map(|ms| clock.at(ms * MS).1).max();
-        assert!(around > Some(2_000 * MS), "{around:?}");
-    }
-
-    #[test]
-    fn a_slow_answer_beside_quick_ones_changes_nothing() {
-        let mut all = readings(0, 5_000, 0, 100_000);
-        let slow = Reading {
-            at_ns: all[22].at_ns + 400 * MS / 10,
-            reference_ns: all[22].reference_ns + 11 * MS,
-            round_trip_ns: 80 * MS,
-        };
-        all.insert(23, slow);
-        assert_eq!(Clock::of(&all, 0), Clock::of(&readings(0, 5_000, 0, 100_000), 0));
     }
 }

@@ -21,8 +21,7 @@ pub enum HistoryWriteError {
         /// The system's answer.
         source: io::Error,
     },
-    /// An earlier entry was not kept: a history with a hole would let a checker convict, or acquit, wrongly,
-    /// so nothing follows.
+    /// An earlier entry was not kept. Nothing follows: a hole would let a checker judge wrongly.
     #[error("{} ends early: {first}", path.display())]
     Broken {
         /// The file.
@@ -57,8 +56,7 @@ struct WriterState {
 impl HistoryWriter {
     /// Begins a file; one that is there already is an error of kind `AlreadyExists`.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        Ok(Self::over(path, file))
+        Ok(Self::over(path, OpenOptions::new().append(true).create_new(true).open(path)?))
     }
 
     fn over(path: &Path, file: File) -> Self {
@@ -68,11 +66,9 @@ impl HistoryWriter {
         }
     }
 
-    /// Appends what `entry` makes of its stamp, stamped by `now_ns` (nanoseconds since the run began, on one
-    /// monotonic clock), and returns the stamp.
+    /// Appends what `entry` makes of its stamp, `now_ns` on the run's monotonic clock, and returns the stamp.
     ///
-    /// `now_ns` is called inside the lock and must not call the writer. A stamp earlier than the line before
-    /// is raised to that line's.
+    /// `now_ns` is called inside the lock, must not call the writer, and is raised to the last line's stamp.
     pub fn append_with(
         &self,
         now_ns: impl FnOnce() -> u64,
@@ -89,13 +85,11 @@ impl HistoryWriter {
             text = without_passwords(&text);
         }
         text.push('\n');
-        // One write call per line: lines of two processes that append to one file would not mix, and a crash
-        // tears one at most.
+        // One write call per line: lines of two processes do not mix, and a crash tears one at most.
         if let Err(source) = inner.file.write_all(text.as_bytes()) {
             inner.broken = Some(source.to_string());
             // A partly written line is cut off again if possible; otherwise readers drop the torn last line.
-            let length = inner.length;
-            let _ = inner.file.set_len(length);
+            let _ = inner.file.set_len(inner.length);
             return Err(self.failed(source));
         }
         inner.length += text.len() as u64;
@@ -139,8 +133,7 @@ fn without_passwords(line: &str) -> String {
     let Ok(serde_json::Value::Object(mut line)) = serde_json::from_str(line) else {
         return secrets::hide(line).into_owned();
     };
-    let given = line.iter_mut().filter(|(key, _)| !FIXED.contains(&key.as_str()));
-    for (_, value) in given {
+    for (_, value) in line.iter_mut().filter(|(key, _)| !FIXED.contains(&key.as_str())) {
         secrets::hide_in(value);
     }
     serde_json::Value::Object(line).to_string()
@@ -149,62 +142,11 @@ fn without_passwords(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Event, History};
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use crate::history::Event;
 
     fn crash(client: String) -> Entry {
         Entry::Event(Event::Crash { client })
     }
-
-    #[test]
-    fn many_threads_make_one_file_in_order() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("history.jsonl");
-        let writer = HistoryWriter::create(&path).expect("a new file");
-        let clock = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for thread in 0..8 {
-                let (writer, clock) = (&writer, &clock);
-                scope.spawn(move || {
-                    for n in 0..250 {
-                        let entry = crash(format!("c{thread}-{n}"));
-                        let now = || clock.fetch_add(1, Ordering::Relaxed);
-                        writer.append_with(now, |_| entry).expect("an entry");
-                    }
-                });
-            }
-        });
-        assert_eq!(writer.lines(), 2_000);
-        let text = std::fs::read_to_string(&path).expect("the file");
-        let history = History::parse(&text).expect("a good history");
-        assert_eq!(history.lines.len(), 2_000);
-        assert!(!history.torn);
-        let stamps: Vec<u64> = history.lines.iter().map(|line| line.t_ns).collect();
-        assert_eq!(stamps, (0..2_000).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_line_can_be_read_before_the_file_is_finished() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("history.jsonl");
-        let writer = HistoryWriter::create(&path).expect("a new file");
-        let append = |t_ns| writer.append_with(|| t_ns, |_| crash("c1".to_owned()));
-        append(7).expect("an entry");
-        let text = std::fs::read_to_string(&path).expect("the file");
-        let whole = text.ends_with("}\n");
-        assert!(whole && text.contains("\"t_ns\":7"), "{text}");
-        assert_eq!(append(3).expect("an entry"), 7);
-    }
-
-    #[test]
-    fn a_file_that_is_there_is_not_overwritten() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("history.jsonl");
-        std::fs::write(&path, "precious\n").expect("a file");
-        let error = HistoryWriter::create(&path).expect_err("the name is taken");
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-    }
-
     #[test]
     fn after_a_failure_nothing_follows() {
         let full = Path::new("/dev/full");

@@ -1,8 +1,7 @@
 //! The lines of a history (`history.jsonl`), as types that are also their form in the file.
 //!
 //! A history is the record of one scenario: operations in two lines (call, end) with one `id`, and events. It
-//! is in order of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means
-//! is the checkers' work.
+//! is in order of `t_ns`, nanoseconds on one monotonic clock. What it means is the checkers' work.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -108,8 +107,7 @@ pub struct Acquire {
 impl Acquire {
     /// The names of what was asked for: one, but for `multi`.
     pub fn names(&self) -> &[String] {
-        let one = self.lock.as_ref().map(std::slice::from_ref);
-        one.or(self.locks.as_deref()).unwrap_or_default()
+        self.lock.as_ref().map(std::slice::from_ref).or(self.locks.as_deref()).unwrap_or_default()
     }
 }
 
@@ -128,8 +126,7 @@ pub enum End {
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         sent_ns: Option<u64>,
-        /// When the library returned to its caller, on an acquire, where known: this line may be written
-        /// later.
+        /// When an acquire returned to its caller, where known: this line may be written later.
         returned_ns: Option<u64>,
         /// What was granted, on an acquire, if that is less than what was asked for.
         lease_ms: Option<u64>,
@@ -194,8 +191,7 @@ pub enum Event {
         /// Why, in the library's words.
         #[serde(default, deserialize_with = "line::words")]
         reason: Option<String>,
-        /// When it did, where that was before it could be written down: lines are in order of time. Never
-        /// later than the line.
+        /// When it did, where it was written down later: lines are in order of time.
         at_ns: Option<u64>,
     },
     /// A holder wrote to the protected resource.
@@ -243,8 +239,8 @@ pub enum Event {
         client: String,
         /// The lease that the library renews by itself, in milliseconds; `None` where it did not say.
         watchdog_ms: Option<u64>,
-        /// What its driver's hello lists beside the least: of `release_blind` an `ok` to a release proves no
-        /// hold, of `renewals` each is on record.
+        /// What its driver's hello lists: `release_blind` (an `ok` proves no hold), `renewals` (all on
+        /// record), …
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         features: Vec<String>,
     },

@@ -1,5 +1,4 @@
-//! Runs that are to be joined, with their directories: read, checked for one plan, and copied below the run
-//! that they become.
+//! Runs to be joined, with their directories: read, checked for one plan, copied below the whole.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -33,7 +32,7 @@ impl MergeInput {
         for name in names {
             let dir = match store.resolve(name) {
                 // A part that was killed at once has a directory and nothing in it.
-                Err(StoreError::NotARun { path }) => {
+                Err(StoreError::NotARun(path)) => {
                     empty.push(path);
                     continue;
                 }
@@ -56,7 +55,7 @@ impl MergeInput {
             killed.extend(blank.into_iter().map(|(run, _)| run.run));
             found = kept;
         } else if let Some(path) = empty.into_iter().next() {
-            return Err(unreadable(StoreError::NotARun { path }));
+            return Err(unreadable(StoreError::NotARun(path)));
         }
         let (runs, dirs) = found.into_iter().unzip();
         Ok(Self { runs, dirs, killed_at_once: killed })
@@ -74,15 +73,13 @@ impl MergeInput {
         }
         same_plan(&self.runs)?;
         let plan = |dir: &Path, of: &str| -> Option<serde_json::Value> {
-            let bytes = limits::read(&dir.join(of).join(PLAN_FILE)).ok()?;
-            serde_json::from_slice(&bytes).ok()
+            serde_json::from_slice(&limits::read(&dir.join(of).join(PLAN_FILE)).ok()?).ok()
         };
         let (base, base_dir) = (&self.runs[0], &self.dirs[0]);
         for (other, dir) in self.runs.iter().zip(&self.dirs).skip(1) {
             for result in &other.scenarios {
                 let key = (&result.name, result.seed, &result.subject);
-                let mut of_base = base.scenarios.iter();
-                let twin = of_base.find(|twin| (&twin.name, twin.seed, &twin.subject) == key);
+                let twin = base.scenarios.iter().find(|twin| (&twin.name, twin.seed, &twin.subject) == key);
                 let plans = twin.map(|twin| (plan(base_dir, &twin.dir), plan(dir, &result.dir)));
                 if let Some((Some(base_plan), Some(own))) = plans
                     && base_plan != own
@@ -97,8 +94,7 @@ impl MergeInput {
         Ok(())
     }
 
-    /// Joins the runs into one in this directory. The records of each have a directory of their own there,
-    /// under one plain name, so that `check` and `replay` find them.
+    /// Joins the runs into one in this directory, with the records of each under one plain name there.
     ///
     /// # Errors
     /// Runs that cannot be joined, and records that cannot be copied.
@@ -109,10 +105,7 @@ impl MergeInput {
             let name = dir.file_name().unwrap_or_default().to_string_lossy();
             run.run = format!("{number:02}-{name}");
             for result in &run.scenarios {
-                let to = match several {
-                    true => plain(&beside(&run.run, &result.dir)),
-                    false => result.dir.clone(),
-                };
+                let to = if several { plain(&beside(&run.run, &result.dir)) } else { result.dir.clone() };
                 let (from, to) = (dir.join(&result.dir), target.path().join(to));
                 copy_dir(&from, &to).map_err(|error| {
                     let (from, to) = (from.display(), to.display());
@@ -128,8 +121,7 @@ impl MergeInput {
     }
 }
 
-/// A directory with all that is in it but a run's own summary. One that is not there was lost before, and is
-/// no reason to lose the rest.
+/// Copies a directory but for a run's own summary. One that was lost is no reason to lose the rest.
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
         return Ok(());

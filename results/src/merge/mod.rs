@@ -38,9 +38,8 @@ pub enum MergeError {
     Unreadable(String),
 }
 
-/// Whether all runs were made from the plan of the first, as far as they say themselves: the same command,
-/// and the same scenarios with the same seeds, kinds, durabilities and expectations, and the same rows under
-/// the same load. Machines, versions and times may differ.
+/// Whether all runs were made from the plan of the first, as far as they say: the same command, scenarios
+/// (seed, kind, durability, expectation), and rows under one load.
 pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
     let Some((base, others)) = runs.split_first() else {
         return Err(MergeError::Nothing);
@@ -71,13 +70,11 @@ pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// What a run was asked to do, part by part. A seed decides what a scenario does, and nothing of what a row
-/// is.
+/// What a run was asked to do, part by part. A seed decides what a scenario does, but not a row.
 fn parts(run: &Run) -> Vec<String> {
     let mut parts = vec![format!("the command {}", run.command)];
     for result in &run.scenarios {
-        let expected = result.expected.iter();
-        let expected = expected.map(|(class, state)| format!("{class} {state}"));
+        let expected = result.expected.iter().map(|(class, state)| format!("{class} {state}"));
         parts.push(format!(
             "{}, kind {}, durability {}, seed {}, expected {}",
             scenario_key(result),
@@ -104,15 +101,11 @@ fn parts(run: &Run) -> Vec<String> {
 /// name in front. Figures of several machines are not pooled: they are samples of different things. The
 /// configuration is that of the first; a warning names every other run whose machine or version is another.
 /// The whole is as expected if every part that expected anything is, and partial if any part is. Parts of one
-/// plan make a whole run: its scenarios stand in the plan's order, and a lock that several parts audited is
-/// one lock.
+/// plan make a whole run: its scenarios stand in the plan's order, and a lock of several parts is one.
 pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let several = runs.len() > 1;
     let origins = origins(&runs);
-    let ran = runs.iter().filter_map(|run| {
-        let part = run.part.as_ref()?;
-        Some(PartRan::of(part, &run.meta.environment.host))
-    });
+    let ran = runs.iter().filter_map(|run| Some(PartRan::of(run.part.as_ref()?, &run.meta.environment.host)));
     let ran = ran.sorted_by_key(|ran| ran.part).collect();
     let mut runs = runs.into_iter().zip(origins);
     let (mut whole, origin) = runs.next().ok_or(MergeError::Nothing)?;
@@ -123,16 +116,14 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     whole.run = run.to_owned();
     for (mut part, origin) in runs {
         let name = part.run.clone();
-        let differing = differences(&whole, &part, &[], &[]);
-        whole.differences.extend(differing);
+        whole.differences.extend(differences(&whole, &part, &[], &[]));
         name_parts(&mut part, &name, &origin);
         let machine = |run: &Run| {
             let on = run.meta.environment.clone();
             (on.host, on.cpu, on.cores)
         };
         // A run that does not say its servers had those of the machine.
-        let servers = [&whole, &part].map(|run| &run.meta.environment.servers);
-        let [ours, theirs] = servers;
+        let [ours, theirs] = [&whole, &part].map(|run| &run.meta.environment.servers);
         let is_other = |(name, server): (&String, &_)| ours.get(name).is_some_and(|own| own != server);
         let are_others = theirs.iter().any(is_other);
         let program = |run: &Run| (run.meta.version.clone(), run.meta.commit.clone());
@@ -169,8 +160,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     if let Some(part) = whole.part.take() {
         whole.parts = ran;
         let place = |result: &ScenarioResult| {
-            let mut plan = part.plan.iter();
-            plan.position(|share| (&share.name, share.seed) == (&result.name, result.seed))
+            part.plan.iter().position(|share| (&share.name, share.seed) == (&result.name, result.seed))
         };
         whole.scenarios.sort_by_key(place);
     }
@@ -180,8 +170,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
 /// The machines' names if they tell the runs apart, else the runs' own.
 fn origins(runs: &[Run]) -> Vec<String> {
     let host = |run: &Run| run.meta.environment.host.clone();
-    let named = runs.iter().map(host).filter(|host| !host.is_empty());
-    if named.unique().count() == runs.len() {
+    if runs.iter().map(host).filter(|host| !host.is_empty()).unique().count() == runs.len() {
         return runs.iter().map(host).collect();
     }
     runs.iter().map(|run| run.name().to_owned()).collect()
@@ -207,95 +196,5 @@ fn name_parts(run: &mut Run, name: &str, origin: &str) {
     }
     for warning in &mut run.warnings {
         *warning = format!("{name}: {warning}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::run::BenchRow;
-    use crate::samples::{self, says};
-
-    fn part(name: &str, as_expected: Option<bool>) -> Run {
-        let scenario = ScenarioResult { dir: "s".to_owned(), ..ScenarioResult::default() };
-        let mut run = samples::run(name, vec![BenchRow::default()], vec![scenario]);
-        run.warnings.push("w".to_owned());
-        run.as_expected = as_expected;
-        run
-    }
-
-    #[test]
-    fn parts_keep_their_order_and_say_where_they_are_from() {
-        let whole = merge(vec![part("a", Some(true)), part("b", None)], "both").expect("two runs");
-        assert_eq!(whole.run, "both");
-        assert_eq!(whole.rows.len(), 2);
-        let dirs: Vec<&str> = whole.scenarios.iter().map(|one| one.dir.as_str()).collect();
-        assert_eq!(dirs, ["a/s", "b/s"]);
-        assert_eq!(whole.warnings, ["a: w", "b: w"]);
-        assert_eq!(whole.as_expected, Some(true));
-    }
-
-    #[test]
-    fn one_failed_or_partial_part_makes_the_whole_so() {
-        let mut broken = part("b", Some(false));
-        broken.partial = true;
-        let whole = merge(vec![part("a", Some(true)), broken], "both").expect("two runs");
-        assert_eq!(whole.as_expected, Some(false));
-        assert!(whole.partial);
-    }
-
-    #[test]
-    fn another_machine_is_named() {
-        let mut other = part("b", None);
-        other.meta.environment.cores = 64;
-        let whole = merge(vec![part("a", None), other], "both").expect("two runs");
-        let mut warnings = whole.warnings.iter();
-        assert!(warnings.any(|warning| warning.starts_with("b was made on another machine")));
-    }
-
-    #[test]
-    fn one_run_alone_stays_as_it_is() {
-        let alone = part("a", None);
-        assert_eq!(merge(vec![alone.clone()], "a"), Ok(alone));
-        assert_eq!(merge(vec![], "a"), Err(MergeError::Nothing));
-    }
-
-    #[test]
-    fn parts_say_which_machine_they_are_from() {
-        let on = |name: &str, host: &str| {
-            let mut run = part(name, None);
-            run.meta.environment.host = host.to_owned();
-            run
-        };
-        let origins = |runs| {
-            let whole = merge(runs, "both").expect("two runs");
-            let rows = whole.rows.into_iter().map(|row| row.origin);
-            rows.collect::<Vec<_>>()
-        };
-        assert_eq!(origins(vec![on("runs/a", "red"), on("runs/b", "blue")]), ["red", "blue"]);
-        assert_eq!(
-            origins(vec![on("runs/a", "vm"), on("runs/b", "vm")]),
-            ["a", "b"],
-            "one name for two machines tells nothing apart"
-        );
-    }
-
-    #[test]
-    fn another_plan_is_refused_with_what_differs() {
-        let seeded = |name: &str, seed| {
-            let mut run = part(name, None);
-            run.scenarios[0].name = "failover".to_owned();
-            run.scenarios[0].seed = seed;
-            run
-        };
-        assert_eq!(same_plan(&[seeded("a", 7), seeded("b", 7)]), Ok(()));
-        let error = same_plan(&[seeded("a", 7), seeded("b", 8)]).expect_err("other seeds");
-        says(&error.to_string(), &["only in a: failover", "seed 8"]);
-        let mut twice = seeded("b", 7);
-        twice.scenarios.push(twice.scenarios[0].clone());
-        assert!(same_plan(&[seeded("a", 7), twice]).is_err());
-        let mut tasks = part("b", None);
-        tasks.rows[0].tasks = 9;
-        assert!(same_plan(&[part("a", None), tasks]).is_err());
     }
 }

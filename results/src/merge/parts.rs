@@ -19,14 +19,9 @@ pub struct WholeOutcome {
 /// Looks at runs as parts of one plan. `None`: none of them is a part of anything.
 ///
 /// # Errors
-/// [`MergeError::OtherPlan`] where they are parts of different plans, seeds or versions, where one is given
-/// twice, and where only some are parts.
+/// [`MergeError::OtherPlan`] of other plans, seeds or versions, of one twice, and where only some are parts.
 pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
-    let parts = runs.iter().filter_map(|run| {
-        let part = run.part.as_ref()?;
-        Some((run, part))
-    });
-    let parts: Vec<Of<'_>> = parts.collect();
+    let parts: Vec<Of<'_>> = runs.iter().filter_map(|run| Some((run, run.part.as_ref()?))).collect();
     let Some(base @ (base_run, base_part)) = parts.first() else {
         return Ok(None);
     };
@@ -42,11 +37,9 @@ pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
         if let Some(reason) = differs(base, run, part) {
             return Err(refused(run, reason));
         }
-        let mut before = parts[..at].iter();
-        if let Some((twin, _)) = before.find(|(_, twin)| twin.index == part.index) {
+        if let Some((twin, _)) = parts[..at].iter().find(|(_, twin)| twin.index == part.index) {
             let (index, of, twin) = (part.index, part.of, &twin.run);
-            let twice = format!("part {index} of {of} is {twin} already");
-            return Err(refused(run, twice));
+            return Err(refused(run, format!("part {index} of {of} is {twin} already")));
         }
     }
     let mut missing = Vec::new();
@@ -86,19 +79,15 @@ fn differs((base, of): &Of<'_>, run: &Run, part: &PlanPart) -> Option<String> {
         return Some(format!("{what}: {one} and {two}"));
     }
     let listed = |part: &PlanPart| -> Vec<(String, u64, u32)> {
-        let shares = part.plan.iter();
-        let listed = shares.map(|share| (share.name.clone(), share.seed, share.part));
-        listed.collect()
+        part.plan.iter().map(|share| (share.name.clone(), share.seed, share.part)).collect()
     };
     if listed(of) != listed(part) {
         return Some("their plans list other scenarios or seeds".to_owned());
     }
-    let mut pairs = of.plan.iter().zip(&part.plan);
-    pairs.find_map(|(one, two)| differs_within(one, two))
+    of.plan.iter().zip(&part.plan).find_map(|(one, two)| differs_within(one, two))
 }
 
-/// By what a share of two parts differs that has one name in both. What only one of them says, of another
-/// build or killed at once, is no difference.
+/// By what a share of two parts differs that has one name in both. What only one says is no difference.
 fn differs_within(one: &ScenarioShare, two: &ScenarioShare) -> Option<String> {
     let both = one.digest.iter().filter_map(|(word, a)| {
         let b = two.digest.get(word)?;
@@ -110,89 +99,5 @@ fn differs_within(one: &ScenarioShare, two: &ScenarioShare) -> Option<String> {
 }
 
 fn tried(run: &Run, ScenarioShare { name, seed, .. }: &ScenarioShare) -> bool {
-    let mut results = run.scenarios.iter();
-    results.any(|result| result.name == *name && result.seed == *seed)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::record::run::ScenarioResult;
-    use crate::samples::says;
-
-    /// Part `index` of two: `a` belongs to the first, `b` to the second.
-    fn part(index: u32, exit_code: Option<u8>) -> Run {
-        let share = |name: &str, part| ScenarioShare {
-            name: name.to_owned(),
-            seed: 7,
-            part,
-            digest: BTreeMap::from([("subject".to_owned(), "\"a:lock\"".to_owned())]),
-        };
-        let mut run = Run::new(format!("runs/{index}"), "chaos", Meta::default());
-        run.part = Some(PlanPart { index, of: 2, plan: vec![share("a", 0), share("b", 1)], exit_code });
-        run.scenarios.push(ScenarioResult {
-            name: ["a", "b"][index as usize].to_owned(),
-            seed: 7,
-            ..ScenarioResult::default()
-        });
-        run
-    }
-
-    #[test]
-    fn all_parts_of_a_plan_are_whole() {
-        let found = whole(&[part(1, Some(0)), part(0, Some(1))]).expect("one plan");
-        let expected = WholeOutcome { exit_codes: vec![0, 1], missing: Vec::new() };
-        assert_eq!(found, Some(expected));
-        assert_eq!(whole(&[Run::default()]), Ok(None));
-    }
-
-    #[test]
-    fn a_part_that_is_missing_or_did_not_end_is_named_with_what_it_had_to_run() {
-        let parts = |runs: &[Run]| whole(runs).expect("one plan").expect("parts");
-        let missing = "part 1 of 2 is missing: without b (seed 7)";
-        assert_eq!(parts(&[part(0, Some(0))]).missing, [missing]);
-        let mut killed = part(1, None);
-        killed.scenarios.clear();
-        let found = parts(&[part(0, Some(0)), killed]);
-        let killed = "part 1 of 2 did not end: without b (seed 7)";
-        assert_eq!(found.missing, [killed]);
-        assert_eq!(found.exit_codes, [0]);
-    }
-
-    #[test]
-    fn parts_of_different_plans_are_refused() {
-        fn part_of(run: &mut Run) -> &mut PlanPart {
-            run.part.as_mut().expect("a part")
-        }
-        type Change = (fn(&mut Run), &'static str);
-        fn subject_of_b(run: &mut Run) -> &mut String {
-            let digest = &mut part_of(run).plan[1].digest;
-            digest.get_mut("subject").expect("a subject")
-        }
-        let changes: [Change; 7] = [
-            (|run| run.meta.seed = 8, "seed: 0 and 8"),
-            (|run| run.meta.version = "9".to_owned(), "version"),
-            (|run| part_of(run).of = 3, "number of parts"),
-            (|run| part_of(run).plan.clear(), "plans"),
-            (
-                |run| *subject_of_b(run) = "\"b:lock\"".to_owned(),
-                "b (seed 7): subject \"a:lock\" and \"b:lock\"",
-            ),
-            (|run| part_of(run).index = 0, "already"),
-            (|run| run.part = None, "no part"),
-        ];
-        for (change, word) in changes {
-            let mut other = part(1, Some(0));
-            change(&mut other);
-            let error = whole(&[part(0, Some(0)), other]).expect_err("another plan");
-            says(&error.to_string(), &[word]);
-        }
-        let mut older = part(1, Some(0));
-        for share in &mut part_of(&mut older).plan {
-            share.digest.clear();
-        }
-        whole(&[part(0, Some(0)), older]).expect("a build that said less");
-    }
+    run.scenarios.iter().any(|result| result.name == *name && result.seed == *seed)
 }

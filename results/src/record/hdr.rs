@@ -1,6 +1,5 @@
 //! Counted values as an HdrHistogram in its V2 form, in base64: a tenth of the size of the same counts as
-//! JSON, and readable by HdrHistogram's libraries in every language. Runs keep it uncompressed, drivers hand
-//! it over compressed.
+//! JSON, and readable by HdrHistogram's libraries in every language. Drivers hand it over compressed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,22 +17,17 @@ const MOST_BYTES: usize = 1 << 20;
 const MOST: u64 = i64::MAX as u64;
 
 fn histogram(pairs: &[(u64, u64)], digits: u8) -> Result<Histogram<u64>, String> {
-    let highest = pairs.iter().map(|(value, _)| *value).max();
-    let highest = highest.unwrap_or(0).clamp(2, MOST);
-    let made = Histogram::new_with_bounds(1, highest, digits);
-    let mut histogram = made.map_err(|error| error.to_string())?;
+    let highest = pairs.iter().map(|(value, _)| *value).max().unwrap_or(0).clamp(2, MOST);
+    let mut histogram = Histogram::new_with_bounds(1, highest, digits).map_err(|error| error.to_string())?;
     for (value, count) in pairs {
         histogram.saturating_record_n((*value).min(MOST), *count);
     }
     Ok(histogram)
 }
 
-/// The pairs of a histogram, the lowest value first; each value is the last of its bucket, as HdrHistogram
-/// states them.
+/// The pairs of a histogram, the lowest value first; each value is the last of its bucket.
 fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    let recorded = histogram.iter_recorded();
-    let pairs = recorded.map(|at| (at.value_iterated_to(), at.count_at_value()));
-    pairs.collect()
+    histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())).collect()
 }
 
 fn encode(pairs: &[(u64, u64)], digits: u8, mut form: impl Serializer) -> Result<String, String> {
@@ -51,8 +45,7 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     read.map_err(|error| format!("not an HdrHistogram V2: {error}"))
 }
 
-/// Writes `(value, count)` pairs as a driver hands them over, with three digits; no pairs are an empty
-/// histogram.
+/// Writes `(value, count)` pairs as a driver hands them over, with three digits; of none an empty histogram.
 #[must_use]
 pub fn encode_compressed(pairs: &[(u64, u64)]) -> String {
     // Writing to memory cannot fail, and the bounds are made to fit.
@@ -126,8 +119,7 @@ pub(crate) mod coarse {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<Vec<(u64, u64)>>, D::Error> {
-        let texts = Vec::<String>::deserialize(deserializer)?;
-        texts.iter().map(|text| super::of_text::<D>(text)).collect()
+        Vec::<String>::deserialize(deserializer)?.iter().map(|text| super::of_text::<D>(text)).collect()
     }
 }
 

@@ -2,8 +2,7 @@
 //!
 //! They are kept inside `run.json`, so that a report can draw latency over time: an interval is a second or
 //! longer, and there are never more than [`INTERVALS_MAX`], whatever the run's length. Values are rounded to
-//! one significant digit of an HdrHistogram, which is less than 7 %; the histogram of the whole run has
-//! three.
+//! one significant digit of an HdrHistogram, which is less than 7 %; those of the whole run have three.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,16 +16,14 @@ const SHORTEST_NS: u64 = 1_000_000_000;
 pub struct Intervals {
     /// The length of each interval in nanoseconds; the first begins at 0.
     pub interval_ns: u64,
-    /// Per interval: durations in nanoseconds and how often. In the file an HdrHistogram, V2, one digit,
-    /// base64; empty where nothing ended.
+    /// Per interval: durations in nanoseconds and how often. In the file as HdrHistograms of one digit.
     #[serde(with = "crate::record::hdr::coarse")]
     #[schemars(with = "Vec<String>")]
     pub histograms: Vec<Vec<(u64, u64)>>,
 }
 
 impl Intervals {
-    /// Sorts `(ended_ns, duration_ns, how often)` into the intervals of a run of `length_ns`; what ended
-    /// later counts to the last. `None` of nothing.
+    /// Sorts `(ended_ns, duration_ns, how often)` into intervals, what ended later into the last.
     pub fn of(length_ns: u64, samples: impl IntoIterator<Item = (u64, u64, u64)>) -> Option<Self> {
         let count = (length_ns / SHORTEST_NS).clamp(1, INTERVALS_MAX);
         let interval_ns = length_ns.div_ceil(count).max(1);
@@ -39,8 +36,7 @@ impl Intervals {
             }
         }
         histograms.iter_mut().for_each(crate::record::hdr::coarse::round);
-        let any = histograms.iter().any(|histogram| !histogram.is_empty());
-        any.then_some(Self { interval_ns, histograms })
+        histograms.iter().any(|histogram| !histogram.is_empty()).then_some(Self { interval_ns, histograms })
     }
 
     /// The value that a share of each interval's durations does not exceed, 0.0 to 1.0, which is the longest;

@@ -1,7 +1,6 @@
 //! Grants over the time of a history: how many in each part, how long they took, and which owners got them.
 //!
-//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore
-//! short.
+//! The record is kept in `run.json`, so that a report needs no history; it is therefore short.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +24,7 @@ pub struct OverTime {
     pub grants: Vec<u32>,
     /// Grants by `client/owner`; those of further owners stand under `others`.
     pub owners: BTreeMap<String, u32>,
-    /// The share of the client that got least: its grants over what it would have if all had the same, 1 is
-    /// even; `None` with one client.
+    /// The share of the client that got least: its grants over an even share; `None` with one client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_min: Option<f64>,
     /// From the call of an acquire to its grant; `None` in runs that were kept before there was any.
@@ -65,9 +63,7 @@ impl OverTime {
         if grants.iter().all(|count| *count == 0) {
             return None;
         }
-        let owners = owners.into_iter();
-        let owners = owners.map(|(owner, grants)| (owner.to_owned(), grants));
-        let owners = owners.collect();
+        let owners = owners.into_iter().map(|(owner, grants)| (owner.to_owned(), grants)).collect();
         let took = asked.filter_map(|acquire| {
             let granted_ns = acquire.granted_ns?;
             Some((granted_ns, granted_ns - acquire.called_ns, 1))
@@ -94,8 +90,7 @@ pub fn jain(counts: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean
-/// of all: 1 is even, 0 is a client that got nothing. `None` with fewer than two clients, and where none got
-/// anything.
+/// of all: 1 is even, 0 is a client that got nothing. `None` with fewer than two clients or no grant.
 pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
     let grants: u64 = clients.iter().map(|client| client.0).sum();
     let askers: u32 = clients.iter().map(|client| client.1).sum();
@@ -103,8 +98,7 @@ pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
         return None;
     }
     let even = grants as f64 / f64::from(askers);
-    let shares = clients.iter();
-    let shares = shares.map(|(grants, askers)| *grants as f64 / f64::from(*askers) / even);
+    let shares = clients.iter().map(|(grants, askers)| *grants as f64 / f64::from(*askers) / even);
     Some(shares.fold(f64::INFINITY, f64::min))
 }
 
@@ -112,8 +106,7 @@ pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
 fn clients(owners: &BTreeMap<String, u32>) -> Vec<(u64, u32)> {
     let mut clients: BTreeMap<&str, u64> = BTreeMap::new();
     for (owner, grants) in owners {
-        let client = owner.split('/').next().unwrap_or_default();
-        *clients.entry(client).or_default() += u64::from(*grants);
+        *clients.entry(owner.split('/').next().unwrap_or_default()).or_default() += u64::from(*grants);
     }
     clients.into_values().map(|grants| (grants, 1)).collect()
 }
@@ -125,8 +118,7 @@ fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     let mut sorted: Vec<(String, u32)> = owners.into_iter().collect();
     sorted.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let rest = sorted.split_off(OWNERS_MAX - 1);
-    let rest = rest.iter().map(|one| one.1).sum();
-    sorted.push(("others".to_owned(), rest));
+    sorted.push(("others".to_owned(), rest.iter().map(|one| one.1).sum()));
     sorted.into_iter().collect()
 }
 
@@ -153,8 +145,7 @@ mod tests {
         assert_eq!(over.owners["c1/t0"], 2);
         let took = over.acquire.as_ref().expect("grants");
         assert_eq!(took.histograms, [[(0, 3)]]);
-        let counts = over.owners.values().map(|count| f64::from(*count));
-        let jain = jain(counts).expect("owners");
+        let jain = jain(over.owners.values().map(|count| f64::from(*count))).expect("owners");
         assert!((jain - 0.9).abs() < 1e-12, "{jain}");
     }
 

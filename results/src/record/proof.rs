@@ -12,8 +12,7 @@ use crate::wording::units;
 pub struct Proof {
     /// The holds, operations and faults around it.
     pub timeline: TimelineData,
-    /// Lines of the history that convict by themselves: a valid history file, verbatim. Empty where none was
-    /// found.
+    /// Lines of the history that convict by themselves, a valid history file; empty where none was found.
     pub slice: Vec<String>,
     /// How many lines the whole history has.
     pub of_lines: u64,
@@ -50,10 +49,7 @@ impl Proof {
     pub fn text(&self) -> String {
         let mut out = drawn(&self.timeline);
         if !self.slice.is_empty() {
-            let most = match self.shortest {
-                true => ", none of which can be left out",
-                false => "",
-            };
+            let most = if self.shortest { ", none of which can be left out" } else { "" };
             let (shown, all) = (self.slice.len(), units::count(self.of_lines));
             out += &format!("what convicts: {shown} of {all} lines{most}\n");
             for line in self.slice.iter().take(MOST) {
@@ -71,8 +67,7 @@ fn more(out: &mut String, all: usize, what: &str) {
     }
 }
 
-/// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks where the anomaly is, `!` a
-/// fault.
+/// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks the anomaly, `!` a fault.
 fn drawn(data: &TimelineData) -> String {
     let [from, to] = [data.from_ns, data.to_ns].map(units::instant);
     let (lock, class) = (&data.lock, &data.class);
@@ -142,12 +137,10 @@ impl<'a> Lane<'a> {
         let length_ns = self.data.to_ns.saturating_sub(self.data.from_ns).max(1);
         // A damaged run may say that the window ends before it begins.
         let at_ns = t_ns.saturating_sub(self.data.from_ns).min(length_ns);
-        let column = u128::from(at_ns) * (WIDTH as u128 - 1) / u128::from(length_ns);
-        usize::try_from(column).unwrap_or(WIDTH - 1)
+        usize::try_from(u128::from(at_ns) * (WIDTH as u128 - 1) / u128::from(length_ns)).unwrap_or(WIDTH - 1)
     }
 
-    /// Marks a stretch; what lies outside of the window is not drawn, however short a stretch is it gets one
-    /// column.
+    /// Marks a stretch by one column at least; what lies outside of the window is not drawn.
     fn fill(&mut self, from_ns: u64, to_ns: Option<u64>, mark: char) {
         let to_ns = to_ns.unwrap_or(u64::MAX);
         if to_ns < self.data.from_ns || from_ns > self.data.to_ns {
@@ -176,8 +169,7 @@ fn in_words(line: &str) -> String {
         Entry::Call { id, call } => match call {
             Call::Acquire(ask) => {
                 let (client, owner, kind) = (&ask.client, &ask.owner, &ask.kind);
-                let lease = ask.lease_ms.map(|ms| format!("{ms} ms"));
-                let lease = lease.unwrap_or("renewed".to_owned());
+                let lease = ask.lease_ms.map(|ms| format!("{ms} ms")).unwrap_or("renewed".to_owned());
                 let names = ask.names().join(", ");
                 format!("{client}/{owner} asks for {names} ({kind}, lease {lease})  [{id}]")
             }
@@ -211,72 +203,4 @@ fn in_words(line: &str) -> String {
         },
     };
     format!("{:>12}  {what}", format!("{:.6} s", t_ns as f64 / 1e9))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::timeline::{HoldBar, OperationBar, Span};
-    use crate::samples::says;
-
-    fn hold(client: &str, from_ns: u64, to_ns: u64) -> HoldBar {
-        HoldBar {
-            client: client.to_owned(),
-            owner: "t0".to_owned(),
-            grant: format!("{client}/g1"),
-            from_ns,
-            to_ns: Some(to_ns),
-            ended_by: "release".to_owned(),
-        }
-    }
-
-    #[test]
-    fn two_holds_at_once_are_seen_at_once() {
-        let ms = 1_000_000;
-        let overlap = Span { from_ns: 200 * ms, to_ns: 300 * ms };
-        let holds = [hold("c1", 100 * ms, 300 * ms), hold("c2", 200 * ms, 400 * ms)];
-        let fault = FaultBar { label: "pause c1".to_owned(), from_ns: 150 * ms, to_ns: Some(290 * ms) };
-        let timeline = TimelineData::around("orders", "belief", overlap, &holds, &[overlap], &[fault])
-            .with_operations(vec![OperationBar {
-                client: "c1".to_owned(),
-                owner: "t0".to_owned(),
-                op: "release".to_owned(),
-                grant: "c1/g1".to_owned(),
-                from_ns: 300 * ms,
-                to_ns: None,
-                end: String::new(),
-            }]);
-        let proof = Proof {
-            timeline,
-            slice: vec![r#"{"t_ns":200000000,"id":4,"end":"ok","grant":"c2/g1"}"#.to_owned()],
-            of_lines: 1_234,
-            shortest: true,
-        };
-        let text = proof.text();
-        let rows: Vec<&str> = text.lines().collect();
-        assert_eq!(rows.len(), 7, "{text}");
-        let marks = |row: &str, mark: char| row.chars().filter(|c| *c == mark).count();
-        // The window is 100 to 400 ms wide: a third of its columns each.
-        assert_eq!(marks(rows[1], '█') + marks(rows[1], '▾'), 48, "{text}");
-        assert_eq!(marks(rows[2], '█'), 49, "{text}");
-        assert_eq!(marks(rows[3], '*'), 25, "{text}");
-        says(rows[4], &["pause c1", "healed 0.290 s"]);
-        says(rows[5], &["1 of 1234 lines, none"]);
-        says(rows[6], &["0.200000 s  answered ok: c2/g1  [4]"]);
-        assert!(rows.iter().all(|row| row.chars().count() <= 130), "{text}");
-    }
-
-    #[test]
-    fn a_window_that_ends_before_it_begins_is_no_panic() {
-        let proof = Proof {
-            timeline: TimelineData {
-                from_ns: 2,
-                to_ns: 1,
-                holds: vec![hold("c1", 0, 3)],
-                ..TimelineData::default()
-            },
-            ..Proof::default()
-        };
-        assert!(proof.text().contains("c1/t0"), "{}", proof.text());
-    }
 }

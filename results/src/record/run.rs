@@ -1,7 +1,6 @@
 //! What is kept of one execution: the contents of `run.json`, and of `--json` on standard output.
 //!
-//! Field names are a contract (see the README); add, never rename. Times are nanoseconds since the run began,
-//! or durations in nanoseconds, and say so in their names.
+//! Field names are a contract: add, never rename. Times are in nanoseconds, since the run began or durations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,8 +71,7 @@ pub struct Run {
     /// Configuration in which the parts differ, where several runs were put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
-    /// The runs that were joined for a report alone, and are kept each by itself; empty of a run that is
-    /// kept.
+    /// The runs that were joined for a report alone; empty of a run that is kept.
     #[serde(skip)]
     pub joined: Vec<String>,
 }
@@ -133,8 +131,7 @@ pub struct ScenarioShare {
     pub seed: u64,
     /// The part, from 0.
     pub part: u32,
-    /// What decides what it runs, as it was asked for: each by its word, in short or as a hash; empty in runs
-    /// of builds that did not say it.
+    /// What decides what it runs, each by its word, in short or as a hash; empty in runs of older builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digest: BTreeMap<String, String>,
 }
@@ -158,8 +155,7 @@ impl fmt::Display for NotApplicable {
     }
 }
 
-/// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks no
-/// server.
+/// How and where a run was made, as the caller says: this crate has no clock and asks no server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Meta {
     /// Start in RFC 3339, UTC.
@@ -234,11 +230,9 @@ pub struct BenchRow {
     pub acquire_ns: Quantiles,
     /// From the call of release to its return.
     pub release_ns: Quantiles,
-    /// From the sending of a release to the return of the next acquire of that lock by another task; `null`
-    /// without waiting.
+    /// From the sending of a release to another task's return from acquire; `null` without waiting.
     pub handoff_ns: Option<Quantiles>,
-    /// Commands that clients sent per cycle, scripts' inner calls not included; `null` where they cannot be
-    /// counted.
+    /// Commands that clients sent per cycle, without scripts' inner calls; `null` where not counted.
     pub commands_per_cycle: Option<f64>,
     /// Commands that servers counted per cycle, inner calls included.
     pub server_calls_per_cycle: Option<f64>,
@@ -308,15 +302,13 @@ pub struct Comparison {
     pub b: String,
     /// The metric, by its field name.
     pub metric: String,
-    /// `topology/workload/tasks`, and behind it the round trip that a proxy added:
-    /// `single/contended/16/+3ms`.
+    /// `topology/workload/tasks` and a proxy's round trip: `single/contended/16/+3ms`.
     pub r#where: String,
     /// b over a.
     pub ratio: Ratio,
     /// `better`, `worse`, `not-shown` or `equivalent`: b against a.
     pub verdict: String,
-    /// The same of an arm that is `a` once more, measured beside it: what "no difference" looks like here. A
-    /// difference that is not larger is not shown.
+    /// The same of an arm that is `a` once more: a difference that is not larger is not shown.
     pub same_again: Option<Ratio>,
     /// How likely a difference so large is without any, two-sided; `null` with too few rounds.
     pub p: Option<f64>,
@@ -339,8 +331,7 @@ pub struct Ratio {
     pub high: Option<f64>,
 }
 
-/// What a configuration means for a usual service whose master fails once a month, with the outage that a
-/// scenario measured.
+/// What a measured outage means for a usual service whose master fails once a month.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FailoverRisk {
     /// The configuration, as `locklab risk` names it.
@@ -379,8 +370,7 @@ pub struct ScenarioResult {
     pub expected: BTreeMap<String, String>,
     /// Whether it came out so.
     pub as_expected: bool,
-    /// 0 as expected, 1 not, 2 unknown; of a lock of the user's own 1 where it was lost, whatever its file
-    /// expects.
+    /// 0 as expected, 1 not, 2 unknown; of a user's own lock 1 where it was lost, whatever its file expects.
     pub exit_code: u8,
     /// What was measured of its clients, by the names of [`BOUNDS`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -392,8 +382,7 @@ pub struct ScenarioResult {
     /// Length of the load in nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
-    /// The lease of its holds: the one that is asked for, or the one that the library renews; `None` in runs
-    /// of earlier builds.
+    /// The lease of its holds, asked for or renewed by the library; `None` in runs of earlier builds.
     pub lease_ns: Option<u64>,
     /// Directory of its history and logs: one name in the run's own, or empty for that itself.
     #[serde(default)]
@@ -410,34 +399,27 @@ pub struct ScenarioResult {
     /// Where its expectation comes from, in its file's words.
     #[serde(default)]
     pub claim: String,
-    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the
-    /// program.
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a built-in scenario.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub declared_at: String,
-    /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does
-    /// not apply.
+    /// What a grant waits for beside the master: `none`, `wait:1`, `wait:all`; empty where not applicable.
     #[serde(default)]
     pub durability: String,
     /// Why no lock keeps what is expected to be violated, and what helps; `None` where another lock keeps it.
     pub inherent: Option<Inherent>,
-    /// Whether the lock says that it tells its holder when the lock is lost; `None` where it says nothing of
-    /// itself.
+    /// Whether the lock says that it tells its holder of a loss; `None` where it says nothing of itself.
     pub tells_holder: Option<bool>,
-    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody
-    /// asked. What safety costs.
+    /// The longest time for which a free lock was asked for and not granted; `None` where nobody asked.
     pub without_grant_ns: Option<u64>,
-    /// What the configuration means where masters fail; `None` where no master of a sentinel group or a
-    /// cluster was replaced.
+    /// What the configuration means where masters fail; `None` where no master was replaced.
     pub risk: Option<FailoverRisk>,
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub server_config: BTreeMap<String, String>,
-    /// The server that it ran on, by its own word: `redis-7.0.15`, `valkey-9.1.2`; empty where it was not
-    /// asked.
+    /// The server that it ran on, by its own word: `redis-7.0.15`; empty where it was not asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// How callers used the lock: `clients`, `tasks`, `locks`, `hold`, `think`, …, in words with units; empty
-    /// in runs of earlier builds.
+    /// How callers used the lock: `clients`, `tasks`, `hold`, …, with units; empty in runs of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub load: BTreeMap<String, String>,
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
@@ -469,8 +451,7 @@ pub struct FaultSpan {
     pub bit: bool,
     /// What shows it.
     pub proof: String,
-    /// From its injection to the first grant that was asked for once it was in place, or that came half a
-    /// second later; `None`: none.
+    /// From its injection to the first grant asked for once it was in place, or half a second later.
     #[serde(default)]
     pub first_grant_after_ns: Option<u64>,
     /// Recovery from it; `None` where no history was judged.
@@ -490,11 +471,9 @@ pub struct FaultRecovery {
     pub operations: u64,
     /// The share of them that ended failed or unknown, 0.0 to 1.0; `None` of none.
     pub error_share: Option<f64>,
-    /// The share of them without an answer a second after the wait that was asked for, 0.0 to 1.0; `None` of
-    /// none.
+    /// The share of them without an answer a second after their wait, 0.0 to 1.0; `None` of none.
     pub hang_share: Option<f64>,
-    /// From the injection until the first holder of that moment was notified that it lost the lock; `None`:
-    /// none was notified.
+    /// From the injection until the first holder was notified that it lost the lock; `None`: none was.
     pub holder_knew_ns: Option<u64>,
     /// Acquires under way in the first second after the heal (after the injection, where nothing was healed).
     pub herd: u64,
@@ -509,8 +488,7 @@ pub struct FaultRecovery {
     /// Grants after the heal.
     #[serde(default)]
     pub grants_after: u64,
-    /// Holds that spanned it: granted before the injection, and believed in after the heal and after the
-    /// servers took writes again.
+    /// Holds granted before the injection and believed in after the heal and the servers' next write.
     #[serde(default)]
     pub holds_across: u64,
 }
@@ -536,8 +514,7 @@ pub struct Difference {
     pub b: String,
 }
 
-/// What is expected of recovery stands beside the classes under this name: `< 3s` from each fault to the next
-/// grant.
+/// What is expected of recovery, beside the classes: `< 3s` from each fault to the next grant.
 pub const RECOVERY: &str = "recovery";
 
 /// Figures of which a bound can be expected beside the classes, `< 20` or `> 0.5`, and what each is.
@@ -583,8 +560,7 @@ impl Run {
         self.scenarios.iter().find(|result| result.dir == decided.dir)
     }
 
-    /// The run in which a result's records are kept: this one, or of runs that were joined for a report alone
-    /// the result's own.
+    /// The run that keeps a result's records: this one, or of runs joined for a report the result's own.
     pub(crate) fn keeper<'a>(&'a self, dir: &str) -> &'a str {
         let own = |name: &&String| {
             dir.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -597,11 +573,9 @@ impl Run {
         let audited = self.audit.iter_mut().flat_map(|audit| &mut audit.subjects);
         let audited = audited.flat_map(|subject| &mut subject.scenarios);
         let tried = audited.flat_map(|one| &mut one.runs).flat_map(|tried| {
-            let twin = tried.twin.as_mut().map(|twin| &mut twin.dir);
-            std::iter::once(&mut tried.dir).chain(twin)
+            std::iter::once(&mut tried.dir).chain(tried.twin.as_mut().map(|twin| &mut twin.dir))
         });
-        let results = self.scenarios.iter_mut().map(|result| &mut result.dir);
-        results.chain(tried)
+        self.scenarios.iter_mut().map(|result| &mut result.dir).chain(tried)
     }
 
     /// The last part of its directory.
@@ -626,10 +600,7 @@ impl Run {
             None => Outcome::None,
         };
         let outcome = stated.max(worst.unwrap_or(Outcome::None));
-        match self.partial {
-            true => outcome.max(Outcome::Unknown),
-            false => outcome,
-        }
+        if self.partial { outcome.max(Outcome::Unknown) } else { outcome }
     }
 }
 
@@ -677,8 +648,7 @@ impl fmt::Display for Outcome {
 impl Estimate {
     /// `99 800–103 900`; empty without an interval.
     pub(crate) fn interval(&self) -> String {
-        let ends = self.low.zip(self.high);
-        ends.map_or(String::new(), |(low, high)| units::range(low, high))
+        self.low.zip(self.high).map_or(String::new(), |(low, high)| units::range(low, high))
     }
 
     /// ` (99 800–103 900)`, to stand behind a figure; empty without an interval.
@@ -699,14 +669,12 @@ impl Environment {
             self.kernel.clone(),
         ];
         let words = words.iter().filter(|word| !word.is_empty()).join(", ");
-        let parts = [&self.host, &words];
-        parts.iter().filter(|part| !part.is_empty()).join(": ")
+        [&self.host, &words].iter().filter(|part| !part.is_empty()).join(": ")
     }
 
     /// Each server binary with its version.
     pub(crate) fn server_versions(&self) -> String {
-        let servers = self.servers.iter();
-        let versions = servers.map(|(name, server)| format!("{name} {}", server.version));
+        let versions = self.servers.iter().map(|(name, server)| format!("{name} {}", server.version));
         versions.format(", ").to_string()
     }
 }
@@ -722,11 +690,9 @@ impl BenchRow {
         self.safety.state == State::Violated
     }
 
-    /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes ask again after
-    /// a while.
+    /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes poll.
     pub(crate) fn is_woken(&self) -> bool {
-        let polls = ["exec:", "baseline:", "broken:"].iter();
-        let polls = polls.chain(&["lock-core:spin"]);
+        let polls = ["exec:", "baseline:", "broken:"].iter().chain(&["lock-core:spin"]);
         let spins = self.measures.load.kind.as_deref() == Some("spin");
         !spins && !polls.into_iter().any(|prefix| self.subject.starts_with(prefix))
     }
@@ -743,11 +709,9 @@ impl BenchRow {
         self.topology.clone() + &waits_for + &enclosed(" +", &added.unwrap_or_default(), "")
     }
 
-    /// Where it was measured: topology, added round trip, workload, tasks, and the machine where several were
-    /// put together.
+    /// Where it was measured: topology, added round trip, workload, tasks, and of several the machine.
     pub fn place(&self) -> String {
-        let place = format!("{} · {} · {} tasks", self.site(), self.workload, self.tasks);
-        with_origin(place, &self.origin)
+        with_origin(format!("{} · {} · {} tasks", self.site(), self.workload, self.tasks), &self.origin)
     }
 
     /// The same behind its lock, for a sentence.
@@ -773,8 +737,7 @@ pub(crate) fn with_origin(place: String, origin: &str) -> String {
 impl ScenarioResult {
     /// The faults that left no evidence of an effect, each in a sentence.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = String> {
-        let faults = self.faults.iter().filter(|fault| !fault.bit);
-        faults.map(|FaultSpan { fault, targets, .. }| {
+        self.faults.iter().filter(|fault| !fault.bit).map(|FaultSpan { fault, targets, .. }| {
             let targets = targets.join(" + ");
             format!("no evidence that the fault {fault} on {targets} took effect")
         })
@@ -782,8 +745,7 @@ impl ScenarioResult {
 
     /// Why the verdicts came out as they did. What holds for every verdict is said once.
     pub(crate) fn reasons(&self) -> Vec<String> {
-        let incomplete = self.incomplete.iter();
-        let incomplete = incomplete.map(|why| format!("incomplete: {why}"));
+        let incomplete = self.incomplete.iter().map(|why| format!("incomplete: {why}"));
         let of_verdicts = self.verdicts.iter().flat_map(|(class, verdict)| {
             let why = self.own_reasons(verdict);
             why.map(move |why| format!("{class}: {why}"))
@@ -794,18 +756,16 @@ impl ScenarioResult {
     /// What a verdict alone says: its reasons, and its first anomaly.
     pub(crate) fn own_reasons<'a>(&'a self, verdict: &'a Verdict) -> impl Iterator<Item = &'a String> {
         let own = |why: &&String| !self.incomplete.contains(why);
-        let anomaly = verdict.anomalies.first().map(|anomaly| &anomaly.proof);
-        verdict.why.iter().filter(own).chain(anomaly)
+        verdict.why.iter().filter(own).chain(verdict.anomalies.first().map(|anomaly| &anomaly.proof))
     }
 
     /// Where it ran and with what: topology, subject, and the machine where several were put together.
     pub fn place(&self) -> String {
-        let place = format!("{} · {}", self.topology, self.subject);
-        with_origin(with_origin(place, &self.server), &self.origin)
+        with_origin(with_origin(format!("{} · {}", self.topology, self.subject), &self.server), &self.origin)
     }
 
-    /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome
-    /// `None`, unless it says by itself that it is unknown or failed.
+    /// What came out, from `exit_code` and `as_expected`; `None` where nothing was expected and nothing
+    /// failed.
     pub fn outcome(&self) -> Outcome {
         match (self.exit_code, self.as_expected) {
             (2, _) => Outcome::Unknown,
@@ -817,8 +777,7 @@ impl ScenarioResult {
         }
     }
 
-    /// Whether an expectation is met: of a class by its verdict, of `recovery` by the faults, of a bound by
-    /// its figure. `None`: nothing can be said.
+    /// Whether an expectation is met: of a class, of `recovery`, or of a bound. `None`: nothing can be said.
     pub fn meets(&self, class: &str, expected: &str) -> Option<bool> {
         if let Some((bound, _)) = BOUNDS.iter().find(|(name, _)| *name == class) {
             let found = *self.figures.get(*bound)?;
@@ -838,8 +797,7 @@ impl ScenarioResult {
         (!self.faults.is_empty()).then(|| after.into_iter().all(soon))
     }
 
-    /// What is to be said where nothing was granted after the last fault: a load that ends before a lease has
-    /// passed shows no more than that.
+    /// What to say where nothing was granted after the last fault: a load shorter than a lease shows little.
     pub fn unrecovered(&self) -> String {
         let last_ns = self.faults.iter().map(|fault| fault.injected_ns).max();
         match self.lease_ns {
@@ -884,8 +842,7 @@ mod tests {
             faults: vec![FaultSpan { injected_ns: s, ..FaultSpan::default() }],
             ..ScenarioResult::default()
         };
-        let short = after(4, Some(10)).unrecovered();
-        assert_eq!(short, "not within this run (lease 10 s, load 4 s)");
+        assert_eq!(after(4, Some(10)).unrecovered(), "not within this run (lease 10 s, load 4 s)");
         assert_eq!(after(12, Some(10)).unrecovered(), "never");
         assert_eq!(after(4, None).unrecovered(), "never", "an earlier build's run");
     }

@@ -1,8 +1,6 @@
-//! A conviction as steps between callers and servers, from the shortest history that convicts: why two were
-//! inside, read from top to bottom.
+//! A conviction as steps between callers and servers, from the shortest history that convicts.
 //!
-//! Only what was recorded becomes a step. Which node a command went to is not recorded, so callers talk to
-//! one column for all servers.
+//! Which node a command went to is not recorded, so callers talk to one column for all servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +56,7 @@ pub enum StepKind {
 }
 
 impl Sequence {
-    /// The conviction of the gravest verdict that has one; `None` where nothing was convicted, or the proof
-    /// has no lines.
+    /// The conviction of the gravest verdict; `None` where nothing was convicted or the proof has no lines.
     pub fn of(result: &ScenarioResult) -> Option<Self> {
         let (verdict, proof) = ["contract", "confirmed", "belief", "effect", "liveness"]
             .into_iter()
@@ -71,8 +68,7 @@ impl Sequence {
         let last_ns = lines.last()?.t_ns;
         let anomaly = verdict.anomalies.iter().max_by_key(|anomaly| {
             let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
-            let order = std::cmp::Reverse(anomaly.from_ns);
-            (anomaly.what == "overlap", length_ns, order)
+            (anomaly.what == "overlap", length_ns, std::cmp::Reverse(anomaly.from_ns))
         })?;
         let mut drawn =
             DiagramDraft { servers: format!("servers ({})", result.topology), ..DiagramDraft::default() };
@@ -84,8 +80,7 @@ impl Sequence {
         for fault in begun.skip(skipped) {
             let label = fault.label();
             let evidence = units::enclosed(": ", &fault.proof, "");
-            let begins = format!("{label} begins{evidence}");
-            drawn.note(fault.injected_ns, &fault.targets, begins);
+            drawn.note(fault.injected_ns, &fault.targets, format!("{label} begins{evidence}"));
             if let Some(healed_ns) = fault.healed_ns.filter(|ns| *ns <= last_ns) {
                 drawn.note(healed_ns, &fault.targets, format!("{label} is healed"));
             }
@@ -179,8 +174,7 @@ impl DiagramDraft {
                         words = format!("granted: {grant}");
                     }
                     if let Some(ms) = granted_ms.or(lease_ms) {
-                        let sent_ns = sent_ns.unwrap_or(t_ns);
-                        let to_ns = sent_ns.saturating_add(ms.saturating_mul(1_000_000));
+                        let to_ns = sent_ns.unwrap_or(t_ns).saturating_add(ms.saturating_mul(1_000_000));
                         words.push_str(&format!(", lease to {}", units::instant(to_ns)));
                     }
                 }
@@ -200,8 +194,7 @@ impl DiagramDraft {
                     Event::Crash { client } => (Participant::Node(client.clone()), format!("{client} dies")),
                     Event::Probe { lock, ok } => {
                         let verb = if *ok { "take" } else { "refuse" };
-                        let words = format!("the servers {verb} a write to {lock}");
-                        (Participant::Servers, words)
+                        (Participant::Servers, format!("the servers {verb} a write to {lock}"))
                     }
                     // Faults are drawn with their evidence, from the result.
                     _ => return,
@@ -225,8 +218,7 @@ impl DiagramDraft {
 
     fn violation(&mut self, anomaly: &Anomaly) {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
-        let inside = anomaly.grants.iter().map(|grant| self.caller(grant));
-        let inside: Vec<String> = inside.unique().collect();
+        let inside: Vec<String> = anomaly.grants.iter().map(|grant| self.caller(grant)).unique().collect();
         let long = match length_ns {
             0 => String::new(),
             ns => format!(" for {}", units::duration(ns)),
@@ -241,8 +233,7 @@ impl DiagramDraft {
             true => vec![Participant::Servers],
             false => inside.into_iter().map(Participant::Caller).collect(),
         };
-        let step = (anomaly.from_ns, places, StepKind::Violation, words);
-        self.steps.push(step);
+        self.steps.push((anomaly.from_ns, places, StepKind::Violation, words));
     }
 
     fn finish(mut self, anomaly: &Anomaly) -> Sequence {
@@ -274,8 +265,7 @@ impl DiagramDraft {
                 Participant::Caller(name) => column == name,
                 Participant::Node(name) => at != servers && of_client(name, column),
             };
-            let all = columns.iter().enumerate();
-            all.filter(|(at, column)| is(*at, column)).map(|(at, _)| at).collect()
+            columns.iter().enumerate().filter(|(at, column)| is(*at, column)).map(|(at, _)| at).collect()
         };
         let steps = self.steps.iter().map(|(t_ns, places, kind, words)| {
             let mut at: Vec<usize> = places.iter().flat_map(spread).collect();
@@ -296,94 +286,5 @@ impl DiagramDraft {
             columns,
             omitted,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::proof::Proof;
-    use crate::record::run::FaultSpan;
-    use crate::samples::says;
-
-    fn convicted() -> ScenarioResult {
-        let mut result = ScenarioResult {
-            topology: "sentinel".to_owned(),
-            faults: vec![FaultSpan {
-                fault: "delay".to_owned(),
-                targets: vec!["n1 -> n2".to_owned()],
-                injected_ns: 150_000_000,
-                proof: "5 bytes; <harmed>".to_owned(),
-                ..FaultSpan::default()
-            }],
-            ..ScenarioResult::default()
-        };
-        let contract = &mut result.verdicts.contract;
-        contract.state = State::Violated;
-        contract.anomalies = vec![Anomaly {
-            what: "overlap".to_owned(),
-            lock: "orders".to_owned(),
-            from_ns: 300_000_000,
-            to_ns: 400_000_000,
-            grants: vec!["c1/g1".to_owned(), "c2/g1".to_owned()],
-            ..Anomaly::default()
-        }];
-        contract.proof = Some(Proof {
-            slice: [
-                r#"{"t_ns":100000000,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"orders","kind":"plain","lease_ms":30000,"wait_ms":500}"#,
-                r#"{"t_ns":110000000,"id":1,"end":"ok","grant":"c1/g1"}"#,
-                r#"{"t_ns":290000000,"id":2,"client":"c2","owner":"t0","op":"acquire","lock":"orders","kind":"plain","lease_ms":30000,"wait_ms":500}"#,
-                r#"{"t_ns":300000000,"id":2,"end":"ok","grant":"c2/g1"}"#,
-                r#"{"t_ns":400000000,"id":3,"op":"release","grant":"c1/g1"}"#,
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-            ..Proof::default()
-        });
-        result
-    }
-
-    #[test]
-    fn what_convicts_is_shown_in_order_and_nothing_else() {
-        let sequence = Sequence::of(&convicted()).expect("a conviction");
-        assert_eq!(sequence.columns, ["c1/t0", "c2/t0", "servers (sentinel)", "n1", "n2"]);
-        let shown: Vec<_> = sequence.steps.iter().map(|s| (s.kind, s.between)).collect();
-        use StepKind::{Answer, Command, Note, Violation};
-        assert_eq!(
-            shown,
-            [
-                (Command, (0, 2)),
-                (Answer, (2, 0)),
-                (Note, (3, 4)),
-                (Command, (1, 2)),
-                (Answer, (2, 1)),
-                (Violation, (0, 1)),
-                (Command, (0, 2)),
-            ]
-        );
-        assert_eq!(sequence.steps[1].words, "granted: c1/g1, lease to 30.110 s");
-        assert_eq!(sequence.steps[5].words, "c1/t0 and c2/t0 both hold orders for 100 ms");
-    }
-
-    #[test]
-    fn mermaid_gets_no_markup_from_outside() {
-        let text = Sequence::of(&convicted()).expect("a conviction").mermaid();
-        let head = "sequenceDiagram\n    participant p0 as c1/t0\n";
-        let fault = "Note over p3,p4: 0.150 s delay n1 -> n2 begins: 5 bytes#59; #60;harmed>\n";
-        let granted = "    p2-->>p1: 0.300 s granted: c2/g1, lease to 30.300 s\n";
-        says(&text, &[head, fault, granted]);
-    }
-
-    #[test]
-    fn what_is_not_convicted_has_no_diagram_and_later_faults_are_no_part_of_it() {
-        let mut result = convicted();
-        result.faults[0].injected_ns = 500_000_000;
-        let sequence = Sequence::of(&result).expect("a conviction");
-        assert_eq!(sequence.columns.len(), 3, "{sequence:?}");
-        result.verdicts.contract.state = State::Clean;
-        assert_eq!(Sequence::of(&result), None);
-        let mut bare = convicted();
-        bare.verdicts.contract.proof = Some(Proof::default());
-        assert_eq!(Sequence::of(&bare), None);
     }
 }

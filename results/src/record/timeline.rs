@@ -1,7 +1,6 @@
 //! The small record around one anomaly from which its picture is drawn: holds, overlaps and faults.
 //!
-//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore
-//! capped.
+//! The record is kept in `run.json`, so that a report needs no history; it is therefore capped.
 
 use std::collections::BTreeSet;
 
@@ -95,8 +94,7 @@ pub struct FaultBar {
 }
 
 impl TimelineData {
-    /// The two holds of the longest overlap, the earlier first, and the overlap; `None` where it has none or
-    /// one of the two was left out.
+    /// The two holds of the longest overlap, the earlier first, and the overlap; `None` without both.
     pub(crate) fn two_owners(&self) -> Option<([&HoldBar; 2], Span)> {
         let length_ns = |span: &&Span| span.to_ns.saturating_sub(span.from_ns);
         let overlap = self.overlaps.iter().rev().max_by_key(length_ns)?;
@@ -118,15 +116,11 @@ impl TimelineData {
                 Some(Ok(number)) => format!("client {number}"),
                 _ => hold.client.clone(),
             };
-            match first.client == second.client {
-                true => format!("{name} ({})", hold.owner),
-                false => name,
-            }
+            if first.client == second.client { format!("{name} ({})", hold.owner) } else { name }
         })
     }
 
-    /// `orders-3: client 3 held 0.08–3.26 s, client 1 got it at 2.76 s: 504 ms together`; `None` where no two
-    /// owners are known.
+    /// `orders-3: client 3 held 0.08–3.26 s, client 1 got it at 2.76 s: 504 ms together`; or `None`.
     pub(crate) fn in_words(&self) -> Option<String> {
         let ([first, second], overlap) = self.two_owners()?;
         let [holder, other] = self.names_of([first, second]);
@@ -144,11 +138,9 @@ impl TimelineData {
         ))
     }
 
-    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, at
-    /// least 50 ms and at most 5 s.
+    /// The part of `holds`, `overlaps` and `faults` around `anomaly`: its length on each side, 50 ms to 5 s.
     ///
-    /// At most [`MAX_BARS`] holds stay: those nearest to the anomaly's middle; `omitted` counts the others.
-    /// Holds come out in order of their start.
+    /// The [`MAX_BARS`] holds nearest to the anomaly's middle stay, in order; `omitted` counts the others.
     pub fn around(
         lock: &str,
         class: &str,
@@ -164,13 +156,10 @@ impl TimelineData {
             to_ns: anomaly.to_ns.max(anomaly.from_ns).saturating_add(margin_ns),
         };
         let middle_ns = anomaly.from_ns + length_ns / 2;
-        let holds = holds.iter();
-        let holds = holds.filter(|hold| window.meets(hold.from_ns, hold.to_ns));
+        let holds = holds.iter().filter(|hold| window.meets(hold.from_ns, hold.to_ns));
         let holds: Vec<HoldBar> = holds.cloned().collect();
-        let spans = overlaps.iter();
-        let spans = spans.filter(|span| window.meets(span.from_ns, Some(span.to_ns)));
-        let faults = faults.iter();
-        let faults = faults.filter(|fault| window.meets(fault.from_ns, fault.to_ns));
+        let spans = overlaps.iter().filter(|span| window.meets(span.from_ns, Some(span.to_ns)));
+        let faults = faults.iter().filter(|fault| window.meets(fault.from_ns, fault.to_ns));
         Self {
             lock: lock.to_owned(),
             class: class.to_owned(),
@@ -191,8 +180,7 @@ impl TimelineData {
         holds.chain(operations).map(|(client, owner)| (client.as_str(), owner.as_str())).collect()
     }
 
-    /// Adds those operations that reach into the window: at most [`MAX_BARS`], those nearest to its middle,
-    /// in order of their calls.
+    /// Adds operations that reach into the window: the [`MAX_BARS`] nearest to its middle, in their order.
     #[must_use]
     pub fn with_operations(mut self, mut operations: Vec<OperationBar>) -> Self {
         let window = Span { from_ns: self.from_ns, to_ns: self.to_ns };
@@ -229,54 +217,4 @@ fn nearest<B>(mut bars: Vec<B>, at_ns: u64, ends: Ends<B>) -> Vec<B> {
 fn distance(at_ns: u64, from_ns: u64, to_ns: Option<u64>) -> u64 {
     let to_ns = to_ns.unwrap_or(u64::MAX);
     if from_ns <= at_ns && at_ns <= to_ns { 0 } else { from_ns.abs_diff(at_ns).min(to_ns.abs_diff(at_ns)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn span(from_ns: u64, to_ns: u64) -> Span {
-        Span { from_ns, to_ns }
-    }
-
-    fn hold(n: u64) -> HoldBar {
-        HoldBar {
-            grant: format!("g{n}"),
-            from_ns: n * 1_000_000,
-            to_ns: Some(n * 1_000_000 + 500_000),
-            ..HoldBar::default()
-        }
-    }
-
-    #[test]
-    fn far_holds_go_and_near_holds_stay() {
-        let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
-        let anomaly = span(500_000_000, 501_000_000);
-        let data = TimelineData::around("orders", "belief", anomaly, &holds, &[anomaly], &[]);
-        assert_eq!(data.holds.len(), 102, "50 ms on either side, and one bar per millisecond");
-        assert_eq!(data.omitted, 0);
-        assert_eq!(data.overlaps, vec![anomaly]);
-        assert!(data.holds.is_sorted_by_key(|hold| hold.from_ns));
-    }
-
-    #[test]
-    fn never_more_than_the_cap_and_the_rest_is_counted() {
-        let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
-        let anomaly = span(0, 900_000_000);
-        let data = TimelineData::around("orders", "belief", anomaly, &holds, &[], &[]);
-        assert_eq!(data.holds.len(), MAX_BARS);
-        assert_eq!(data.omitted, 800);
-        assert!(
-            data.holds.iter().any(|hold| hold.grant == "g450"),
-            "the middle of the anomaly is what is looked at"
-        );
-    }
-
-    #[test]
-    fn a_hold_without_end_reaches_into_every_later_window() {
-        let endless = HoldBar { to_ns: None, ..hold(1) };
-        let anomaly = span(900_000_000_000, 900_000_000_001);
-        let data = TimelineData::around("orders", "belief", anomaly, &[endless], &[], &[]);
-        assert_eq!(data.holds.len(), 1);
-    }
 }

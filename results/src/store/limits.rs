@@ -14,8 +14,7 @@ pub const LINE: u64 = 16 << 20;
 pub const DRIVER_LINE: usize = 1 << 20;
 /// A file that is read as a whole: a scenario, a budget, a plan, a run's document.
 pub const FILE: u64 = 64 << 20;
-/// The window of a compressed history, which a reader keeps in memory; what `zstd` makes of itself needs 8
-/// MB.
+/// The window of a compressed history, which a reader keeps in memory; `zstd` by itself needs 8 MB.
 pub const WINDOW: u64 = 64 << 20;
 /// The name of a grant.
 pub const GRANT: usize = 1 << 10;
@@ -64,10 +63,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub fn read_all(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(FILE + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > FILE {
-        true => Err(beyond("a file that is read as a whole", FILE)),
-        false => Ok(bytes),
-    }
+    if bytes.len() as u64 > FILE { Err(beyond("a file that is read as a whole", FILE)) } else { Ok(bytes) }
 }
 
 /// As [`read`], of a text. The error names the file, and the place of a byte that is no text.
@@ -87,10 +83,7 @@ pub fn read_text(path: impl AsRef<Path>) -> Result<String, String> {
 /// Appends the next line with its end, and says how long it is; 0 at the end of the file.
 pub fn read_line(source: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     let length = source.take(LINE + 1).read_until(b'\n', line)?;
-    match length as u64 > LINE {
-        true => Err(beyond("a line", LINE)),
-        false => Ok(length),
-    }
+    if length as u64 > LINE { Err(beyond("a line", LINE)) } else { Ok(length) }
 }
 
 /// The last bytes of a file, however large it is.
@@ -115,8 +108,7 @@ mod tests {
         let path = dir.path().join("x.toml");
         std::fs::write(&path, b"name = \"x\"\nabout = \"\xc3\xa9\xff\"\n").expect("a file");
         let error = read_text(&path).expect_err("a byte is no text");
-        let place = format!("{}:2:11: the byte 0xff", path.display());
-        assert!(error.starts_with(&place), "{error}");
+        assert!(error.starts_with(&format!("{}:2:11: the byte 0xff", path.display())), "{error}");
     }
 
     #[test]
@@ -124,8 +116,7 @@ mod tests {
         let error = read(Path::new("/dev/zero")).expect_err("it has no end");
         assert!(error.to_string().contains("64 MB"), "{error}");
         let endless = File::open("/dev/zero").expect("a device");
-        let error = read_line(&mut io::BufReader::new(endless), &mut Vec::new());
-        let error = error.expect_err("it has no line");
+        let error = read_line(&mut io::BufReader::new(endless), &mut Vec::new()).expect_err("it has no line");
         assert!(error.to_string().contains("16 MB"), "{error}");
     }
 

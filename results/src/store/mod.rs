@@ -68,17 +68,11 @@ pub enum StoreError {
         remedy: String,
     },
     /// There is no run at all, so that none is the latest.
-    #[error("there is no run in {} yet", root.display())]
-    Empty {
-        /// Where runs are looked for.
-        root: PathBuf,
-    },
+    #[error("there is no run in {} yet", .0.display())]
+    Empty(PathBuf),
     /// A directory without `run.json`.
-    #[error("{} is no run: it holds no {RUN_FILE}", path.display())]
-    NotARun {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("{} is no run: it holds no {RUN_FILE}", .0.display())]
+    NotARun(PathBuf),
     /// The file is no run of this form.
     #[error("{}:{line}:{column}: {}{message}", path.display(), enclosed("field `", field, "`: "))]
     Damaged {
@@ -102,11 +96,8 @@ pub enum StoreError {
         dir: String,
     },
     /// A file or a directory of the run leads elsewhere.
-    #[error("{} is a symbolic link, and those of a run are not followed: it may lead anywhere", path.display())]
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
+    #[error("{} is a symbolic link, and those of a run are not followed: it may lead anywhere", .0.display())]
+    Link(PathBuf),
     /// A later version of this program wrote the file.
     #[error("{} has schema {found}, and this version reads up to {known}: use a newer locklab", path.display())]
     Newer {
@@ -118,11 +109,8 @@ pub enum StoreError {
         known: u32,
     },
     /// The directory given for a new run holds one already.
-    #[error("{} already holds a run; give another directory", path.display())]
-    Occupied {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("{} already holds a run; give another directory", .0.display())]
+    Occupied(PathBuf),
 }
 
 impl StoreError {
@@ -186,12 +174,10 @@ impl RunStore {
         &self.root
     }
 
-    /// Creates `<root>/<date>-<host>-<name>`; if that is taken, `-2`, `-3` … is appended. Characters that do
-    /// not belong into a file's name become `-`.
+    /// Creates `<root>/<date>-<host>-<name>`, of characters of file names, with `-2`, `-3` … if it is taken.
     pub fn create(&self, date: &str, host: &str, name: &str) -> Result<RunDir, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
-        let parts = [date, host, name].into_iter().map(plain);
-        let mut base = parts.filter(|part| !part.is_empty()).join("-");
+        let mut base = [date, host, name].into_iter().map(plain).filter(|part| !part.is_empty()).join("-");
         if base.is_empty() {
             base.push_str("run");
         }
@@ -208,8 +194,7 @@ impl RunStore {
         Ok(RunDir { path })
     }
 
-    /// All runs, newest first; a damaged one is listed as such. A directory without `run.json` is no run and
-    /// is left out. An absent root is an empty store.
+    /// All runs, newest first; a damaged one is listed as such. An absent root is an empty store.
     pub fn list(&self) -> Result<Vec<Listing>, StoreError> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
@@ -229,8 +214,7 @@ impl RunStore {
         Ok(listings)
     }
 
-    /// Lets the link `latest` lead to a run, and writes the page that lists all of them. A directory of this
-    /// name stays.
+    /// Lets the link `latest` lead to a run, and writes the page of all runs. A directory `latest` stays.
     pub fn publish(&self, run: &Path) -> Result<(), StoreError> {
         let (link, name) = (self.root.join(LATEST), run.file_name().unwrap_or_default());
         let new = self.root.join(format!(".{LATEST}-{}", std::process::id()));
@@ -256,13 +240,10 @@ impl RunStore {
     /// The directory of the newest run, by the start that it states.
     pub fn latest(&self) -> Result<PathBuf, StoreError> {
         let newest = self.list()?.into_iter().next();
-        let root = || self.root.clone();
-        let newest = newest.ok_or_else(|| StoreError::Empty { root: root() })?;
-        Ok(newest.path)
+        Ok(newest.ok_or_else(|| StoreError::Empty(self.root.clone()))?.path)
     }
 
-    /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in
-    /// this order.
+    /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root.
     pub fn resolve(&self, run: &str) -> Result<PathBuf, StoreError> {
         if run == LATEST {
             return self.latest();
@@ -297,7 +278,7 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     let bytes = match limits::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && directory.is_dir() => {
-            return Err(StoreError::NotARun { path: directory.to_owned() });
+            return Err(StoreError::NotARun(directory.to_owned()));
         }
         Err(error) => return Err(StoreError::io("read", &path)(error)),
     };
@@ -313,25 +294,22 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     Ok(run)
 }
 
-/// Refuses a directory in which something leads elsewhere: a run may come from anywhere, and what it holds is
-/// read and copied.
+/// Refuses a directory in which something leads elsewhere: what a run holds is read and copied.
 ///
 /// # Errors
 /// The first symbolic link that is found. A directory that is not there has none.
 pub fn refuse_links(directory: &Path) -> Result<(), StoreError> {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            return Err(StoreError::Link { path: entry.path() });
+            return Err(StoreError::Link(entry.path()));
         }
     }
     Ok(())
 }
 
-/// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository
-/// as `results/run.schema.json`.
+/// The JSON schema of `run.json` as this build writes it; `results/run.schema.json` in the repository.
 pub fn schema() -> String {
-    let schema = schemars::schema_for!(Run);
-    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&schemars::schema_for!(Run)).unwrap_or_default() + "\n"
 }
 
 /// A run from the contents of a `run.json`; `path` is only for the message.
@@ -381,13 +359,12 @@ struct SchemaVersion {
 }
 
 impl RunDir {
-    /// Takes `path` itself as a new run's directory (`--out DIR`), creating it if need be. One that holds a
-    /// run already is refused: results are not overwritten.
+    /// Takes `path` itself as a new run's directory, created if need be. One that holds a run is refused.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
         fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
         if path.join(RUN_FILE).exists() {
-            return Err(StoreError::Occupied { path });
+            return Err(StoreError::Occupied(path));
         }
         Ok(Self { path })
     }
@@ -395,7 +372,7 @@ impl RunDir {
     /// Opens the directory of a run that was kept before, to write a report beside it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
-        if path.join(RUN_FILE).is_file() { Ok(Self { path }) } else { Err(StoreError::NotARun { path }) }
+        if path.join(RUN_FILE).is_file() { Ok(Self { path }) } else { Err(StoreError::NotARun(path)) }
     }
 
     /// The directory.
@@ -408,8 +385,7 @@ impl RunDir {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Replaces `run.json` in one step. Meant to be called after every benchmark and scenario, with `partial`
-    /// set until the last.
+    /// Replaces `run.json` in one step. To be called after every benchmark and scenario.
     pub fn save(&self, run: &Run) -> Result<(), StoreError> {
         let mut text = serde_json::to_vec_pretty(run).map_err(|error| StoreError::Io {
             verb: "write",
@@ -439,8 +415,7 @@ impl RunDir {
         atomic::write(&path, bytes).map_err(StoreError::io("write", &path))
     }
 
-    /// Creates a directory inside the run's, for a scenario or for logs. A name that is taken gets `-2`, `-3`
-    /// … appended.
+    /// Creates a directory inside the run's. A name that is taken gets `-2`, `-3` … appended.
     pub fn create_dir(&self, name: &str) -> Result<RunDir, StoreError> {
         RunStore::new(&self.path).create("", "", name)
     }
@@ -450,8 +425,7 @@ fn listing(path: &Path) -> Listing {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let own_ns = || {
         let modified = fs::metadata(path.join(RUN_FILE)).and_then(|data| data.modified());
-        let since = modified.ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some(since.as_nanos() as i128)
+        Some(modified.ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128)
     };
     let loaded = load_dir(path);
     let outcome = match &loaded {
@@ -485,24 +459,19 @@ fn of_all(
     of_row: impl Fn(&BenchRow) -> &String,
     of_scenario: impl Fn(&ScenarioResult) -> &String,
 ) -> BTreeSet<String> {
-    let scenarios = run.scenarios.iter().map(of_scenario);
-    let all = run.rows.iter().map(of_row).chain(scenarios);
-    all.cloned().collect()
+    run.rows.iter().map(of_row).chain(run.scenarios.iter().map(of_scenario)).cloned().collect()
 }
 
 /// Letters, digits, `.`, `_` and `-` of a name, at most 80; the rest becomes `-`. Never hidden, never `..`.
 fn plain(name: &str) -> String {
     let other = |c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c);
     let short: String = name.chars().take(80).collect();
-    let mapped = short.replace(other, "-");
-    mapped.trim_matches(['.', '-']).to_owned()
+    short.replace(other, "-").trim_matches(['.', '-']).to_owned()
 }
 
 /// A name with its last number apart, so that `x-10` comes after `x-9`.
 fn natural(name: &str) -> (String, u64) {
-    let numbered = name.rsplit_once('-').and_then(|(base, number)| {
-        let number = number.parse().ok()?;
-        Some((base.to_owned(), number))
-    });
+    let numbered =
+        name.rsplit_once('-').and_then(|(base, number)| Some((base.to_owned(), number.parse().ok()?)));
     numbered.unwrap_or_else(|| (name.to_owned(), 1))
 }

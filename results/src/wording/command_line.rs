@@ -32,14 +32,12 @@ fn without(run: &Run, options: &[&str]) -> Vec<String> {
     words
 }
 
-/// What was asked, by which runs are alike: the words behind the program, without the seed and the run's own
-/// directory.
+/// What was asked, by which runs are alike: the words without the program, the seed and the directory.
 pub(crate) fn question(run: &Run) -> Vec<String> {
     without(run, &["--seed", "--out"]).into_iter().skip(1).collect()
 }
 
-/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory
-/// that is taken now.
+/// The line that makes a run again elsewhere: with its seed, and without its directory.
 pub(crate) fn again(run: &Run) -> String {
     let mut words = without(run, &["--out"]);
     let seeded = words.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
@@ -68,8 +66,7 @@ mod tests {
             run.meta.seed = 7;
             again(&run)
         };
-        let bare = ["locklab", "chaos", "x.toml"];
-        assert_eq!(line(&bare), "locklab chaos x.toml --seed 7");
+        assert_eq!(line(&["locklab", "chaos", "x.toml"]), "locklab chaos x.toml --seed 7");
         let given = ["locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c"];
         assert_eq!(line(&given), "locklab chaos --seed=7 x.toml");
         assert_eq!(line(&[]), "");

@@ -1,8 +1,7 @@
 //! Takes passwords out of whatever is kept or shown: they become `***`.
 //!
 //! [`redact`] finds them in URLs. What a driver, a server or a library says may repeat a password elsewhere,
-//! so a process remembers those that it was given ([`learn`]), and every text passes [`hide`] before it is
-//! written.
+//! so a process remembers those it was given ([`learn`]), and each text passes [`hide`] when written.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,13 +11,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// `argument` with the password of every URL in it replaced by `***`; the user's name stays, where there is
-/// one.
+/// `argument` with the password of every URL in it replaced by `***`; the user's name stays.
 ///
 /// Every `scheme://user:password@host` is found, also inside a longer argument (`--target=redis://…`). A
 /// password may be written wrongly, with characters that end an address, so all that stands before the last
-/// `@` of a URL counts as one. A password given in another way, as an argument by itself, cannot be
-/// distinguished from any other word and stays.
+/// `@` of a URL counts as one. A password given as an argument by itself is a word like any other, and stays.
 pub fn redact(argument: &str) -> String {
     let mut out = String::with_capacity(argument.len());
     let mut rest = argument;
@@ -56,8 +53,7 @@ fn push_without_query(out: &mut String, mut rest: &str) {
 /// Where another URL of servers begins. Nothing less ends the one before, whatever its password looks like.
 fn next_url(text: &str) -> Option<usize> {
     let separators = text.match_indices(|c: char| c.is_whitespace() || ",;\"'=".contains(c));
-    let starts = separators.map(|(at, separator)| at + separator.len());
-    let mut urls = starts.filter(|&at| {
+    let mut urls = separators.map(|(at, separator)| at + separator.len()).filter(|&at| {
         let scheme = text[at..].split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| {
             let name = scheme.starts_with("redis") || scheme.starts_with("redlock");
@@ -70,8 +66,7 @@ fn next_url(text: &str) -> Option<usize> {
 /// Passwords that this process was given, the longest first.
 static KNOWN: RwLock<Vec<Password>> = RwLock::new(Vec::new());
 
-/// A shorter password is found only where it stands as one: anywhere else its letters are more often part of
-/// a word.
+/// A shorter password is found only where it stands as one: elsewhere its letters are often part of a word.
 const LENGTH_MIN: usize = 4;
 
 /// A password, with what stands before and behind it where it is to be found only there.
@@ -175,8 +170,7 @@ impl Password {
     }
 }
 
-/// How many bytes at the beginning of `text` stand for these characters, beside those so far; `None`:
-/// something else stands there.
+/// How many bytes at the beginning of `text` stand for these characters, with those so far, if any do.
 fn written(text: &str, word: &[char], so_far: usize) -> Option<usize> {
     let Some((c, others)) = word.split_first() else {
         return Some(so_far);
@@ -192,14 +186,12 @@ fn written(text: &str, word: &[char], so_far: usize) -> Option<usize> {
     // Everything else begins with a mark of its own, which most characters of a text are not.
     let length = match text.as_bytes().first()? {
         b'%' => plain.bytes().try_fold(0, |at, byte| {
-            let digits = text.get(at..at + 3)?.strip_prefix('%')?;
-            (u8::from_str_radix(digits, 16) == Ok(byte)).then_some(at + 3)
+            (u8::from_str_radix(text.get(at..at + 3)?.strip_prefix('%')?, 16) == Ok(byte)).then_some(at + 3)
         }),
         b'+' => (*c == ' ').then_some(1),
         b'\\' if text[1..].starts_with('u') && *c != 'u' => {
             let mut units = [0; 2];
-            let mut units = c.encode_utf16(&mut units).iter();
-            units.try_fold(0, |at, unit| {
+            c.encode_utf16(&mut units).iter().try_fold(0, |at, unit| {
                 let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
                 (u16::from_str_radix(digits, 16) == Ok(*unit)).then_some(at + 6)
             })
@@ -244,16 +236,12 @@ pub fn hidden<T: Serialize + DeserializeOwned>(value: T) -> T {
     let Ok(mut document) = serde_json::to_value(&value) else {
         return value;
     };
-    match hide_in(&mut document) {
-        true => serde_json::from_value(document).unwrap_or(value),
-        false => value,
-    }
+    if hide_in(&mut document) { serde_json::from_value(document).unwrap_or(value) } else { value }
 }
 
 /// Every argument of a command line through [`redact`].
 pub fn redact_all<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Vec<String> {
-    let arguments = arguments.into_iter();
-    arguments.map(|one| redact(one.as_ref())).collect()
+    arguments.into_iter().map(|one| redact(one.as_ref())).collect()
 }
 
 #[cfg(test)]
@@ -303,8 +291,7 @@ mod tests {
             let said = format!("cannot reach ann:{text}@h:1");
             assert_eq!(hide(&said), "cannot reach ann:***@h:1", "{said}");
         }
-        let short = "bob:xy, //:xy@h but xylophone";
-        assert_eq!(hide(short), "bob:***, //:***@h but xylophone");
+        assert_eq!(hide("bob:xy, //:xy@h but xylophone"), "bob:***, //:***@h but xylophone");
         let mut document = serde_json::json!({"firstone": ["a firstone", 1]});
         assert!(hide_in(&mut document));
         assert_eq!(document, serde_json::json!({"firstone": ["a ***", 1]}));

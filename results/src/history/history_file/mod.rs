@@ -62,11 +62,8 @@ pub enum HistoryFileError {
         good_bytes: u64,
     },
     /// The compressed data end so early that not one line is whole.
-    #[error("{}: the compressed data are cut off before the first whole line", path.display())]
-    Cut {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: the compressed data are cut off before the first whole line", .0.display())]
+    Cut(PathBuf),
 }
 
 /// A history and what a reader must know of its file.
@@ -78,11 +75,9 @@ pub struct StoredHistory {
     pub warning: Option<String>,
 }
 
-/// The history's file in a scenario's directory: the plain one if there is one, else the compressed one, else
-/// `None`.
+/// The history's file in a scenario's directory: the plain one, else the compressed one, else `None`.
 ///
-/// Both are there for a moment only, while the compressed one takes the other's place. A symbolic link is
-/// neither: it may lead anywhere.
+/// Both are there for a moment only. A symbolic link is neither: it may lead anywhere.
 pub fn of_dir(dir: &Path) -> Option<PathBuf> {
     [HISTORY_FILE, COMPRESSED_FILE]
         .map(|name| dir.join(name))
@@ -92,8 +87,7 @@ pub fn of_dir(dir: &Path) -> Option<PathBuf> {
 
 /// Reads a history file of either form, line by line.
 ///
-/// A torn last line is dropped, and of a cut compressed file what is whole is kept; both set `torn` and are
-/// said in [`StoredHistory::warning`].
+/// Of a torn or cut file what is whole is kept; `torn` and [`StoredHistory::warning`] say so.
 pub fn read(path: &Path) -> Result<StoredHistory, HistoryFileError> {
     let mut lines = Vec::new();
     let warning = read_lines(path, |line| lines.push(line))?;
@@ -106,8 +100,7 @@ pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>,
     let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
     let mut file = BufReader::new(limits::open(path).map_err(io)?);
     let mut head = Vec::new();
-    let mut begin = file.by_ref().take(MAGIC.len() as u64);
-    begin.read_to_end(&mut head).map_err(io)?;
+    file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut head).map_err(io)?;
     let compressed = head == MAGIC;
     // Put back in front rather than sought: the file may be a pipe.
     let file = Cursor::new(head).chain(file);
@@ -145,8 +138,7 @@ fn lines(
                 }
             }
         }
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        if let Some(line) = reader.line(text).map_err(form)? {
+        if let Some(line) = reader.line(line.strip_suffix(b"\n").unwrap_or(&line)).map_err(form)? {
             take(line);
         }
         if cut {
@@ -155,7 +147,7 @@ fn lines(
     }
     let torn = match reader.finish() {
         Ok(torn) => torn,
-        Err(_) if cut => return Err(HistoryFileError::Cut { path: path_of() }),
+        Err(_) if cut => return Err(HistoryFileError::Cut(path_of())),
         Err(error) => return Err(form(error)),
     };
     let what = match (cut, torn) {

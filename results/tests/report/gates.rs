@@ -1,6 +1,9 @@
 //! Conditions over small runs: what passes, what fails, what is unknown, and what is wrong with a condition.
 
-use super::*;
+use results::gate::{Outcome, decide, parse, parse_budget};
+use results::run::{BenchRow, Run};
+use results::verdict::State;
+
 use crate::samples::{self, around};
 
 fn row(subject: &str, cycles: f64, p99_ms: Option<u64>) -> BenchRow {
@@ -23,8 +26,7 @@ fn all(run: &Run, base: Option<&Run>, expected: &[(&str, Outcome)]) {
 use Outcome::{Failed, Passed, Unknown};
 
 fn outcome(run: &Run, base: Option<&Run>, condition: &str) -> Outcome {
-    let condition = parse(condition).expect("a good condition");
-    decide(run, base, &[condition]).outcome
+    decide(run, base, &[parse(condition).expect("a good condition")]).outcome
 }
 
 #[test]
@@ -52,10 +54,8 @@ fn a_figure_that_looks_like_its_bound_shows_the_digits_that_tell_them_apart() {
         ("cycles <= 100", "100.0004/s (90/s–110/s)", "<= 100/s"),
         ("commands <= 1", "2", "<= 1"),
     ] {
-        let condition = parse(condition).expect("a good condition");
-        let part = &decide(&run, None, &[condition]).conditions[0].parts[0];
-        let shown = (part.found.as_str(), part.bound.as_str(), part.outcome);
-        assert_eq!(shown, (found, bound, Failed));
+        let part = &decide(&run, None, &[parse(condition).expect("a good condition")]).conditions[0].parts[0];
+        assert_eq!((part.found.as_str(), part.bound.as_str(), part.outcome), (found, bound, Failed));
     }
 }
 
@@ -71,8 +71,7 @@ fn a_share_of_the_base_is_a_bound() {
     ];
     all(&after, Some(&before), &expected);
     // A base that never measured these rows.
-    let other = run(vec![row("c", 100.0, None)]);
-    all(&after, Some(&other), &[("cycles >= 0.95 * base", Unknown)]);
+    all(&after, Some(&run(vec![row("c", 100.0, None)])), &[("cycles >= 0.95 * base", Unknown)]);
 }
 
 #[test]
@@ -86,8 +85,7 @@ fn what_is_not_known_does_not_pass() {
     ];
     all(&run, None, &expected);
     run.partial = true;
-    let expected = [("cycles > 1", Unknown), ("cycles > 1000", Failed)];
-    all(&run, None, &expected);
+    all(&run, None, &[("cycles > 1", Unknown), ("cycles > 1000", Failed)]);
     run.partial = false;
     run.rows[0].valid = false;
     all(&run, None, &[("cycles > 1", Unknown)]);
@@ -163,14 +161,13 @@ fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
     let with = |subject| {
         let mut row = row(subject, 100.0, Some(3));
         row.measures.passing =
-            Some(crate::record::measures::HandoffMeasures { lost_wakeups: 3, ..Default::default() });
+            Some(results::measures::HandoffMeasures { lost_wakeups: 3, ..Default::default() });
         row
     };
     let polls = with("exec:./driver.py");
     let none = "lost_wakeups == 0";
     assert_eq!(outcome(&run(vec![polls.clone()]), None, none), Outcome::Passed);
-    let beside = run(vec![polls, with("lock-core:plain")]);
-    assert_eq!(outcome(&beside, None, none), Outcome::Failed);
+    assert_eq!(outcome(&run(vec![polls, with("lock-core:plain")]), None, none), Outcome::Failed);
 }
 
 #[test]
