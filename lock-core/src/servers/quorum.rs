@@ -361,10 +361,7 @@ pub(crate) async fn yes_or_no(
     if yes >= majority || no >= majority {
         return Ok(yes >= majority);
     }
-    if errors.is_empty() {
-        return Ok(false);
-    }
-    Err(outvoted(&errors, yes, n))
+    if errors.is_empty() { Ok(false) } else { Err(outvoted(&errors, yes, n)) }
 }
 
 /// Whom a majority of masters names. What is left is what that many have at least.
@@ -398,10 +395,7 @@ pub(crate) async fn holder(
             Err(error) => errors.push(error),
         }
     }
-    if heard >= majority {
-        return Ok(None);
-    }
-    Err(outvoted(&errors, heard, n))
+    if heard >= majority { Ok(None) } else { Err(outvoted(&errors, heard, n)) }
 }
 
 fn said(errors: &[NodeError]) -> String {

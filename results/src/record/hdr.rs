@@ -66,10 +66,7 @@ fn text<S: serde::Serializer>(of: &[(u64, u64)], digits: u8) -> Result<String, S
 }
 
 fn of_text<'de, D: serde::Deserializer<'de>>(text: &str) -> Result<Vec<(u64, u64)>, D::Error> {
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    decode_any(text).map_err(serde::de::Error::custom)
+    if text.is_empty() { Ok(Vec::new()) } else { decode_any(text).map_err(serde::de::Error::custom) }
 }
 
 pub(crate) fn serialize<S: serde::Serializer>(

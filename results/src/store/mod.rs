@@ -363,10 +363,7 @@ impl RunDir {
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
         fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
-        if path.join(RUN_FILE).exists() {
-            return Err(StoreError::Occupied(path));
-        }
-        Ok(Self { path })
+        if path.join(RUN_FILE).exists() { Err(StoreError::Occupied(path)) } else { Ok(Self { path }) }
     }
 
     /// Opens the directory of a run that was kept before, to write a report beside it.

@@ -75,8 +75,7 @@ impl Axis {
                 (first..=last).map(|n| n as f64 * step).collect()
             }
             Scale::Log => {
-                let decades = (self.max / self.min).log10();
-                let factors: &[f64] = match decades {
+                let factors: &[f64] = match (self.max / self.min).log10() {
                     ..1.6 => &[1.0, 2.0, 5.0],
                     ..3.2 => &[1.0, 3.0],
                     _ => &[1.0],
@@ -139,8 +138,7 @@ pub(crate) fn draw_ticks(canvas: &mut Canvas, top: f64, bottom: f64, ticks: Vec<
 fn step(min: f64, max: f64) -> f64 {
     let rough = (max - min) / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
-    let factor = rough / power;
-    let round = match factor {
+    let round = match rough / power {
         ..1.5 => 1.0,
         ..3.5 => 2.0,
         ..7.5 => 5.0,

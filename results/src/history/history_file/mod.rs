@@ -104,10 +104,7 @@ pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>,
     let compressed = head == MAGIC;
     // Put back in front rather than sought: the file may be a pipe.
     let file = Cursor::new(head).chain(file);
-    if !compressed {
-        return lines(path, file, take);
-    }
-    lines(path, BufReader::new(Frames::new(file)), take)
+    if !compressed { lines(path, file, take) } else { lines(path, BufReader::new(Frames::new(file)), take) }
 }
 
 /// Feeds the lines of `source` to a reader.

@@ -195,8 +195,7 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
         _ => scenario.why.clone(),
     };
     let keeper = run.keeper(scenario.decisive().map_or("", |decided| &decided.dir)).to_owned();
-    let known = run.scenarios.iter().any(|one| one.name == scenario.name);
-    let shown_by = match known {
+    let shown_by = match run.scenarios.iter().any(|one| one.name == scenario.name) {
         true => Some(show(&keeper, &scenario.name)),
         false => scenario.commands(&run.run).first().map(|line| line.replacen("locklab ", "", 1)),
     };
@@ -406,8 +405,7 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
             Some(found) => units::figure(found.median / 1e6),
             None => "-".to_owned(),
         };
-        let void = row.is_void();
-        let figures = match void {
+        let figures = match row.is_void() {
             true => ["void", "-", "-", "-", "-", "-"].map(str::to_owned),
             false => [
                 CYCLES.words(row),
