@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::run::Outcome;
 
 /// How a scenario came out; in order, the worst last.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditOutcome {
     /// The lock has nothing that the scenario is about.
@@ -77,9 +75,7 @@ impl AuditOutcome {
 }
 
 /// What stands behind a violation that no lock keeps from happening.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InherentCause {
     /// Persistence, eviction, `appendfsync`, who may give commands: other settings keep it.

@@ -41,8 +41,7 @@ pub static FIELDS: [Field; 16] = [
     field("lease", |_, row| row.measures.load.lease_ns.map_or("renewed".to_owned(), units::duration)),
     field("hold", |_, row| units::duration(row.measures.load.hold_ns)),
     field("rate", |_, row| {
-        let rate = row.measures.load.rate_per_s;
-        rate.map_or("closed".to_owned(), |rate| format!("{rate}/s"))
+        row.measures.load.rate_per_s.map_or("closed".to_owned(), |rate| format!("{rate}/s"))
     }),
     field("rtt", |_, row| row.measures.load.added_rtt_ns.map_or("direct".to_owned(), units::duration)),
 ];

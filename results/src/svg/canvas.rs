@@ -63,33 +63,26 @@ impl Canvas {
     }
 
     pub(crate) fn circle(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str) {
+        let [x, y, r, tip] = [number(at.0), number(at.1), number(radius), escape(tip)];
         self.push(format_args!(
-            "<circle class=\"{class}\" cx=\"{}\" cy=\"{}\" r=\"{}\"><title>{}</title></circle>",
-            number(at.0),
-            number(at.1),
-            number(radius),
-            escape(tip)
+            "<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\"><title>{tip}</title></circle>"
         ));
     }
 
     /// A square standing on its corner.
     pub(crate) fn diamond(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str) {
+        let [x, y, r, tip] = [number(at.0), number(at.1 - radius), number(radius), escape(tip)];
         self.push(format_args!(
-            "<path class=\"{class}\" d=\"M{} {}l{r} {r}l-{r} {r}l-{r} -{r}z\"><title>{}</title></path>",
-            number(at.0),
-            number(at.1 - radius),
-            escape(tip),
-            r = number(radius)
+            "<path class=\"{class}\" d=\"M{x} {y}l{r} {r}l-{r} {r}l-{r} -{r}z\"><title>{tip}</title></path>"
         ));
     }
 
     /// A line through points from left to right, with a tip that shows on pointing.
     pub(crate) fn polyline(&mut self, class: &str, points: &[(f64, f64)], tip: &str) {
         if points.len() > 1 {
+            let [points, tip] = [joined(&bends(points)), escape(tip)];
             self.push(format_args!(
-                "<polyline class=\"{class}\" points=\"{}\"><title>{}</title></polyline>",
-                joined(&bends(points)),
-                escape(tip)
+                "<polyline class=\"{class}\" points=\"{points}\"><title>{tip}</title></polyline>"
             ));
         }
     }

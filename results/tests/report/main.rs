@@ -1,5 +1,5 @@
-//! Every format over one sample run: the bytes that are promised, and what must never be in them. Beside it what documents
-//! are made of: answers, comparisons, decisions, joined runs, convictions.
+//! Every format over one sample run: the bytes that are promised, and what must never be in them. Beside it
+//! what documents are made of: answers, comparisons, decisions, joined runs, convictions.
 
 mod answers;
 mod comparisons;

@@ -62,7 +62,7 @@ pub fn columns(rows: &[Vec<String>], figures: Range<usize>) -> Vec<String> {
 
 /// The columns that a text takes: colours take none.
 fn width(text: &str) -> usize {
-    text.chars().filter(|c| !COLORS.contains(c)).count()
+    text.chars().filter(|c| !COLORS.iter().any(|(color, _)| color == c)).count()
 }
 
 /// A line that does not fit, broken at spaces, its other lines indented. No word is cut.
@@ -96,7 +96,13 @@ pub(super) const GREEN: char = '\u{2062}';
 pub(super) const YELLOW: char = '\u{2063}';
 pub(super) const GREY: char = '\u{2065}';
 pub(super) const PLAIN: char = '\u{2064}';
-const COLORS: [char; 5] = [RED, GREEN, YELLOW, GREY, PLAIN];
+const COLORS: [(char, &str); 5] = [
+    (RED, "\u{1b}[31m"),
+    (GREEN, "\u{1b}[32m"),
+    (YELLOW, "\u{1b}[33m"),
+    (GREY, "\u{1b}[90m"),
+    (PLAIN, "\u{1b}[0m"),
+];
 
 pub(super) fn tone_color(tone: Tone) -> char {
     match tone {
@@ -121,20 +127,10 @@ pub(super) fn finish(text: &str, color: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         for c in line.trim_end().chars() {
-            let sequence = match c {
-                RED => "\u{1b}[31m",
-                GREEN => "\u{1b}[32m",
-                YELLOW => "\u{1b}[33m",
-                GREY => "\u{1b}[90m",
-                PLAIN => "\u{1b}[0m",
-                '\u{a0}' => " ",
-                c => {
-                    out.push(c);
-                    continue;
-                }
-            };
-            if color || c == '\u{a0}' {
-                out.push_str(sequence);
+            match COLORS.iter().find(|(color, _)| *color == c) {
+                Some((_, sequence)) if color => out.push_str(sequence),
+                Some(_) => {}
+                None => out.push(if c == '\u{a0}' { ' ' } else { c }),
             }
         }
         while out.ends_with(' ') {
