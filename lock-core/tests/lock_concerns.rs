@@ -4,7 +4,7 @@ mod support;
 
 use lock_core::{
     Client, ClientOptions, Durability,
-    diagnostics::{Concern, ConcernKind, Severity},
+    diagnostics::{Concern, ConcernKind, ServerReport, Severity},
 };
 use support::{Server, cluster::Cluster};
 
@@ -121,4 +121,72 @@ async fn a_survey_names_every_master_also_the_silent() {
         let expected = if silent { ConcernKind::Silent } else { ConcernKind::FullCoverage };
         assert!(kinds(&concerns).contains(&expected), "{concerns:?}");
     }
+}
+
+/// A server with nothing to complain of, but for what is set otherwise.
+fn judged(replicas: u32, clustered: bool, otherwise: &[(&str, &str)]) -> Vec<ConcernKind> {
+    let good = [
+        ("appendfsync", "always"),
+        ("appendonly", "yes"),
+        ("cluster-require-full-coverage", "no"),
+        ("maxmemory", "0"),
+        ("maxmemory-policy", "noeviction"),
+        ("min-replicas-to-write", "0"),
+        ("save", ""),
+    ];
+    let settings = good.iter().chain(otherwise);
+    let mut report = ServerReport::default();
+    report.node = "n1".to_owned();
+    report.role = Some("master".to_owned());
+    (report.replicas, report.clustered) = (Some(replicas), clustered);
+    report.settings = settings.map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    kinds(&report.concerns(Durability::None))
+}
+
+#[test]
+fn each_setting_is_judged_with_those_it_depends_on() {
+    use ConcernKind::*;
+    assert_eq!(judged(0, false, &[]), []);
+    let lru = ("maxmemory-policy", "allkeys-lru");
+    assert_eq!(judged(0, false, &[lru]), [], "without a limit");
+    assert_eq!(judged(0, false, &[lru, ("maxmemory", "100")]), [Eviction]);
+    let no_file = ("appendonly", "no");
+    assert_eq!(judged(0, false, &[no_file]), [Forgets]);
+    assert_eq!(judged(0, false, &[no_file, ("save", "3600 1")]), [ForgetsLatest]);
+    assert_eq!(judged(0, false, &[("appendfsync", "everysec")]), [ForgetsLatest]);
+    assert_eq!(judged(1, false, &[]), [UnguardedFailover]);
+    let down_after = |ms| (ServerReport::DOWN_AFTER, ms);
+    assert_eq!(judged(0, false, &[down_after("29999")]), [EarlyFailover]);
+    assert_eq!(judged(0, false, &[down_after("30000")]), []);
+    let two = ("min-replicas-to-write", "2");
+    assert_eq!(judged(2, false, &[two]), []);
+    assert_eq!(judged(1, false, &[two]), [TooFewReplicas]);
+    let whole = ("cluster-require-full-coverage", "yes");
+    assert_eq!(judged(0, false, &[whole]), []);
+    assert_eq!(judged(0, true, &[whole]), [FullCoverage]);
+}
+
+#[test]
+fn a_replica_that_no_grant_waits_for_is_a_danger() {
+    let said = |durability: &str, connected, given| {
+        let mut report = ServerReport::default();
+        (report.replicas, report.given_replicas) = (Some(connected), given);
+        let concerns = report.concerns(durability.parse().expect("a durability"));
+        let of_kind = |concern: &Concern| concern.kind == ConcernKind::Acknowledgements;
+        concerns.into_iter().find(of_kind).map(|concern| (concern.severity, concern.found))
+    };
+    let few = "wait:all of 1 replicas, and 2 are connected".to_owned();
+    assert_eq!(said("wait:all", 2, Some(1)), Some((Severity::Danger, few)));
+    for durability in ["none", "wait:1", "waitaof:1"] {
+        assert_eq!(said(durability, 2, Some(1)), None, "{durability}");
+    }
+    assert_eq!(said("wait:all", 1, Some(2)), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_said_to_be_unknown() {
+    let concerns = ServerReport::default().concerns(Durability::None);
+    assert_eq!(concerns.len(), 1);
+    assert_eq!(concerns[0].kind, ConcernKind::Unread);
+    assert!(!concerns[0].found.contains("cluster"), "{}", concerns[0]);
 }

@@ -133,63 +133,31 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the docs.
-    pub const ALL: &'static [Kind] = &[
-        Kind::Plain,
-        Kind::Reentrant,
-        Kind::NonReentrant,
-        Kind::Spin,
-        Kind::Fenced,
-        Kind::Fair,
-        Kind::Queued,
-        Kind::Read,
-        Kind::Write,
-        Kind::Redlock,
-    ];
+    pub const ALL: &'static [Kind] = {
+        use Kind::*;
+        &[Plain, Reentrant, NonReentrant, Spin, Fenced, Fair, Queued, Read, Write, Redlock]
+    };
 
-    fn row(self) -> (&'static str, &'static str, &'static dyn LockFormat) {
+    /// Its name, and what it is.
+    fn row(self) -> (&'static str, &'static str) {
+        use Kind::*;
         match self {
-            Kind::Plain => (
-                "plain",
-                "one string, SET NX PX in and compare-and-delete out; not re-entrant",
-                &plain::Plain,
-            ),
-            Kind::Reentrant => {
-                ("reentrant", "re-entrant mutex, wire-compatible with Redisson's RLock", &hash::REENTRANT)
-            }
-            Kind::NonReentrant => (
-                "non-reentrant",
-                "as reentrant, but an owner that has it already is refused",
-                &hash::NON_REENTRANT,
-            ),
-            Kind::Spin => {
-                ("spin", "as reentrant, but waiters poll and releases publish nothing", &hash::SPIN)
-            }
-            Kind::Fenced => (
-                "fenced",
-                "as reentrant, with a rising token, wire-compatible with RFencedLock",
-                &fenced::Fenced,
-            ),
-            Kind::Fair => {
-                ("fair", "first come, first served, re-entrant, wire-compatible with RFairLock", &fair::Fair)
-            }
-            Kind::Queued => (
+            Plain => ("plain", "one string, SET NX PX in and compare-and-delete out; not re-entrant"),
+            Reentrant => ("reentrant", "re-entrant mutex, wire-compatible with Redisson's RLock"),
+            NonReentrant => ("non-reentrant", "as reentrant, but an owner that has it already is refused"),
+            Spin => ("spin", "as reentrant, but waiters poll and releases publish nothing"),
+            Fenced => ("fenced", "as reentrant, with a rising token, wire-compatible with RFencedLock"),
+            Fair => ("fair", "first come, first served, re-entrant, wire-compatible with RFairLock"),
+            Queued => (
                 "queued",
                 "first come, first served: a release calls the next waiter by itself; fenced, our own format",
-                &queued::Queued,
             ),
-            Kind::Read => (
-                "read",
-                "shared side of a read-write lock, wire-compatible with RReadWriteLock",
-                &rw::AccessMode::Read,
-            ),
-            Kind::Write => (
+            Read => ("read", "shared side of a read-write lock, wire-compatible with RReadWriteLock"),
+            Write => (
                 "write",
                 "exclusive side of a read-write lock; its holder may also read, and so become a reader",
-                &rw::AccessMode::Write,
             ),
-            Kind::Redlock => {
-                ("redlock", "majority of independent masters, each member an RLock", &hash::REENTRANT)
-            }
+            Redlock => ("redlock", "majority of independent masters, each member an RLock"),
         }
     }
 
@@ -214,7 +182,17 @@ impl Kind {
     }
 
     pub(crate) fn format(self) -> &'static dyn LockFormat {
-        self.row().2
+        match self {
+            Kind::Plain => &plain::Plain,
+            Kind::Reentrant | Kind::Redlock => &hash::REENTRANT,
+            Kind::NonReentrant => &hash::NON_REENTRANT,
+            Kind::Spin => &hash::SPIN,
+            Kind::Fenced => &fenced::Fenced,
+            Kind::Fair => &fair::Fair,
+            Kind::Queued => &queued::Queued,
+            Kind::Read => &rw::AccessMode::Read,
+            Kind::Write => &rw::AccessMode::Write,
+        }
     }
 }
 
