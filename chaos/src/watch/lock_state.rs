@@ -11,7 +11,7 @@ use super::units::hash;
 /// Waiters and attempts of one lock that are remembered, a quarter of it lapsed holds; and the same where
 /// many locks are followed, of which they are most of what is kept.
 pub(super) const REMEMBERED_MAX: usize = 64;
-pub(super) const REMEMBERED_OF_MANY: usize = 16;
+pub(super) const REMEMBERED_OF_MANY: usize = 8;
 /// Lines that a finding may show.
 const LINES_MAX: usize = 8;
 
