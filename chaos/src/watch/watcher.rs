@@ -24,7 +24,7 @@ use super::watch_step::WatchStep;
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
 /// Of more than these less is remembered.
-const MANY_LOCKS: usize = 2_000;
+const MANY_LOCKS: usize = 300;
 
 /// Keys are read so often at most, and so many at once.
 const READ_EVERY_US: u64 = 20_000;
