@@ -122,8 +122,7 @@ impl ScenarioResult {
     /// Where the grant was given that lost the lock, in the subject's own source, where it says so:
     /// `lock.py:41`.
     pub(crate) fn granted_at(&self) -> Option<String> {
-        let proof = self.losing()?.proof.as_ref()?;
-        proof.source_places().into_iter().next()
+        self.losing()?.proof.as_ref()?.source_places().into_iter().next()
     }
 
     /// What a configuration is: topology, subject, durability, and what the servers were configured with.
@@ -138,8 +137,7 @@ impl BenchRow {
     /// Whether this row measured the configuration of that scenario. `fsync` is said by rows, and set on
     /// servers of scenarios; a server with another setting was not measured.
     pub(crate) fn measures_configuration_of(&self, result: &ScenarioResult) -> bool {
-        let settings = result.server_config.iter();
-        let settings = settings.map(|(key, value)| (key.as_str(), value.as_str()));
+        let settings = result.server_config.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let none = [("appendonly", "no"), ("save", "\"\"")];
         let synced = [("appendfsync", "always"), ("appendonly", "yes")];
         let waits_for = match bare(&result.durability) {
@@ -408,10 +406,9 @@ pub fn small_print(run: &Run) -> Vec<String> {
 
 fn controls(run: &Run) -> String {
     let all: Vec<_> = run.scenarios.iter().filter(|s| s.is_control()).collect();
-    let seen = all.iter().filter(|result| {
-        let mut verdicts = result.verdicts.iter();
-        verdicts.any(|(_, verdict)| verdict.state == State::Violated)
-    });
+    let seen = all
+        .iter()
+        .filter(|result| result.verdicts.iter().any(|(_, verdict)| verdict.state == State::Violated));
     let locks = match all.len() {
         1 => "lock known to be broken was",
         _ => "locks known to be broken were",
@@ -445,8 +442,7 @@ fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
 fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     let (total, count) = tally(tried);
     let (lost, kept) = (count(ExclusionOutcome::Lost), count(ExclusionOutcome::Kept));
-    let calm = tried.iter().filter(|result| result.faults.is_empty());
-    let under = match calm.count() {
+    let under = match tried.iter().filter(|result| result.faults.is_empty()).count() {
         0 => "under every fault tried",
         none if none == tried.len() => "while no fault was tried",
         _ => "under every fault tried and without one",
@@ -488,15 +484,13 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
 /// `failover-async lost it 3 times, worst 3.5 s`, the worst first; repeats of a scenario are one.
 fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
     let mut lost: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    let all = tried.iter().filter_map(|result| Some((result, result.losing()?)));
-    for (result, verdict) in all {
+    for (result, verdict) in tried.iter().filter_map(|result| Some((result, result.losing()?))) {
         let (times, worst_ns) = lost.entry((result.name.as_str(), result.configuration())).or_default();
         *times += verdict.count.max(1);
         *worst_ns = (*worst_ns).max(verdict.worst_ns);
     }
     let places = lost.keys().counts_by(|(name, _)| *name);
-    let lost = lost.into_iter();
-    let lost = lost.sorted_by_key(|(_, (times, worst_ns))| Reverse((*worst_ns, *times)));
+    let lost = lost.into_iter().sorted_by_key(|(_, (times, worst_ns))| Reverse((*worst_ns, *times)));
     let further = lost.len().saturating_sub(NAMED);
     let worst = lost.take(NAMED);
     let worst = worst.map(|((name, (topology, subject, ..)), (times, worst_ns))| {
@@ -520,8 +514,7 @@ fn names(tried: &[&ScenarioResult], wanted: impl Fn(&ScenarioResult) -> bool) ->
     let names: BTreeSet<&str> = wanted.map(|result| result.name.as_str()).collect();
     let more = names.len().saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("{more} more"));
-    let named = names.iter().take(NAMED).map(|name| (*name).to_owned());
-    named.chain(more).join(", ")
+    names.iter().take(NAMED).map(|name| (*name).to_owned()).chain(more).join(", ")
 }
 
 pub(crate) fn may_be_quoted(row: &BenchRow) -> bool {
@@ -583,8 +576,7 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         high.is_none_or(|high| high >= low)
     };
     let place = |row: &BenchRow| format!("{} on {}", row.lock(), row.site());
-    let close = others.iter().filter(near).take(NAMED);
-    let close = close.map(|row| place(row)).join(", ");
+    let close = others.iter().filter(near).take(NAMED).map(|row| place(row)).join(", ");
     Some(format!(
         "{}, {} cycles/s{} ({}, {}{})",
         place(best),

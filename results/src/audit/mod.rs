@@ -211,15 +211,13 @@ impl AuditedScenario {
     /// Whether two had the lock at once where a sound lock kept it: not so of a broken promise that is about
     /// something else.
     pub fn is_lost(&self) -> bool {
-        let classes = ["belief", "contract", "confirmed"].iter();
-        let mut states = classes.map(|class| self.verdicts.get(*class));
+        let mut states = ["belief", "contract", "confirmed"].iter().map(|class| self.verdicts.get(*class));
         self.outcome == AuditOutcome::Broken && states.any(|state| state == Some(&State::Violated))
     }
 
     /// The run that decided the outcome; `None` where nothing was tried.
     pub fn decisive(&self) -> Option<&AuditedRun> {
-        let mut runs = self.runs.iter();
-        runs.find(|run| run.judged.outcome == self.outcome)
+        self.runs.iter().find(|run| run.judged.outcome == self.outcome)
     }
 
     /// What its authors can run to see it again: the kept plan, and the scenario's file. `root` is the run's
@@ -273,8 +271,7 @@ impl AuditedSubject {
 
     /// Its scenarios of an outcome.
     pub fn of(&self, outcome: AuditOutcome) -> impl Iterator<Item = &AuditedScenario> {
-        let scenarios = self.scenarios.iter();
-        scenarios.filter(move |scenario| scenario.outcome == outcome)
+        self.scenarios.iter().filter(move |scenario| scenario.outcome == outcome)
     }
 }
 
@@ -288,8 +285,7 @@ impl Audit {
                 continue;
             };
             for scenario in subject.scenarios {
-                let mut known = own.scenarios.iter_mut();
-                match known.find(|one| one.name == scenario.name) {
+                match own.scenarios.iter_mut().find(|one| one.name == scenario.name) {
                     Some(same) => scenario.runs.into_iter().for_each(|run| same.add(run)),
                     None => own.scenarios.push(scenario),
                 }
@@ -303,10 +299,8 @@ impl Audit {
     /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the
     /// worst outcome.
     pub fn rows(&self) -> Vec<Vec<Option<&AuditedScenario>>> {
-        let names = self.scenarios().map(|scenario| &scenario.name).unique();
-        let rows = names.map(|name| {
-            let subjects = self.subjects.iter();
-            let row = subjects.map(|one| one.scenarios.iter().find(|one| one.name == *name));
+        let rows = self.scenarios().map(|scenario| &scenario.name).unique().map(|name| {
+            let row = self.subjects.iter().map(|one| one.scenarios.iter().find(|one| one.name == *name));
             row.collect::<Vec<_>>()
         });
         let order = |row: &Vec<Option<&AuditedScenario>>| {
@@ -342,8 +336,7 @@ pub struct Regression {
 /// The locks of an audit's document: `audit.json`, what `--json` printed, or `run.json`.
 pub fn subjects_of(text: &str) -> Result<Vec<AuditedSubject>, String> {
     let mut document: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let inside = document.get_mut("audit").map(Value::take);
-    let mut audit = inside.unwrap_or(document);
+    let mut audit = document.get_mut("audit").map(Value::take).unwrap_or(document);
     let subjects = audit.get_mut("subjects").map(Value::take);
     let subjects = subjects.ok_or("it has no `subjects`, so it is no document of an audit")?;
     serde_json::from_value(subjects).map_err(|error| error.to_string())
@@ -353,13 +346,12 @@ pub fn subjects_of(text: &str) -> Result<Vec<AuditedSubject>, String> {
 pub fn regressions(base: &[AuditedSubject], now: &Audit) -> Vec<Regression> {
     let was_kept = |subject: &str, scenario: &str| {
         let of_subject = base.iter().filter(|one| one.name == subject);
-        let mut all = of_subject.flat_map(|one| one.of(AuditOutcome::Kept));
-        all.any(|one| one.name == scenario)
+        of_subject.flat_map(|one| one.of(AuditOutcome::Kept)).any(|one| one.name == scenario)
     };
-    let broken = now.subjects.iter().flat_map(|subject| {
-        let broken = subject.of(AuditOutcome::Broken);
-        broken.map(move |scenario| (subject, scenario))
-    });
+    let broken = now
+        .subjects
+        .iter()
+        .flat_map(|subject| subject.of(AuditOutcome::Broken).map(move |scenario| (subject, scenario)));
     broken
         .filter(|(subject, scenario)| was_kept(&subject.name, &scenario.name))
         .map(|(subject, scenario)| Regression {

@@ -51,8 +51,7 @@ fn verdict(comparison: &Comparison) -> &'static str {
 /// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, and so on, never
 /// falling.
 fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
-    let known = ps.iter().enumerate();
-    let known = known.filter_map(|(at, p)| Some((at, (*p)?)));
+    let known = ps.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?)));
     let mut known: Vec<(usize, f64)> = known.collect();
     known.sort_by(|a, b| a.1.partial_cmp(&b.1).unwrap_or(Ordering::Equal));
     let mut adjusted = vec![None; ps.len()];

@@ -17,8 +17,7 @@ pub fn against_last(base: &Run, run: &Run) -> Vec<String> {
             now.any(|one| one.of(AuditOutcome::Kept).any(|one| one.name == scenario))
         };
         for subject in &was.subjects {
-            let broken = subject.of(AuditOutcome::Broken);
-            let repaired = broken.filter(|one| kept(&subject.name, &one.name));
+            let repaired = subject.of(AuditOutcome::Broken).filter(|one| kept(&subject.name, &one.name));
             changes.extend(repaired.map(|one| format!("{} by {}: broken -> kept", one.name, subject.name)));
         }
     } else if let Ok(compared) = super::compare(&[base.clone(), run.clone()], false) {

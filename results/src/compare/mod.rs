@@ -144,10 +144,8 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         if rows.is_empty() && scenarios.is_empty() {
             return Err(CompareError::NothingInCommon { base: name(base), other: name(other) });
         }
-        let of_rows = rows.iter();
-        let of_rows = of_rows.flat_map(|pair| unlike(pair, row_key, row_load));
-        let of_scenarios = scenarios.iter();
-        let of_scenarios = of_scenarios.flat_map(|pair| unlike(pair, scenario_key, asked));
+        let of_rows = rows.iter().flat_map(|pair| unlike(pair, row_key, row_load));
+        let of_scenarios = scenarios.iter().flat_map(|pair| unlike(pair, scenario_key, asked));
         let reasons: Vec<String> = of_rows.chain(of_scenarios).collect();
         if !force && !reasons.is_empty() {
             return Err(CompareError::OtherQuestion { reasons });
@@ -258,8 +256,7 @@ fn ratio(a: &Estimate, b: &Estimate) -> Option<Ratio> {
     if !good(a.median) || !good(b.median) {
         return None;
     }
-    let known = [a.low, a.high, b.low, b.high];
-    let known = known.iter().all(|end| end.is_some_and(good));
+    let known = [a.low, a.high, b.low, b.high].iter().all(|end| end.is_some_and(good));
     let over = |b: Option<f64>, a: Option<f64>| b.zip(a).filter(|_| known).map(|(b, a)| b / a);
     Some(Ratio { point: b.median / a.median, low: over(b.low, a.high), high: over(b.high, a.low) })
 }
@@ -302,8 +299,7 @@ mod tests {
     }
 
     fn cycles(a: BenchRow, b: BenchRow) -> String {
-        let result = compare(&two(a, b), false).expect("a common row");
-        result.comparisons[0].comparison.verdict.clone()
+        compare(&two(a, b), false).expect("a common row").comparisons[0].comparison.verdict.clone()
     }
 
     #[test]
@@ -364,8 +360,7 @@ mod tests {
     #[test]
     fn nothing_in_common_is_an_error_and_not_an_empty_answer() {
         let runs = two(row("s", 1.0, None), row("t", 1.0, None));
-        let error = compare(&runs, false).expect_err("nothing in common");
-        let message = error.to_string();
+        let message = compare(&runs, false).expect_err("nothing in common").to_string();
         let expected = "b and a have nothing in common";
         assert!(message.starts_with(expected), "{message}");
         assert_eq!(compare(&runs[..1], false), Err(CompareError::TooFew(1)));
@@ -396,8 +391,7 @@ mod tests {
             (change.class.as_str(), change.a.as_str(), change.b.as_str()),
             ("contract", "clean", "violated")
         );
-        let fields = result.differences.iter().map(|one| one.field.as_str());
-        let fields: Vec<&str> = fields.collect();
+        let fields: Vec<&str> = result.differences.iter().map(|one| one.field.as_str()).collect();
         assert_eq!(fields, ["environment.cores", "failover on  with : seed"]);
         assert_eq!(result.scenarios_in_common, 1);
     }
@@ -406,8 +400,7 @@ mod tests {
     fn twins_are_matched_in_order() {
         let rows = vec![row("s", 100.0, None), row("s", 200.0, None)];
         let result = compare(&[run("a", rows.clone()), run("b", rows)], false).expect("common");
-        let points = result.comparisons.iter();
-        let points: Vec<f64> = points.map(|one| one.comparison.ratio.point).collect();
+        let points: Vec<f64> = result.comparisons.iter().map(|one| one.comparison.ratio.point).collect();
         assert_eq!(points, [1.0, 1.0]);
     }
 
@@ -437,12 +430,10 @@ mod tests {
             run(name, vec![row])
         };
         let runs = [with("a", Some(3_000_000_000)), with("b", None)];
-        let error = compare(&runs, false).expect_err("another lease");
-        let message = error.to_string();
+        let message = compare(&runs, false).expect_err("another lease").to_string();
         let expected = "lease is 3 s in the base and renewed here";
         assert!(message.contains(expected), "{message}");
-        let forced = compare(&runs, true).expect("forced");
-        let mut fields = forced.differences.iter().map(|one| &one.field);
+        let mut fields = compare(&runs, true).expect("forced").differences.iter().map(|one| &one.field);
         assert!(fields.any(|field| field.ends_with(": lease")));
     }
 

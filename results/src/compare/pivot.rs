@@ -39,19 +39,13 @@ pub static FIELDS: [Field; 16] = [
     field("locks", |_, row| row.locks.to_string()),
     field("clients", |_, row| row.measures.load.clients.to_string()),
     field("durability", |_, row| row.measures.load.durability.clone()),
-    field("lease", |_, row| {
-        let lease_ns = row.measures.load.lease_ns;
-        lease_ns.map_or("renewed".to_owned(), units::duration)
-    }),
+    field("lease", |_, row| row.measures.load.lease_ns.map_or("renewed".to_owned(), units::duration)),
     field("hold", |_, row| units::duration(row.measures.load.hold_ns)),
     field("rate", |_, row| {
         let rate = row.measures.load.rate_per_s;
         rate.map_or("closed".to_owned(), |rate| format!("{rate}/s"))
     }),
-    field("rtt", |_, row| {
-        let added_ns = row.measures.load.added_rtt_ns;
-        added_ns.map_or("direct".to_owned(), units::duration)
-    }),
+    field("rtt", |_, row| row.measures.load.added_rtt_ns.map_or("direct".to_owned(), units::duration)),
 ];
 
 const fn field(name: &'static str, of: fn(&Run, &BenchRow) -> String) -> Field {
@@ -202,10 +196,8 @@ impl PlacedRow<'_> {
 /// Fields that are neither in lines nor in columns, and in which rows differ: only what differs is worth a
 /// word.
 fn free(placed: &[PlacedRow<'_>], grouping: &Grouping) -> Vec<&'static Field> {
-    let named = |field: &Field| {
-        let mut all = grouping.rows.iter().chain(&grouping.cols);
-        all.any(|other| other.name == field.name)
-    };
+    let named =
+        |field: &Field| grouping.rows.iter().chain(&grouping.cols).any(|other| other.name == field.name);
     let differs = |field: &Field| !placed.iter().map(|place| place.value(field)).all_equal();
     let mut free: Vec<&Field> = FIELDS.iter().filter(|field| !named(field)).collect();
     free.retain(|field| !OF_THE_RUN.contains(&field.name) && differs(field));
@@ -248,8 +240,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     let mut commons = Vec::new();
     let mut groups: Vec<Cells<'_>> = Vec::new();
     for place in &placed {
-        let common = tables_by.iter();
-        let mut common = common.map(|field| format!("{} {}", field.name, place.value(field)));
+        let mut common = tables_by.iter().map(|field| format!("{} {}", field.name, place.value(field)));
         let at = position(&mut commons, common.join(", "));
         groups.resize_with(commons.len(), Cells::default);
         let cells = &mut groups[at];
@@ -269,8 +260,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         tables.extend(of_figures.filter_map(|figure| cells.table(figure, &mut comparisons)));
     }
     let (base, others) = (&runs[0], &runs[1..]);
-    let others = others.iter();
-    let differences = others.flat_map(|other| differences(base, other, &[], &[]));
+    let differences = others.iter().flat_map(|other| differences(base, other, &[], &[]));
     let names = |fields: &[&Field]| fields.iter().map(|field| field.name).collect();
     Ok(Pivot {
         schema: SCHEMA,
@@ -296,8 +286,7 @@ impl Cells<'_> {
     fn table(&self, figure: &Figure<BenchRow>, comparisons: &mut Vec<Against>) -> Option<PivotTable> {
         let columns = 0..self.columns.len();
         let lines = self.lines.iter().enumerate().map(|(line, name)| {
-            let columns = columns.clone();
-            let cells = columns.map(|column| self.cell(figure, line, column, comparisons));
+            let cells = columns.clone().map(|column| self.cell(figure, line, column, comparisons));
             PivotLine { name: name.clone(), cells: cells.collect() }
         });
         let mut lines: Vec<PivotLine> = lines.collect();
@@ -346,16 +335,14 @@ impl Cells<'_> {
 
 /// Where a name stands in a list, at its end if it is new.
 fn position(names: &mut Vec<String>, name: String) -> usize {
-    let found = names.iter().position(|known| *known == name);
-    found.unwrap_or_else(|| {
+    names.iter().position(|known| *known == name).unwrap_or_else(|| {
         names.push(name);
         names.len() - 1
     })
 }
 
 fn place_name(line: &str, common: &str) -> String {
-    let parts = [line, common].into_iter();
-    parts.filter(|part| !part.is_empty()).join(", ")
+    [line, common].into_iter().filter(|part| !part.is_empty()).join(", ")
 }
 
 fn geomean(lines: &[PivotLine], column: usize) -> Option<f64> {
@@ -371,8 +358,7 @@ mod tests {
     use crate::samples::row;
 
     fn run(name: &str, rows: &[(&str, &str, f64)]) -> Run {
-        let rows = rows.iter();
-        let rows = rows.map(|(subject, topology, cycles)| row(subject, topology, point(*cycles)));
+        let rows = rows.iter().map(|(subject, topology, cycles)| row(subject, topology, point(*cycles)));
         crate::samples::run(name, rows.collect(), Vec::new())
     }
 
@@ -394,10 +380,8 @@ mod tests {
         assert_eq!(table.columns, ["plain", "fair"]);
         let names: Vec<&str> = table.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["single", "cluster"]);
-        let ratio = |line: usize| {
-            let cell = table.lines[line].cells[1].as_ref().expect("a cell");
-            cell.ratio.expect("a ratio").point
-        };
+        let ratio =
+            |line: usize| table.lines[line].cells[1].as_ref().expect("a cell").ratio.expect("a ratio").point;
         assert_eq!((ratio(0), ratio(1)), (0.5, 0.25));
         let mean = table.geomean[1].expect("two ratios");
         assert!((mean - 0.125_f64.sqrt()).abs() < 1e-12);
@@ -435,8 +419,7 @@ mod tests {
 
     #[test]
     fn an_unknown_field_is_named_with_its_neighbour() {
-        let error = Grouping::new(&["topolgy"], &[]).expect_err("misspelt");
-        let message = error.to_string();
+        let message = Grouping::new(&["topolgy"], &[]).expect_err("misspelt").to_string();
         assert!(message.contains("did you mean `topology`?"), "{message}");
         assert_eq!(Grouping::new(&["run"], &["run"]).expect_err("twice"), GroupError::InBoth { name: "run" });
     }

@@ -69,8 +69,7 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
 }
 
 pub(super) fn kind(row: &BenchRow) -> String {
-    let kind = row.measures.load.kind.clone();
-    kind.unwrap_or("its own".to_owned())
+    row.measures.load.kind.clone().unwrap_or("its own".to_owned())
 }
 
 pub(super) fn asked(result: &ScenarioResult) -> Vec<(&'static str, String)> {
@@ -104,8 +103,7 @@ pub(crate) fn differences(
     let of_row = |row: &BenchRow| {
         let key = row_key(row);
         let rounds = ("rounds", row.rounds.to_string());
-        let all = load(row).into_iter().chain([rounds]);
-        all.map(move |(name, value)| (format!("{key}: {name}"), value))
+        load(row).into_iter().chain([rounds]).map(move |(name, value)| (format!("{key}: {name}"), value))
     };
     let of_scenario = |result: &ScenarioResult| {
         let key = scenario_key(result);
@@ -115,8 +113,7 @@ pub(crate) fn differences(
         let mut faults = faults.map(|fault| format!("{} {}", fault.fault, fault.targets.join("+")));
         let seed = ("seed", result.seed.to_string());
         let more = [seed, ("load_s", load_s), ("faults", faults.join(", "))];
-        let all = asked(result).into_iter().chain(more);
-        all.map(move |(name, value)| (format!("{key}: {name}"), value))
+        asked(result).into_iter().chain(more).map(move |(name, value)| (format!("{key}: {name}"), value))
     };
     for (one, two) in rows {
         a.extend(of_row(one));

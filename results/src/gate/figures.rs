@@ -26,8 +26,7 @@ pub(super) fn examples(unit: Unit) -> &'static str {
 pub(super) fn names() -> Vec<&'static str> {
     let rows = OF_ROWS.iter().map(|figure| figure.gate);
     let scenarios = OF_SCENARIOS.iter().map(|figure| figure.gate);
-    let names = rows.chain(scenarios);
-    names.filter(|name| !name.is_empty()).collect()
+    rows.chain(scenarios).filter(|name| !name.is_empty()).collect()
 }
 
 /// The figure of a name in conditions, or of that in `run.json`, with its unit or without.

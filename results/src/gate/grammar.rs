@@ -296,15 +296,16 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
 
 fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token<'a>), GrammarError> {
     let sign = reader.next("a comparison (<, <=, >, >=, ==, !=)")?;
-    let known = SIGNS.iter().find(|(known, _)| *known == sign.text);
-    known.map(|(_, compare)| (*compare, sign)).ok_or_else(|| {
-        let (text, remedy) = match sign.text {
-            "=" => ("=", "; did you mean `==`?"),
-            text => (text, ""),
-        };
-        let signs = "<, <=, >, >=, ==, !=";
-        sign.error(format!("`{text}` is no comparison{remedy}; there are {signs}"))
-    })
+    SIGNS.iter().find(|(known, _)| *known == sign.text).map(|(_, compare)| (*compare, sign)).ok_or_else(
+        || {
+            let (text, remedy) = match sign.text {
+                "=" => ("=", "; did you mean `==`?"),
+                text => (text, ""),
+            };
+            let signs = "<, <=, >, >=, ==, !=";
+            sign.error(format!("`{text}` is no comparison{remedy}; there are {signs}"))
+        },
+    )
 }
 
 fn bound(
@@ -328,8 +329,7 @@ fn bound(
             return Ok(Bound::OfBase(1.0));
         }
         let factor = reader.next("a number")?;
-        let found = number(factor.text).map(Bound::OfBase);
-        return found.ok_or_else(|| factor.no_number(Unit::Number));
+        return number(factor.text).map(Bound::OfBase).ok_or_else(|| factor.no_number(Unit::Number));
     }
     if reader.take("*") {
         let base = reader.next("`base`")?;
@@ -350,8 +350,7 @@ fn bound(
         words.push_str(next.text);
         reader.at += 1;
     }
-    let bound = with_unit(&words, unit).map(Bound::Number);
-    bound.ok_or_else(|| token.no_number(unit))
+    with_unit(&words, unit).map(Bound::Number).ok_or_else(|| token.no_number(unit))
 }
 
 fn begins_number(c: char) -> bool {
@@ -408,8 +407,7 @@ fn filters(reader: &mut Reader<'_>) -> Result<Vec<Filter>, GrammarError> {
         return Ok(filters);
     }
     loop {
-        let name = reader.next("a field")?;
-        let field = name.of("field", &FIELDS, |field| field.0)?;
+        let field = reader.next("a field")?.of("field", &FIELDS, |field| field.0)?;
         let sign = reader.next("`==`")?;
         let equal = match sign.text {
             "=" | "==" => true,

@@ -142,10 +142,8 @@ pub(crate) enum ConditionValue {
 
 /// Judges `run` by every condition; `base` is what conditions mean by that word.
 pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decision {
-    let judged = conditions.iter().map(|one| judge(run, base, one));
-    let judged: Vec<JudgedCondition> = judged.collect();
-    let outcome = judged.iter().map(|one| one.outcome).max();
-    let outcome = outcome.unwrap_or(Outcome::Unknown);
+    let judged: Vec<JudgedCondition> = conditions.iter().map(|one| judge(run, base, one)).collect();
+    let outcome = judged.iter().map(|one| one.outcome).max().unwrap_or(Outcome::Unknown);
     Decision {
         schema: crate::record::run::SCHEMA,
         run: run.run.clone(),
@@ -166,8 +164,7 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> JudgedConditio
             }
         })
     };
-    let places = run.rows.iter().map(Measured::Row);
-    let places = places.chain(run.scenarios.iter().map(Measured::Scenario));
+    let places = run.rows.iter().map(Measured::Row).chain(run.scenarios.iter().map(Measured::Scenario));
     let mut parts = Vec::new();
     let mut not_applicable = None;
     let asked = |place: &Measured<'_>| condition.filters.iter().all(|filter| filter.passes(place));
@@ -206,8 +203,7 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> JudgedConditio
 
 /// The part of `base` that belongs to `item`: the n-th of its key to the n-th of it.
 fn twin<'a, T>(all: &'a [T], base: &'a [T], item: &T, key: impl Fn(&T) -> String) -> Option<&'a T> {
-    let mut pairs = pairs(all, base, key).into_iter();
-    pairs.find_map(|(own, other)| std::ptr::eq(own, item).then_some(other))
+    pairs(all, base, key).into_iter().find_map(|(own, other)| std::ptr::eq(own, item).then_some(other))
 }
 
 fn judge_part<'a>(
@@ -263,8 +259,7 @@ fn judge_part<'a>(
                 true => Outcome::Passed,
                 false => Outcome::Failed,
             };
-            let ends = figure.low.zip(figure.high);
-            let close = ends.is_some_and(|(low, high)| low <= bound && bound <= high);
+            let close = figure.low.zip(figure.high).is_some_and(|(low, high)| low <= bound && bound <= high);
             match close {
                 true => "its interval reaches over the bound: the next run may say otherwise",
                 false => "",

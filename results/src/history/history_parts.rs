@@ -99,8 +99,7 @@ impl Clock {
                 (reference + away, half + away.abs() / i128::from(UNREAD))
             }
             _ => {
-                let after = points.partition_point(|point| point.0 <= t);
-                let piece = after.clamp(1, points.len() - 1) - 1;
+                let piece = points.partition_point(|point| point.0 <= t).clamp(1, points.len() - 1) - 1;
                 let (from, to) = (points[piece], points[piece + 1]);
                 let away = (from.0 - t).max(t - to.0).max(0);
                 let off = from.2.max(to.2) + self.bend(piece) + away / i128::from(UNREAD);
@@ -119,8 +118,7 @@ impl Clock {
         let before = before.map(|before| (along(before, from, to.0) - to.1).abs());
         let after = self.points.get(piece + 2);
         let after = after.map(|after| (along(to, *after, from.0) - from.1).abs());
-        let neighbours = before.into_iter().chain(after).min();
-        neighbours.unwrap_or(((to.1 - from.1) - (to.0 - from.0)).abs())
+        before.into_iter().chain(after).min().unwrap_or(((to.1 - from.1) - (to.0 - from.0)).abs())
     }
 }
 
@@ -192,13 +190,11 @@ impl Parts {
             (false, None) => Some("no uncertainty is declared"),
             (false, Some(_)) => None,
         };
-        let without = parts.iter().find(|part| !is_read(part));
-        if let Some((part, other)) = without.zip(other) {
+        if let Some((part, other)) = parts.iter().find(|part| !is_read(part)).zip(other) {
             let part = part.path.clone();
             return Err(PartsError::NoClock { part, other });
         }
-        let begins = parts.iter().map(|part| part.clock.at(part.begins_ns).0);
-        let base = begins.min().unwrap_or(0);
+        let base = parts.iter().map(|part| part.clock.at(part.begins_ns).0).min().unwrap_or(0);
         Ok(Parts { parts, base })
     }
 
@@ -233,8 +229,7 @@ impl Parts {
                 let lines = lines.into_iter().flatten();
                 all.push(lines.map(move |line| ((line.t_ns, number), line)));
             }
-            let all = all.into_iter().kmerge_by(|(a, _), (b, _)| a < b);
-            all.for_each(|(_, line)| take(line));
+            all.into_iter().kmerge_by(|(a, _), (b, _)| a < b).for_each(|(_, line)| take(line));
             let mut warnings = Vec::new();
             for reader in readers {
                 let read = reader.join();

@@ -139,8 +139,7 @@ fn without_passwords(line: &str) -> String {
     let Ok(serde_json::Value::Object(mut line)) = serde_json::from_str(line) else {
         return secrets::hide(line).into_owned();
     };
-    let given = line.iter_mut().filter(|(key, _)| !FIXED.contains(&key.as_str()));
-    for (_, value) in given {
+    for (_, value) in line.iter_mut().filter(|(key, _)| !FIXED.contains(&key.as_str())) {
         secrets::hide_in(value);
     }
     serde_json::Value::Object(line).to_string()

@@ -126,8 +126,7 @@ fn tagged<'de, T: Deserialize<'de>>(word: &'de str, text: &'de [u8]) -> Result<T
 /// What serde says of a line, with the field that it means.
 fn refused(error: &Error, line: &[u8]) -> HistoryError {
     let field = key_before(line, error.column()).filter(|_| error.is_data());
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
+    let text = error.to_string().split(" at line ").next().unwrap_or_default();
     let (found, allowed) = text.split_once(", expected ").unwrap_or((text, ""));
     let field = field.filter(|_| !found.contains(" field `"));
     HistoryError {
@@ -206,8 +205,7 @@ impl<'de> EnumAccess<'de> for Tagged<'de> {
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
         let word: StrDeserializer<'_, de::value::Error> = de::IntoDeserializer::into_deserializer(self.word);
-        let variant = seed.deserialize(word);
-        let variant = variant.map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?;
+        let variant = seed.deserialize(word).map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?;
         Ok((variant, self))
     }
 }

@@ -108,8 +108,7 @@ pub struct Acquire {
 impl Acquire {
     /// The names of what was asked for: one, but for `multi`.
     pub fn names(&self) -> &[String] {
-        let one = self.lock.as_ref().map(std::slice::from_ref);
-        one.or(self.locks.as_deref()).unwrap_or_default()
+        self.lock.as_ref().map(std::slice::from_ref).or(self.locks.as_deref()).unwrap_or_default()
     }
 }
 

@@ -243,8 +243,7 @@ impl Sweep<'_> {
         let mut longest: Option<(u64, usize)> = None;
         let mut look = |set: &BTreeSet<(u64, usize)>, own: u64| {
             pairs += set.len() as u64 - own;
-            let mut latest = set.iter().rev();
-            let other = latest.find(|(_, index)| !nest(hold, &self.holds[*index]));
+            let other = set.iter().rev().find(|(_, index)| !nest(hold, &self.holds[*index]));
             longest = longest.max(other.copied());
         };
         if !self.alone.is_empty() {

@@ -81,8 +81,7 @@ impl MergeInput {
         for (other, dir) in self.runs.iter().zip(&self.dirs).skip(1) {
             for result in &other.scenarios {
                 let key = (&result.name, result.seed, &result.subject);
-                let mut of_base = base.scenarios.iter();
-                let twin = of_base.find(|twin| (&twin.name, twin.seed, &twin.subject) == key);
+                let twin = base.scenarios.iter().find(|twin| (&twin.name, twin.seed, &twin.subject) == key);
                 let plans = twin.map(|twin| (plan(base_dir, &twin.dir), plan(dir, &result.dir)));
                 if let Some((Some(base_plan), Some(own))) = plans
                     && base_plan != own

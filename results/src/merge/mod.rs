@@ -76,8 +76,7 @@ pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
 fn parts(run: &Run) -> Vec<String> {
     let mut parts = vec![format!("the command {}", run.command)];
     for result in &run.scenarios {
-        let expected = result.expected.iter();
-        let expected = expected.map(|(class, state)| format!("{class} {state}"));
+        let expected = result.expected.iter().map(|(class, state)| format!("{class} {state}"));
         parts.push(format!(
             "{}, kind {}, durability {}, seed {}, expected {}",
             scenario_key(result),
@@ -169,8 +168,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     if let Some(part) = whole.part.take() {
         whole.parts = ran;
         let place = |result: &ScenarioResult| {
-            let mut plan = part.plan.iter();
-            plan.position(|share| (&share.name, share.seed) == (&result.name, result.seed))
+            part.plan.iter().position(|share| (&share.name, share.seed) == (&result.name, result.seed))
         };
         whole.scenarios.sort_by_key(place);
     }
@@ -180,8 +178,7 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
 /// The machines' names if they tell the runs apart, else the runs' own.
 fn origins(runs: &[Run]) -> Vec<String> {
     let host = |run: &Run| run.meta.environment.host.clone();
-    let named = runs.iter().map(host).filter(|host| !host.is_empty());
-    if named.unique().count() == runs.len() {
+    if runs.iter().map(host).filter(|host| !host.is_empty()).unique().count() == runs.len() {
         return runs.iter().map(host).collect();
     }
     runs.iter().map(|run| run.name().to_owned()).collect()
@@ -248,8 +245,7 @@ mod tests {
     fn another_machine_is_named() {
         let mut other = part("b", None);
         other.meta.environment.cores = 64;
-        let whole = merge(vec![part("a", None), other], "both").expect("two runs");
-        let mut warnings = whole.warnings.iter();
+        let mut warnings = merge(vec![part("a", None), other], "both").expect("two runs").warnings.iter();
         assert!(warnings.any(|warning| warning.starts_with("b was made on another machine")));
     }
 
@@ -268,9 +264,7 @@ mod tests {
             run
         };
         let origins = |runs| {
-            let whole = merge(runs, "both").expect("two runs");
-            let rows = whole.rows.into_iter().map(|row| row.origin);
-            rows.collect::<Vec<_>>()
+            merge(runs, "both").expect("two runs").rows.into_iter().map(|row| row.origin).collect::<Vec<_>>()
         };
         assert_eq!(origins(vec![on("runs/a", "red"), on("runs/b", "blue")]), ["red", "blue"]);
         assert_eq!(

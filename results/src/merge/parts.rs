@@ -42,8 +42,7 @@ pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
         if let Some(reason) = differs(base, run, part) {
             return Err(refused(run, reason));
         }
-        let mut before = parts[..at].iter();
-        if let Some((twin, _)) = before.find(|(_, twin)| twin.index == part.index) {
+        if let Some((twin, _)) = parts[..at].iter().find(|(_, twin)| twin.index == part.index) {
             let (index, of, twin) = (part.index, part.of, &twin.run);
             let twice = format!("part {index} of {of} is {twin} already");
             return Err(refused(run, twice));
@@ -86,15 +85,12 @@ fn differs((base, of): &Of<'_>, run: &Run, part: &PlanPart) -> Option<String> {
         return Some(format!("{what}: {one} and {two}"));
     }
     let listed = |part: &PlanPart| -> Vec<(String, u64, u32)> {
-        let shares = part.plan.iter();
-        let listed = shares.map(|share| (share.name.clone(), share.seed, share.part));
-        listed.collect()
+        part.plan.iter().map(|share| (share.name.clone(), share.seed, share.part)).collect()
     };
     if listed(of) != listed(part) {
         return Some("their plans list other scenarios or seeds".to_owned());
     }
-    let mut pairs = of.plan.iter().zip(&part.plan);
-    pairs.find_map(|(one, two)| differs_within(one, two))
+    of.plan.iter().zip(&part.plan).find_map(|(one, two)| differs_within(one, two))
 }
 
 /// By what a share of two parts differs that has one name in both. What only one of them says, of another
@@ -110,8 +106,7 @@ fn differs_within(one: &ScenarioShare, two: &ScenarioShare) -> Option<String> {
 }
 
 fn tried(run: &Run, ScenarioShare { name, seed, .. }: &ScenarioShare) -> bool {
-    let mut results = run.scenarios.iter();
-    results.any(|result| result.name == *name && result.seed == *seed)
+    run.scenarios.iter().any(|result| result.name == *name && result.seed == *seed)
 }
 
 #[cfg(test)]

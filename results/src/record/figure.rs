@@ -65,8 +65,7 @@ impl<T> Figure<T> {
 }
 
 pub(crate) fn more_is_better(name: &str) -> bool {
-    let mut all = OF_ROWS.iter();
-    all.any(|figure| figure.name == name && figure.more_is_better)
+    OF_ROWS.iter().any(|figure| figure.name == name && figure.more_is_better)
 }
 
 /// A figure without an interval.

@@ -18,10 +18,8 @@ const MOST_BYTES: usize = 1 << 20;
 const MOST: u64 = i64::MAX as u64;
 
 fn histogram(pairs: &[(u64, u64)], digits: u8) -> Result<Histogram<u64>, String> {
-    let highest = pairs.iter().map(|(value, _)| *value).max();
-    let highest = highest.unwrap_or(0).clamp(2, MOST);
-    let made = Histogram::new_with_bounds(1, highest, digits);
-    let mut histogram = made.map_err(|error| error.to_string())?;
+    let highest = pairs.iter().map(|(value, _)| *value).max().unwrap_or(0).clamp(2, MOST);
+    let mut histogram = Histogram::new_with_bounds(1, highest, digits).map_err(|error| error.to_string())?;
     for (value, count) in pairs {
         histogram.saturating_record_n((*value).min(MOST), *count);
     }
@@ -31,9 +29,7 @@ fn histogram(pairs: &[(u64, u64)], digits: u8) -> Result<Histogram<u64>, String>
 /// The pairs of a histogram, the lowest value first; each value is the last of its bucket, as HdrHistogram
 /// states them.
 fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    let recorded = histogram.iter_recorded();
-    let pairs = recorded.map(|at| (at.value_iterated_to(), at.count_at_value()));
-    pairs.collect()
+    histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())).collect()
 }
 
 fn encode(pairs: &[(u64, u64)], digits: u8, mut form: impl Serializer) -> Result<String, String> {
@@ -126,8 +122,7 @@ pub(crate) mod coarse {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<Vec<(u64, u64)>>, D::Error> {
-        let texts = Vec::<String>::deserialize(deserializer)?;
-        texts.iter().map(|text| super::of_text::<D>(text)).collect()
+        Vec::<String>::deserialize(deserializer)?.iter().map(|text| super::of_text::<D>(text)).collect()
     }
 }
 

@@ -39,8 +39,7 @@ impl Intervals {
             }
         }
         histograms.iter_mut().for_each(crate::record::hdr::coarse::round);
-        let any = histograms.iter().any(|histogram| !histogram.is_empty());
-        any.then_some(Self { interval_ns, histograms })
+        histograms.iter().any(|histogram| !histogram.is_empty()).then_some(Self { interval_ns, histograms })
     }
 
     /// The value that a share of each interval's durations does not exceed, 0.0 to 1.0, which is the longest;

@@ -70,8 +70,7 @@ impl OpenLoop {
             return None;
         }
         let fault_ns = faults.iter().map(|fault| fault.injected_ns).min();
-        let over = faults.iter().map(|fault| over_ns(fault, waits));
-        let over = over.collect::<Option<Vec<u64>>>();
+        let over = faults.iter().map(|fault| over_ns(fault, waits)).collect::<Option<Vec<u64>>>();
         let recovered_ns = over.and_then(|over| over.into_iter().max());
         let [from, to] = [fault_ns, recovered_ns].map(|ns| ns.unwrap_or(u64::MAX));
         let due = |which: &dyn Fn(u64) -> bool| OpenLoopWaits::of(waits.iter().filter(|w| which(w.due_ns)));
@@ -89,8 +88,7 @@ impl OpenLoop {
 
     /// All of them that there are.
     pub fn parts(&self) -> impl Iterator<Item = &OpenLoopWaits> {
-        let all = [&self.before, &self.during, &self.after];
-        all.into_iter().flatten()
+        [&self.before, &self.during, &self.after].into_iter().flatten()
     }
 }
 
@@ -99,16 +97,14 @@ impl OpenLoop {
 fn over_ns(fault: &FaultSpan, waits: &[OpenLoopCall]) -> Option<u64> {
     let in_place_ns = fault.done_ns.unwrap_or(fault.injected_ns);
     let granted = (waits.iter()).filter(|wait| wait.granted && wait.due_ns >= in_place_ns);
-    let first_ns = granted.map(|wait| wait.due_ns + wait.waited_ns).min()?;
-    Some(first_ns.max(fault.healed_ns.unwrap_or(0)))
+    Some(granted.map(|wait| wait.due_ns + wait.waited_ns).min()?.max(fault.healed_ns.unwrap_or(0)))
 }
 
 impl OpenLoopWaits {
     fn of<'w>(waits: impl Iterator<Item = &'w OpenLoopCall>) -> Option<Self> {
         let waits: Vec<&OpenLoopCall> = waits.sorted_unstable_by_key(|wait| wait.waited_ns).collect();
         let seen: Vec<u64> = waits.iter().map(|wait| wait.waited_ns).collect();
-        let granted = waits.iter().filter(|wait| wait.granted);
-        let granted: Vec<u64> = granted.map(|wait| wait.waited_ns).collect();
+        let granted: Vec<u64> = waits.iter().filter(|wait| wait.granted).map(|wait| wait.waited_ns).collect();
         let longest_ns = *seen.last()?;
         let enough = (1.0 - SHARE) * seen.len() as f64 >= 1.0 - 1e-9;
         let place = ((SHARE * seen.len() as f64 - 1e-9).ceil() as usize).saturating_sub(1);

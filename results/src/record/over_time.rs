@@ -65,9 +65,7 @@ impl OverTime {
         if grants.iter().all(|count| *count == 0) {
             return None;
         }
-        let owners = owners.into_iter();
-        let owners = owners.map(|(owner, grants)| (owner.to_owned(), grants));
-        let owners = owners.collect();
+        let owners = owners.into_iter().map(|(owner, grants)| (owner.to_owned(), grants)).collect();
         let took = asked.filter_map(|acquire| {
             let granted_ns = acquire.granted_ns?;
             Some((granted_ns, granted_ns - acquire.called_ns, 1))
@@ -103,8 +101,7 @@ pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
         return None;
     }
     let even = grants as f64 / f64::from(askers);
-    let shares = clients.iter();
-    let shares = shares.map(|(grants, askers)| *grants as f64 / f64::from(*askers) / even);
+    let shares = clients.iter().map(|(grants, askers)| *grants as f64 / f64::from(*askers) / even);
     Some(shares.fold(f64::INFINITY, f64::min))
 }
 
@@ -124,8 +121,7 @@ fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     }
     let mut sorted: Vec<(String, u32)> = owners.into_iter().collect();
     sorted.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let rest = sorted.split_off(OWNERS_MAX - 1);
-    let rest = rest.iter().map(|one| one.1).sum();
+    let rest = sorted.split_off(OWNERS_MAX - 1).iter().map(|one| one.1).sum();
     sorted.push(("others".to_owned(), rest));
     sorted.into_iter().collect()
 }

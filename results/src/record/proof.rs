@@ -176,8 +176,7 @@ fn in_words(line: &str) -> String {
         Entry::Call { id, call } => match call {
             Call::Acquire(ask) => {
                 let (client, owner, kind) = (&ask.client, &ask.owner, &ask.kind);
-                let lease = ask.lease_ms.map(|ms| format!("{ms} ms"));
-                let lease = lease.unwrap_or("renewed".to_owned());
+                let lease = ask.lease_ms.map(|ms| format!("{ms} ms")).unwrap_or("renewed".to_owned());
                 let names = ask.names().join(", ");
                 format!("{client}/{owner} asks for {names} ({kind}, lease {lease})  [{id}]")
             }

@@ -600,8 +600,7 @@ impl Run {
             let twin = tried.twin.as_mut().map(|twin| &mut twin.dir);
             std::iter::once(&mut tried.dir).chain(twin)
         });
-        let results = self.scenarios.iter_mut().map(|result| &mut result.dir);
-        results.chain(tried)
+        self.scenarios.iter_mut().map(|result| &mut result.dir).chain(tried)
     }
 
     /// The last part of its directory.
@@ -677,8 +676,7 @@ impl fmt::Display for Outcome {
 impl Estimate {
     /// `99 800–103 900`; empty without an interval.
     pub(crate) fn interval(&self) -> String {
-        let ends = self.low.zip(self.high);
-        ends.map_or(String::new(), |(low, high)| units::range(low, high))
+        self.low.zip(self.high).map_or(String::new(), |(low, high)| units::range(low, high))
     }
 
     /// ` (99 800–103 900)`, to stand behind a figure; empty without an interval.
@@ -699,14 +697,12 @@ impl Environment {
             self.kernel.clone(),
         ];
         let words = words.iter().filter(|word| !word.is_empty()).join(", ");
-        let parts = [&self.host, &words];
-        parts.iter().filter(|part| !part.is_empty()).join(": ")
+        [&self.host, &words].iter().filter(|part| !part.is_empty()).join(": ")
     }
 
     /// Each server binary with its version.
     pub(crate) fn server_versions(&self) -> String {
-        let servers = self.servers.iter();
-        let versions = servers.map(|(name, server)| format!("{name} {}", server.version));
+        let versions = self.servers.iter().map(|(name, server)| format!("{name} {}", server.version));
         versions.format(", ").to_string()
     }
 }
@@ -725,8 +721,7 @@ impl BenchRow {
     /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes ask again after
     /// a while.
     pub(crate) fn is_woken(&self) -> bool {
-        let polls = ["exec:", "baseline:", "broken:"].iter();
-        let polls = polls.chain(&["lock-core:spin"]);
+        let polls = ["exec:", "baseline:", "broken:"].iter().chain(&["lock-core:spin"]);
         let spins = self.measures.load.kind.as_deref() == Some("spin");
         !spins && !polls.into_iter().any(|prefix| self.subject.starts_with(prefix))
     }
@@ -773,8 +768,7 @@ pub(crate) fn with_origin(place: String, origin: &str) -> String {
 impl ScenarioResult {
     /// The faults that left no evidence of an effect, each in a sentence.
     pub(crate) fn without_effect(&self) -> impl Iterator<Item = String> {
-        let faults = self.faults.iter().filter(|fault| !fault.bit);
-        faults.map(|FaultSpan { fault, targets, .. }| {
+        self.faults.iter().filter(|fault| !fault.bit).map(|FaultSpan { fault, targets, .. }| {
             let targets = targets.join(" + ");
             format!("no evidence that the fault {fault} on {targets} took effect")
         })
@@ -782,8 +776,7 @@ impl ScenarioResult {
 
     /// Why the verdicts came out as they did. What holds for every verdict is said once.
     pub(crate) fn reasons(&self) -> Vec<String> {
-        let incomplete = self.incomplete.iter();
-        let incomplete = incomplete.map(|why| format!("incomplete: {why}"));
+        let incomplete = self.incomplete.iter().map(|why| format!("incomplete: {why}"));
         let of_verdicts = self.verdicts.iter().flat_map(|(class, verdict)| {
             let why = self.own_reasons(verdict);
             why.map(move |why| format!("{class}: {why}"))

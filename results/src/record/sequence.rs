@@ -179,8 +179,7 @@ impl DiagramDraft {
                         words = format!("granted: {grant}");
                     }
                     if let Some(ms) = granted_ms.or(lease_ms) {
-                        let sent_ns = sent_ns.unwrap_or(t_ns);
-                        let to_ns = sent_ns.saturating_add(ms.saturating_mul(1_000_000));
+                        let to_ns = sent_ns.unwrap_or(t_ns).saturating_add(ms.saturating_mul(1_000_000));
                         words.push_str(&format!(", lease to {}", units::instant(to_ns)));
                     }
                 }
@@ -225,8 +224,7 @@ impl DiagramDraft {
 
     fn violation(&mut self, anomaly: &Anomaly) {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
-        let inside = anomaly.grants.iter().map(|grant| self.caller(grant));
-        let inside: Vec<String> = inside.unique().collect();
+        let inside: Vec<String> = anomaly.grants.iter().map(|grant| self.caller(grant)).unique().collect();
         let long = match length_ns {
             0 => String::new(),
             ns => format!(" for {}", units::duration(ns)),
@@ -274,8 +272,7 @@ impl DiagramDraft {
                 Participant::Caller(name) => column == name,
                 Participant::Node(name) => at != servers && of_client(name, column),
             };
-            let all = columns.iter().enumerate();
-            all.filter(|(at, column)| is(*at, column)).map(|(at, _)| at).collect()
+            columns.iter().enumerate().filter(|(at, column)| is(*at, column)).map(|(at, _)| at).collect()
         };
         let steps = self.steps.iter().map(|(t_ns, places, kind, words)| {
             let mut at: Vec<usize> = places.iter().flat_map(spread).collect();

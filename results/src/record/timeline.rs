@@ -164,13 +164,10 @@ impl TimelineData {
             to_ns: anomaly.to_ns.max(anomaly.from_ns).saturating_add(margin_ns),
         };
         let middle_ns = anomaly.from_ns + length_ns / 2;
-        let holds = holds.iter();
-        let holds = holds.filter(|hold| window.meets(hold.from_ns, hold.to_ns));
+        let holds = holds.iter().filter(|hold| window.meets(hold.from_ns, hold.to_ns));
         let holds: Vec<HoldBar> = holds.cloned().collect();
-        let spans = overlaps.iter();
-        let spans = spans.filter(|span| window.meets(span.from_ns, Some(span.to_ns)));
-        let faults = faults.iter();
-        let faults = faults.filter(|fault| window.meets(fault.from_ns, fault.to_ns));
+        let spans = overlaps.iter().filter(|span| window.meets(span.from_ns, Some(span.to_ns)));
+        let faults = faults.iter().filter(|fault| window.meets(fault.from_ns, fault.to_ns));
         Self {
             lock: lock.to_owned(),
             class: class.to_owned(),

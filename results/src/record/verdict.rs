@@ -163,8 +163,7 @@ impl Verdicts {
 
     /// The verdict of a class by its name.
     pub fn get(&self, class: &str) -> Option<&Verdict> {
-        let mut all = self.iter();
-        all.find_map(|(name, verdict)| (name == class).then_some(verdict))
+        self.iter().find_map(|(name, verdict)| (name == class).then_some(verdict))
     }
 }
 

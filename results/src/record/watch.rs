@@ -196,8 +196,7 @@ impl WatchReport {
 
     /// How many findings are of this certainty.
     pub(crate) fn count(&self, certainty: Certainty) -> usize {
-        let of = self.findings.iter().filter(|finding| finding.certainty == certainty);
-        of.count()
+        self.findings.iter().filter(|finding| finding.certainty == certainty).count()
     }
 
     /// Whether too little was seen for any answer.

@@ -41,8 +41,7 @@ pub(crate) fn faults(faults: &[FaultSpan]) -> String {
         return "no fault".to_owned();
     }
     let effect = |bit| if bit { "" } else { " (no evidence of effect)" };
-    let mut words = faults.iter().map(|fault| fault.label() + effect(fault.bit));
-    words.join(", ")
+    faults.iter().map(|fault| fault.label() + effect(fault.bit)).join(", ")
 }
 
 /// From the first fault to the first grant after it.
@@ -59,9 +58,7 @@ pub(crate) fn expected(scenario: &ScenarioResult) -> String {
     if scenario.expected.is_empty() {
         return "nothing".to_owned();
     }
-    let expected = scenario.expected.iter();
-    let words = expected.map(|(class, state)| format!("{class} {state}"));
-    words.format(", ").to_string()
+    scenario.expected.iter().map(|(class, state)| format!("{class} {state}")).format(", ").to_string()
 }
 
 /// `✓ as expected`, `✗ not as expected`, `? unknown`, `· no expectation`.
@@ -73,8 +70,7 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
 pub(crate) fn small(run: &Run) -> String {
     let came_out = run.outcome();
     // What nobody expected anything of came out as it did.
-    let came_out = (came_out != Outcome::None).then(|| outcome(came_out));
-    came_out.into_iter().chain(small_print(run)).join("; ")
+    (came_out != Outcome::None).then(|| outcome(came_out)).into_iter().chain(small_print(run)).join("; ")
 }
 
 /// `✓ clean`, `✗ violated`.

@@ -49,8 +49,7 @@ fn measured_prices(run: &Run) -> Vec<PricePoint> {
     };
     let same_load = |row: &&BenchRow| (&row.workload, row.tasks) == (&first.workload, first.tasks);
     let points = placed(run).filter_map(|result| {
-        let mut rows = quotable().filter(same_load);
-        let row = rows.find(|row| row.measures_configuration_of(result))?;
+        let row = quotable().filter(same_load).find(|row| row.measures_configuration_of(result))?;
         let away = result.without_grant_ns.map(units::duration);
         let away = away.map_or(String::new(), |away| format!(", {away} without a grant"));
         Some(PricePoint {

@@ -55,8 +55,7 @@ pub(super) fn suite(run: &Run) -> TestSuite {
     }
     let mut known = BTreeMap::new();
     // The few rows of an audit say how fast its locks are about, and are not what it decides.
-    let rows = run.rows.iter().filter(|_| run.audit.is_none());
-    for row in rows {
+    for row in run.rows.iter().filter(|_| run.audit.is_none()) {
         let mut case = case_of_row(run, row);
         let number = number_among(&mut known, row.title());
         // One of an A/A pair, or of several levels of a sweep.
@@ -250,8 +249,7 @@ fn message(result: &ScenarioResult) -> String {
     if missed(RECOVERY).is_some() {
         lines.push(format!("recovery: {}", cells::recovery(result)));
     }
-    let bounds = BOUNDS.iter();
-    for (bound, expected) in bounds.filter_map(|(name, _)| Some((name, missed(name)?))) {
+    for (bound, expected) in BOUNDS.iter().filter_map(|(name, _)| Some((name, missed(name)?))) {
         let found = result.figures.get(*bound);
         let found = found.map_or("not measured".to_owned(), |found| format!("{found:.2}"));
         lines.push(format!("{bound}: {found}, expected {expected}"));

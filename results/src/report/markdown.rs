@@ -21,8 +21,7 @@ pub(super) fn render(run: &Run) -> String {
 }
 
 fn blocks(all: &[Block], drawn: &mut usize) -> String {
-    let blocks = all.iter().map(|one| block(one, drawn)).collect_vec();
-    blocks.iter().filter(|text| !text.is_empty()).join("\n\n")
+    all.iter().map(|one| block(one, drawn)).collect_vec().iter().filter(|text| !text.is_empty()).join("\n\n")
 }
 
 fn block(block: &Block, drawn: &mut usize) -> String {
@@ -37,8 +36,7 @@ fn block(block: &Block, drawn: &mut usize) -> String {
         Block::List(lines) => lines.iter().map(|line| format!("- {}", words(line, " "))).join("\n"),
         Block::Warnings(_, lines) => lines.iter().map(|line| format!("> {}", escaped(line))).join("\n\n"),
         Block::Facts(facts) => {
-            let facts = facts.iter().map(|(name, value)| format!("{name}: {}", escaped(value)));
-            facts.collect_vec().join("; ")
+            facts.iter().map(|(name, value)| format!("{name}: {}", escaped(value))).collect_vec().join("; ")
         }
         Block::Table(of) => table(of),
         Block::Chart(figure) => {
@@ -55,8 +53,7 @@ fn block(block: &Block, drawn: &mut usize) -> String {
             format!("<details{open}><summary>{summary}</summary>\n\n{body}\n\n</details>")
         }
         Block::Code(language, text) => {
-            let lines = text.lines();
-            let mut lines = lines.map(|line| printable(line).replace("```", "` ` `"));
+            let mut lines = text.lines().map(|line| printable(line).replace("```", "` ` `"));
             format!("```{language}\n{}\n```", lines.join("\n"))
         }
         Block::Group(group) => blocks(&group.body, drawn),

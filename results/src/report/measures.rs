@@ -16,8 +16,7 @@ pub(super) fn lines(row: &BenchRow) -> Vec<String> {
     }
     let said = |sentence| said(sentence, row);
     let lines = std::iter::once(load(row)).chain(SENTENCES.iter().filter_map(said));
-    let lines = lines.chain(row.measures.wait_tail.map(waits));
-    let lines = lines.chain(LIMITS.iter().filter_map(said));
+    let lines = lines.chain(row.measures.wait_tail.map(waits)).chain(LIMITS.iter().filter_map(said));
     lines.map(|line| printable(&line)).collect()
 }
 
@@ -176,8 +175,7 @@ fn load(row: &BenchRow) -> String {
         (n, true) => format!("{n} client processes, each call through a pipe"),
     });
     if let Some(generators) = load.generators {
-        let apart = load.generators_apart_ns;
-        let apart = apart.map_or(String::new(), units::duration);
+        let apart = load.generators_apart_ns.map_or(String::new(), units::duration);
         let apart = enclosed(", windows at most ", &apart, " apart");
         words.push(format!("from {generators} generators{apart}"));
     }
@@ -189,8 +187,7 @@ fn load(row: &BenchRow) -> String {
 
 /// What the proxy on the way really added to a round trip.
 fn added(load: &LoadShape) -> Option<u64> {
-    let through_ns = load.round_trip_ns?;
-    Some(through_ns.saturating_sub(load.direct_round_trip_ns?))
+    Some(load.round_trip_ns?.saturating_sub(load.direct_round_trip_ns?))
 }
 
 fn waits(tail: WaitTail) -> String {
@@ -214,8 +211,7 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(knee) = &sweep.knee {
         let [good, bad] = [knee.good_per_s, knee.bad_per_s].map(|rate| {
-            let rate = rate.map(|rate| units::figure(rate) + "/s");
-            rate.unwrap_or("none that was tried".to_owned())
+            rate.map(|rate| units::figure(rate) + "/s").unwrap_or("none that was tried".to_owned())
         });
         let rule = &knee.rule;
         let unknown = knee.unknown.as_ref().map(|unknown| {
@@ -275,8 +271,7 @@ mod tests {
 
     #[test]
     fn every_name_in_a_sentence_is_a_figure() {
-        let sentences = SENTENCES.iter().chain(LIMITS);
-        for part in sentences.flat_map(|(_, parts)| *parts) {
+        for part in SENTENCES.iter().chain(LIMITS).flat_map(|(_, parts)| *parts) {
             for name in part.split(['{', '}']).skip(1).step_by(2) {
                 let base = name.trim_end_matches([':', '#', '~']);
                 let known = if name.ends_with([':', '#']) {

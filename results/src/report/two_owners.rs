@@ -41,8 +41,7 @@ pub(super) fn two_owners(of: String, data: &TimelineData) -> Option<TwoOwners> {
     let hold = |hold: &HoldBar, name: String| lane(name, hold.from_ns, hold.to_ns);
     let names = data.names_of(holds);
     let lanes = holds.into_iter().zip(names).map(|(one, name)| hold(one, name));
-    let faults = data.faults.iter();
-    let faults = faults.map(|fault| lane(fault.label.clone(), fault.from_ns, fault.to_ns));
+    let faults = data.faults.iter().map(|fault| lane(fault.label.clone(), fault.from_ns, fault.to_ns));
     let long = units::duration(overlap.to_ns.saturating_sub(overlap.from_ns));
     let together = format!("two owners for {long}");
     Some(TwoOwners {

@@ -124,8 +124,7 @@ mod tests {
         let error = read(Path::new("/dev/zero")).expect_err("it has no end");
         assert!(error.to_string().contains("64 MB"), "{error}");
         let endless = File::open("/dev/zero").expect("a device");
-        let error = read_line(&mut io::BufReader::new(endless), &mut Vec::new());
-        let error = error.expect_err("it has no line");
+        let error = read_line(&mut io::BufReader::new(endless), &mut Vec::new()).expect_err("it has no line");
         assert!(error.to_string().contains("16 MB"), "{error}");
     }
 

@@ -190,8 +190,7 @@ impl RunStore {
     /// not belong into a file's name become `-`.
     pub fn create(&self, date: &str, host: &str, name: &str) -> Result<RunDir, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
-        let parts = [date, host, name].into_iter().map(plain);
-        let mut base = parts.filter(|part| !part.is_empty()).join("-");
+        let mut base = [date, host, name].into_iter().map(plain).filter(|part| !part.is_empty()).join("-");
         if base.is_empty() {
             base.push_str("run");
         }
@@ -257,8 +256,7 @@ impl RunStore {
     pub fn latest(&self) -> Result<PathBuf, StoreError> {
         let newest = self.list()?.into_iter().next();
         let root = || self.root.clone();
-        let newest = newest.ok_or_else(|| StoreError::Empty { root: root() })?;
-        Ok(newest.path)
+        Ok(newest.ok_or_else(|| StoreError::Empty { root: root() })?.path)
     }
 
     /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in
@@ -450,8 +448,7 @@ fn listing(path: &Path) -> Listing {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let own_ns = || {
         let modified = fs::metadata(path.join(RUN_FILE)).and_then(|data| data.modified());
-        let since = modified.ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some(since.as_nanos() as i128)
+        Some(modified.ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128)
     };
     let loaded = load_dir(path);
     let outcome = match &loaded {
@@ -486,16 +483,14 @@ fn of_all(
     of_scenario: impl Fn(&ScenarioResult) -> &String,
 ) -> BTreeSet<String> {
     let scenarios = run.scenarios.iter().map(of_scenario);
-    let all = run.rows.iter().map(of_row).chain(scenarios);
-    all.cloned().collect()
+    run.rows.iter().map(of_row).chain(scenarios).cloned().collect()
 }
 
 /// Letters, digits, `.`, `_` and `-` of a name, at most 80; the rest becomes `-`. Never hidden, never `..`.
 fn plain(name: &str) -> String {
     let other = |c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c);
     let short: String = name.chars().take(80).collect();
-    let mapped = short.replace(other, "-");
-    mapped.trim_matches(['.', '-']).to_owned()
+    short.replace(other, "-").trim_matches(['.', '-']).to_owned()
 }
 
 /// A name with its last number apart, so that `x-10` comes after `x-9`.

@@ -51,8 +51,7 @@ impl Axis {
     /// A logarithmic axis that holds all `values` that are greater than zero, over at least a decade.
     pub(crate) fn log(values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Self {
         let values = values.filter(|value| value.is_finite() && *value > 0.0);
-        let ends = values.minmax_by(f64::total_cmp).into_option();
-        let (min, max) = ends.unwrap_or((1.0, 10.0));
+        let (min, max) = values.minmax_by(f64::total_cmp).into_option().unwrap_or((1.0, 10.0));
         let low = half_decade_below(min);
         let high = half_decade_above(max);
         let high = if high / low < 9.9 { low * 10.0 } else { high };

@@ -144,14 +144,11 @@ pub(crate) fn number(value: f64) -> String {
 fn bends(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let height = |at: usize| points.get(at).map(|(_, y)| number(*y));
     let level = |at: usize| at > 0 && height(at - 1) == height(at) && height(at) == height(at + 1);
-    let all = points.iter().enumerate();
-    all.filter(|(at, _)| !level(*at)).map(|(_, point)| *point).collect()
+    points.iter().enumerate().filter(|(at, _)| !level(*at)).map(|(_, point)| *point).collect()
 }
 
 fn joined(points: &[(f64, f64)]) -> String {
-    let points = points.iter();
-    let words = points.map(|(x, y)| format!("{},{}", number(*x), number(*y)));
-    words.format(" ").to_string()
+    points.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y))).format(" ").to_string()
 }
 
 /// Text for inside an element or attribute. Characters that XML cannot hold become U+FFFD.

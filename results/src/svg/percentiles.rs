@@ -66,14 +66,12 @@ pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     for (index, (_, points)) in drawn.iter().enumerate() {
         let above = points.iter().map(|point| (point.nines, point.high_ns));
         let below = points.iter().map(|point| (point.nines, point.low_ns));
-        let ring = above.chain(below.rev());
-        let ring: Vec<_> = ring.map(|(x, y)| (across.at(x), up.at(y))).collect();
+        let ring: Vec<_> = above.chain(below.rev()).map(|(x, y)| (across.at(x), up.at(y))).collect();
         canvas.area(&format!("c-area c-{}", color(index)), &ring);
     }
     let mut ends = Vec::new();
     for (index, (curve, points)) in drawn.iter().enumerate() {
-        let line = points.iter();
-        let line = line.map(|point| (across.at(point.nines), up.at(point.ns)));
+        let line = points.iter().map(|point| (across.at(point.nines), up.at(point.ns)));
         let line: Vec<(f64, f64)> = line.collect();
         canvas.polyline(&line_class(index), &line, &curve.label);
         ends.extend(line.last().map(|(_, y)| (index, *y, curve.label.as_str())));

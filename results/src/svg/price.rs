@@ -32,11 +32,10 @@ const LINE: f64 = 17.0;
 
 /// The chart; `upright` says which throughput it is. Points without one are left out.
 pub fn price(points: &[PricePoint], upright: &str) -> Chart {
-    let points = points.iter().filter(|point| point.throughput.is_finite());
-    let points = points.sorted_by(|a, b| {
-        let order = b.throughput.total_cmp(&a.throughput);
-        order.then_with(|| a.label.cmp(&b.label))
-    });
+    let points = points
+        .iter()
+        .filter(|point| point.throughput.is_finite())
+        .sorted_by(|a, b| b.throughput.total_cmp(&a.throughput).then_with(|| a.label.cmp(&b.label)));
     let points: Vec<&PricePoint> = points.collect();
     let throughputs = points.iter().map(|point| point.throughput);
     let up = Axis::from_zero(throughputs, (BOTTOM - 8.0, TOP + 8.0));
@@ -87,8 +86,7 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
             canvas.text(class, (x + 14.0 * way, label_y + 4.0), &label);
         }
     }
-    let described = points.iter().map(|point| words(point, "violations"));
-    let described = described.format("; ");
+    let described = points.iter().map(|point| words(point, "violations")).format("; ");
     let described = format!("Throughput against contract violations. {described}.");
     Chart::new("The price of safety", described, BOTTOM + 48.0, canvas)
 }

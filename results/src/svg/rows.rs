@@ -32,8 +32,7 @@ fn each<T>(
     let mut said = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         let y = top + ROW * index as f64;
-        let names = [("c-end", 14.0, &row.label), ("c-muted c-end", 29.0, &row.detail)];
-        for (class, below, text) in names {
+        for (class, below, text) in [("c-end", 14.0, &row.label), ("c-muted c-end", 29.0, &row.detail)] {
             let text = canvas::fit(text, LEFT - 16.0);
             canvas.text(class, (LEFT - 12.0, y + below), &text);
         }
@@ -47,8 +46,7 @@ fn each<T>(
 pub fn bars(title: &str, unit: &str, rows: &[Row<Estimate>]) -> Chart {
     const RIGHT: f64 = 110.0;
     let bottom = 8.0 + ROW * rows.len() as f64;
-    let known = rows.iter().map(|row| &row.of);
-    let ends = known.flat_map(|bar| [Some(bar.median), bar.high]).flatten();
+    let ends = rows.iter().map(|row| &row.of).flat_map(|bar| [Some(bar.median), bar.high]).flatten();
     let axis = Axis::from_zero(ends, (LEFT, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
     axis.draw_below(&mut canvas, 4.0, bottom, units::figure);
@@ -79,8 +77,7 @@ pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
     const TOP: f64 = 30.0;
     const RIGHT: f64 = 40.0;
     let bottom = TOP + 4.0 + ROW * rows.len() as f64;
-    let known = rows.iter().map(|row| &row.of);
-    let values = known.flat_map(|row| [row.p50, row.p90, row.p99]).flatten();
+    let values = rows.iter().map(|row| &row.of).flat_map(|row| [row.p50, row.p90, row.p99]).flatten();
     let axis = Axis::log(values.map(|ns| ns as f64), (LEFT + 10.0, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
     for (name, x) in [("p50", 16.0), ("p90", 76.0), ("p99", 136.0)] {

@@ -57,8 +57,7 @@ pub fn sweep(data: &SweepCurve) -> Option<Chart> {
     draw_ticks(&mut canvas, TOP, BOTTOM, ticks.collect());
     canvas.line("c-axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
     across.name_below(&mut canvas, BOTTOM, &format!("{} (logarithmic)", data.over));
-    let line = points.iter().map(|(x, rate)| (across.at(*x), up.at(rate.median)));
-    let line = line.collect_vec();
+    let line = points.iter().map(|(x, rate)| (across.at(*x), up.at(rate.median))).collect_vec();
     canvas.polyline("c-line c-line-1", &line, "cycles per second");
     for ((level, rate), at) in points.iter().zip(&line) {
         if let Some((low, high)) = rate.low.zip(rate.high) {

@@ -57,8 +57,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     let waits = data.over_time.and_then(|over| over.acquire.as_ref());
     let tail = waits.and_then(|waits| {
         let curves = TAILS.map(|(share, name)| (waits.interval_ns, name, waits.quantile(share)));
-        let mut curves = curves.into_iter();
-        curves.find(|(_, _, values)| values.iter().flatten().nth(2).is_some())
+        curves.into_iter().find(|(_, _, values)| values.iter().flatten().nth(2).is_some())
     });
     let owners = owners(data);
     let curves = f64::from(u8::from(data.over_time.is_some()) + u8::from(tail.is_some()));
@@ -105,8 +104,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         let before = owners.iter().map(|(name, _)| name).unique();
         let color = color(before.take_while(|name| *name != client).count());
         let own = |c: &str, o: &str| (c, o) == (*client, *owner);
-        let holds = data.held.iter().flat_map(|held| &held.holds);
-        for hold in holds.filter(|one| own(&one.client, &one.owner)) {
+        for hold in data.held.iter().flat_map(|held| &held.holds).filter(|one| own(&one.client, &one.owner)) {
             let (x, width) = span(hold.from_ns, hold.to_ns);
             let size = (width.max(1.5), LANE - 14.0);
             canvas.rect(&format!("c-{color}"), (x, y + 7.0), size, &tip(hold));
@@ -191,8 +189,7 @@ fn owners<'a>(data: &TimeAxis<'a>) -> Vec<(&'a str, &'a str)> {
 fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, (left, top): (f64, f64)) {
     let most = over.grants.iter().max().copied().unwrap_or(1).max(1);
     let bottom = top + CURVE - 8.0;
-    let parts = over.grants.iter().enumerate().filter(|(_, count)| **count > 0);
-    let ticks = parts.map(|(at, count)| {
+    let ticks = over.grants.iter().enumerate().filter(|(_, count)| **count > 0).map(|(at, count)| {
         let x = axis.at((at as f64 + 0.5) * over.part_ns as f64);
         let high = 4.0 + (CURVE - 16.0) * f64::from(*count) / f64::from(most);
         [(x, bottom), (x, bottom - high)]

@@ -56,8 +56,7 @@ fn push_without_query(out: &mut String, mut rest: &str) {
 /// Where another URL of servers begins. Nothing less ends the one before, whatever its password looks like.
 fn next_url(text: &str) -> Option<usize> {
     let separators = text.match_indices(|c: char| c.is_whitespace() || ",;\"'=".contains(c));
-    let starts = separators.map(|(at, separator)| at + separator.len());
-    let mut urls = starts.filter(|&at| {
+    let mut urls = separators.map(|(at, separator)| at + separator.len()).filter(|&at| {
         let scheme = text[at..].split_once("://").map(|(scheme, _)| scheme);
         scheme.is_some_and(|scheme| {
             let name = scheme.starts_with("redis") || scheme.starts_with("redlock");
@@ -198,8 +197,7 @@ fn written(text: &str, word: &[char], so_far: usize) -> Option<usize> {
         b'+' => (*c == ' ').then_some(1),
         b'\\' if text[1..].starts_with('u') && *c != 'u' => {
             let mut units = [0; 2];
-            let mut units = c.encode_utf16(&mut units).iter();
-            units.try_fold(0, |at, unit| {
+            c.encode_utf16(&mut units).iter().try_fold(0, |at, unit| {
                 let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
                 (u16::from_str_radix(digits, 16) == Ok(*unit)).then_some(at + 6)
             })
@@ -252,8 +250,7 @@ pub fn hidden<T: Serialize + DeserializeOwned>(value: T) -> T {
 
 /// Every argument of a command line through [`redact`].
 pub fn redact_all<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Vec<String> {
-    let arguments = arguments.into_iter();
-    arguments.map(|one| redact(one.as_ref())).collect()
+    arguments.into_iter().map(|one| redact(one.as_ref())).collect()
 }
 
 #[cfg(test)]

@@ -16,10 +16,8 @@ pub fn nearest_typed<'w>(
 
 /// The nearest known word: one letter in three may differ, and two that changed places are one.
 pub fn word<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    let known = known.into_iter();
-    let far = known.map(|word| (strsim::damerau_levenshtein(found, word), word));
-    let near = far.filter(|(far, word)| *far <= (word.len().max(found.len()) / 3).max(1));
-    near.min().map(|(_, word)| word)
+    let far = known.into_iter().map(|word| (strsim::damerau_levenshtein(found, word), word));
+    far.filter(|(far, word)| *far <= (word.len().max(found.len()) / 3).max(1)).min().map(|(_, word)| word)
 }
 
 #[cfg(test)]

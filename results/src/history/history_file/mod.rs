@@ -106,8 +106,7 @@ pub fn read_lines(path: &Path, take: impl FnMut(Line)) -> Result<Option<String>,
     let io = |source| HistoryFileError::Io { path: path.to_owned(), source };
     let mut file = BufReader::new(limits::open(path).map_err(io)?);
     let mut head = Vec::new();
-    let mut begin = file.by_ref().take(MAGIC.len() as u64);
-    begin.read_to_end(&mut head).map_err(io)?;
+    file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut head).map_err(io)?;
     let compressed = head == MAGIC;
     // Put back in front rather than sought: the file may be a pipe.
     let file = Cursor::new(head).chain(file);

@@ -49,8 +49,7 @@ const END: &str = "<!--/part-->";
 /// A page as small as it has to be, without its marks. What it leaves out is said where the template has
 /// `<!--left out-->`, with `elsewhere`, which says where that is.
 pub(super) fn fit(page: &str, elsewhere: &str) -> String {
-    let parts = parts(page);
-    let parts = parts.into_iter();
+    let parts = parts(page).into_iter();
     let parts = parts.sorted_by_key(|(rank, part)| (*rank, Reverse(part.len()), Reverse(part.start)));
     // Where what is left out begins and ends.
     let (mut bytes, mut gone) = (page.len(), BTreeMap::new());
@@ -59,12 +58,10 @@ pub(super) fn fit(page: &str, elsewhere: &str) -> String {
         if bytes <= LARGEST {
             break;
         }
-        let before = gone.range(..part.start).next_back();
-        if before.is_some_and(|(_, end)| *end >= part.end) {
+        if gone.range(..part.start).next_back().is_some_and(|(_, end)| *end >= part.end) {
             continue;
         }
-        let within = gone.range(part.clone()).map(|(from, to)| (*from, *to)).collect_vec();
-        for (from, to) in within {
+        for (from, to) in gone.range(part.clone()).map(|(from, to)| (*from, *to)).collect_vec() {
             gone.remove(&from);
             bytes += to - from;
         }
@@ -112,8 +109,7 @@ fn unmarked(page: &str) -> String {
 /// A page whose links lead to what is there: to a place, else to the section that it was in, else nowhere.
 fn linked(page: &str) -> String {
     const LINK: &str = " href=\"#";
-    let ids = page.split(" id=\"").skip(1);
-    let ids = ids.filter_map(|rest| rest.split('"').next());
+    let ids = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let ids: BTreeSet<&str> = ids.collect();
     let mut links = page.split(LINK);
     let mut out = links.next().unwrap_or_default().to_owned();
@@ -143,8 +139,7 @@ mod tests {
         ];
         let mut found = BTreeSet::new();
         for (begin, end, text) in places {
-            let kinds = text.split(begin).skip(1);
-            let kinds = kinds.filter_map(|rest| rest.split_once(end));
+            let kinds = text.split(begin).skip(1).filter_map(|rest| rest.split_once(end));
             let kinds = kinds.map(|(kind, _)| kind);
             found.extend(kinds.filter(|kind| kind.len() < 20 && !kind.contains(['{', '"'])));
         }

@@ -102,8 +102,7 @@ fn reason(subject: &str, one: &AuditedScenario) -> Option<Vec<Phrase>> {
 }
 
 fn conform(subject: &AuditedSubject) -> Block {
-    let findings = subject.conform.iter().flat_map(|conform| &conform.findings);
-    let lines = findings.map(|one| {
+    let lines = subject.conform.iter().flat_map(|conform| &conform.findings).map(|one| {
         let (rule, found, remedy) = (&one.rule, &one.found, &one.remedy);
         let name = Phrase::new(Tone::Lost, format!("✗ {}", one.name));
         vec![name, format!("({rule}): {found} {remedy} See {}.", one.paragraph).into()]

@@ -122,9 +122,7 @@ fn rows(run: &Run) -> Table {
 
 /// The rows that have what a group of figures is about, without columns in which nothing stands.
 fn group(run: &Run, group: &Group) -> Block {
-    let rows = run.rows.iter();
-    let rows = rows.filter(|row| !row.is_void() && (group.applies)(row));
-    let rows = rows.map(|row| {
+    let rows = run.rows.iter().filter(|row| !row.is_void() && (group.applies)(row)).map(|row| {
         let first = Cell::from(row.lock()).with_small([row.place()]);
         let figures = group.figures.iter().map(|of| figure(of, row));
         Row { dim: !row.valid, ..std::iter::once(first).chain(figures).collect() }
@@ -195,10 +193,10 @@ pub(super) fn comparisons(run: &Run) -> Block {
 
 /// In which settings joined runs differ; how a row was measured is said of each row.
 pub(super) fn differences(run: &Run) -> Block {
-    let rows = run.differences.iter().map(|one| {
-        let words = [&one.field, &one.a, &one.b, &one.run];
-        words.map(String::as_str).into_iter().collect()
-    });
+    let rows = run
+        .differences
+        .iter()
+        .map(|one| [&one.field, &one.a, &one.b, &one.run].map(String::as_str).into_iter().collect());
     let heads = ["setting", "in the first", "in the other", "run"];
     let title = "Settings in which the runs differ";
     let table = Table::new(title, heads, usize::MAX, rows);

@@ -27,8 +27,7 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
 
 fn recovery(run: &Run) -> Block {
     let rows = run.scenarios.iter().flat_map(|scenario| {
-        let faults = scenario.faults.iter();
-        faults.filter_map(|fault| recovered(scenario, fault, &scenario.name))
+        scenario.faults.iter().filter_map(|fault| recovered(scenario, fault, &scenario.name))
     });
     let table = recovery_table(rows.collect());
     let note = "before, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
@@ -58,8 +57,7 @@ pub(super) fn recovered(scenario: &ScenarioResult, fault: &FaultSpan, of: &str) 
 }
 
 fn open_loops(run: &Run) -> Block {
-    let rows = run.scenarios.iter();
-    let rows = rows.filter_map(|result| Some(waits(result, result.open_loop.as_ref()?)));
+    let rows = run.scenarios.iter().filter_map(|result| Some(waits(result, result.open_loop.as_ref()?)));
     let heads =
         ["scenario", "rate", "p99 before", "p99 fault to recovery", "p99 after", "longest wait", "no grant"];
     let table = Table::new("Waits of open loops", heads, 1, rows);
@@ -82,8 +80,7 @@ fn waits(result: &ScenarioResult, open: &OpenLoop) -> Row {
         let all = open.parts().map(of).fold(0, u64::saturating_add);
         units::count(all)
     };
-    let longest = open.parts().map(|waits| waits.longest);
-    let longest = longest.max_by_key(|length| (length.ns, length.more));
+    let longest = open.parts().map(|waits| waits.longest).max_by_key(|length| (length.ns, length.more));
     let [asked, granted] = [open.asked_per_s, open.granted_per_s].map(units::figure);
     let without = total(|waits| waits.without_grant);
     [
@@ -119,8 +116,7 @@ fn repeats(run: &Run) -> Vec<Phrase> {
         let key = (&result.name, &result.topology, &result.subject);
         groups.entry(key).or_default().push(result);
     }
-    let groups = groups.into_values().filter(|repeats| repeats.len() > 1);
-    let lines = groups.map(|repeats| {
+    let lines = groups.into_values().filter(|repeats| repeats.len() > 1).map(|repeats| {
         let violated = |result: &ScenarioResult, class: &str| {
             let verdict = result.verdicts.get(class);
             verdict.is_some_and(|verdict| verdict.state == State::Violated)
@@ -130,8 +126,7 @@ fn repeats(run: &Run) -> Vec<Phrase> {
             (convict > 0).then(|| format!("{class} {convict}"))
         });
         let by = enclosed(" (", &by.collect::<Vec<_>>().join(", "), ")");
-        let convict = repeats.iter();
-        let convict = convict.filter(|one| CLASSES.iter().any(|class| violated(one, class)));
+        let convict = repeats.iter().filter(|one| CLASSES.iter().any(|class| violated(one, class)));
         let good = repeats.iter().filter(|one| one.as_expected).count();
         let (name, convict, all) = (scenario_key(repeats[0]), convict.count(), repeats.len());
         format!("{name}: {convict} of {all} repeats convict{by}; {good} as expected").into()
@@ -180,8 +175,7 @@ mod tests {
 
     fn cells(run: &Run) -> Vec<String> {
         let result = &run.scenarios[0];
-        let row = waits(result, result.open_loop.as_ref().expect("one"));
-        let cells = row.cells.into_iter();
+        let cells = waits(result, result.open_loop.as_ref().expect("one")).cells.into_iter();
         cells.map(|cell| cell.words[0].text.clone()).collect()
     }
 
@@ -193,8 +187,7 @@ mod tests {
         let stalled = cells(&run);
         assert_eq!(stalled[3..], ["more than 700 ms", "2 ms", "more than 700 ms", "100 of 1000"]);
         let shown = |run: &Run| {
-            let formats = FORMATS.iter();
-            let formats = formats.filter(|format| ["html", "markdown"].contains(&format.name));
+            let formats = FORMATS.iter().filter(|format| ["html", "markdown"].contains(&format.name));
             let shown = formats.map(|format| format.render(run).expect("rendered"));
             let how = text::TextOptions { width: 240, color: false };
             shown.chain([text::summary(run, how)]).collect::<Vec<_>>()
@@ -206,8 +199,7 @@ mod tests {
         let open = run.scenarios[0].open_loop.as_mut().expect("one");
         (open.recovered_ns, open.before) = (None, None);
         assert_eq!(cells(&run)[2..5], ["–", "more than 700 ms", "no recovery"]);
-        let open = run.scenarios[0].open_loop.as_mut().expect("one");
-        let during = open.during.as_mut().expect("callers");
+        let during = run.scenarios[0].open_loop.as_mut().expect("one").during.as_mut().expect("callers");
         (during.p99, during.calls) = (None, 42);
         assert_eq!(cells(&run)[2..5], ["–", "– (42 calls)", "no recovery"]);
         run.scenarios[0].open_loop = None;

@@ -134,8 +134,7 @@ impl SetUp<'_> {
 fn rows(run: &Run) -> Vec<OutcomeRow<'_>> {
     let mut subjects: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for result in &run.scenarios {
-        let known = subjects.entry(&result.topology).or_default();
-        known.insert(&result.subject);
+        subjects.entry(&result.topology).or_default().insert(&result.subject);
     }
     let mut times = BTreeMap::new();
     let mut rows: BTreeMap<_, Vec<SetUp<'_>>> = BTreeMap::new();
@@ -155,8 +154,7 @@ fn rows(run: &Run) -> Vec<OutcomeRow<'_>> {
         let row = OutcomeRow { place, faults, set_ups };
         (order, row)
     });
-    let rows = rows.sorted_by_key(|(order, _)| *order);
-    rows.map(|(_, row)| row).collect()
+    rows.sorted_by_key(|(order, _)| *order).map(|(_, row)| row).collect()
 }
 
 /// What to sort by: the worst first.
@@ -191,8 +189,7 @@ fn lost(verdict: &Verdict) -> String {
 /// In what a set-up may differ from others on its topology: its lock, what a grant waits for, what the
 /// servers were configured with.
 pub(super) fn label(result: &ScenarioResult, several: bool) -> String {
-    let config = result.server_config.iter();
-    let config = config.map(|(key, value)| format!("{key} {value}")).join(", ");
+    let config = result.server_config.iter().map(|(key, value)| format!("{key} {value}")).join(", ");
     let config = match config.as_str() {
         "appendonly no, save \"\"" => "no persistence".to_owned(),
         "appendfsync always, appendonly yes" => "AOF, synced always".to_owned(),
@@ -246,8 +243,7 @@ fn verdicts(run: &Run) -> Table {
         let beside = [cells::recovery(result).into(), expected.into()];
         std::iter::once(head).chain(verdicts).chain(beside).collect()
     });
-    let heads = ["scenario"].into_iter().chain(CLASSES);
-    let heads = heads.chain(["recovery", "expected"]);
+    let heads = ["scenario"].into_iter().chain(CLASSES).chain(["recovery", "expected"]);
     Table::new("Verdicts", heads, usize::MAX, rows)
 }
 

@@ -16,8 +16,7 @@ use crate::svg;
 use crate::wording::units;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
-    let scenarios = run.scenarios.iter().enumerate();
-    let sections = scenarios.flat_map(|(index, result)| {
+    let sections = run.scenarios.iter().enumerate().flat_map(|(index, result)| {
         let part = format!("section {}", came_out(result));
         let section = Block::part(part, vec![section(&id(index), result)]);
         [Block::only(PAGE, vec![section]), Block::only(PLAIN, vec![reasons(result)])]
@@ -113,8 +112,7 @@ fn reasons(result: &ScenarioResult) -> Block {
 
 /// The proof of the gravest verdict that was not to be violated.
 fn gravest(scenario: &ScenarioResult) -> Option<&Proof> {
-    let classes = ["contract", "confirmed", "effect", "belief", "liveness"];
-    classes.into_iter().find_map(|class| {
+    ["contract", "confirmed", "effect", "belief", "liveness"].into_iter().find_map(|class| {
         let expected = scenario.expected.get(class)?;
         let verdict = scenario.verdicts.get(class)?;
         let missed = verdict.meets(expected, scenario.load_ns) == Some(false);
@@ -208,8 +206,7 @@ fn faults(result: &ScenarioResult) -> Table {
 }
 
 fn operations(result: &ScenarioResult) -> Table {
-    let endings = result.operations.values().flat_map(|counts| counts.keys());
-    let endings: BTreeSet<&String> = endings.collect();
+    let endings: BTreeSet<&String> = result.operations.values().flat_map(|counts| counts.keys()).collect();
     let rows = result.operations.iter().map(|(operation, counts)| {
         let counts = endings.iter().map(|ending| counts.get(*ending));
         let words = counts.map(|n| n.map_or("–".to_owned(), |n| units::count(*n)));

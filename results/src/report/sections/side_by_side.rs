@@ -199,8 +199,7 @@ mod tests {
             let rows = configurations(run);
             let base = rows.iter().find_map(|one| one.measured);
             let words = |cell: &Cell| {
-                let words = cell.words.iter().map(|words| words.text.clone());
-                words.chain(cell.small.clone()).join("; ")
+                cell.words.iter().map(|words| words.text.clone()).chain(cell.small.clone()).join("; ")
             };
             let cells = |one: &Configuration<'_>| one.row(base).cells.iter().map(words).collect_vec();
             rows.iter().map(cells).collect_vec()

@@ -10,8 +10,7 @@ use crate::svg;
 use crate::wording::units::enclosed;
 
 pub(super) fn sections(watch: &WatchReport) -> Vec<Block> {
-    let findings = watch.findings.iter().enumerate();
-    let findings = findings.map(|(number, finding)| of_finding(number, finding));
+    let findings = watch.findings.iter().enumerate().map(|(number, finding)| of_finding(number, finding));
     let perhaps = watch.perhaps.iter().map(|one| {
         let cells = [
             one.pattern.clone(),

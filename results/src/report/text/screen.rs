@@ -76,10 +76,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     let place = |entry: &Entry| (entry.name.clone(), entry.place.clone());
     entries.sort_by_cached_key(|entry| (order(entry.tone), Reverse(entry.weight_ns), place(entry)));
     let table = options.width >= TABLE_WIDTH;
-    let of = |tone: Tone| -> Vec<&Entry> {
-        let wanted = entries.iter().filter(|entry| entry.tone == tone);
-        wanted.collect()
-    };
+    let of = |tone: Tone| -> Vec<&Entry> { entries.iter().filter(|entry| entry.tone == tone).collect() };
     let lost = of(Tone::Lost);
     let mut below = inherent(run);
     below.extend(not_applicable(run, more.all_reasons));
@@ -87,8 +84,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
         [] => rows(run, table, width),
         sweeps => {
             let sections = sweeps.iter().enumerate().map(sections::sweep).collect();
-            let text = summary::blocks(sections, options.width);
-            text.lines().map(str::to_owned).collect()
+            summary::blocks(sections, options.width).lines().map(str::to_owned).collect()
         }
     };
     last.extend(compared(run));
@@ -102,13 +98,10 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
         )
     }));
     end.extend((!more.page.is_empty()).then(|| format!("page: {}", more.page)));
-    let long = |lines: &[String]| -> usize {
-        let wrapped = lines.iter().map(|line| wrap(line, width, 8).lines().count());
-        wrapped.sum()
-    };
+    let long =
+        |lines: &[String]| -> usize { lines.iter().map(|line| wrap(line, width, 8).lines().count()).sum() };
     let fixed = [&above, &below, &last, &end];
-    let fixed = fixed.iter().map(|lines| long(lines) + usize::from(!lines.is_empty()));
-    let fixed: usize = fixed.sum();
+    let fixed: usize = fixed.iter().map(|lines| long(lines) + usize::from(!lines.is_empty())).sum();
     let list = |kept: usize| -> Vec<String> {
         let groups = [
             (lost.clone(), LOSSES_MAX, "lost"),
@@ -143,8 +136,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
 fn by_reason(entries: Vec<Entry>) -> Vec<Entry> {
     let (unknown, mut others): (Vec<Entry>, Vec<Entry>) =
         (entries.into_iter()).partition(|entry| entry.tone == Tone::Doubt && entry.mark == "?");
-    let groups = unknown.into_iter().into_group_map_by(|entry| entry.said.clone());
-    for mut group in groups.into_values() {
+    for mut group in unknown.into_iter().into_group_map_by(|entry| entry.said.clone()).into_values() {
         if group.len() >= REASONS_MAX {
             let names = group.iter().take(REASONS_MAX - 1).map(|entry| &entry.name);
             let place = format!("{} and others", names.unique().join(", "));
@@ -177,8 +169,7 @@ fn entries(run: &Run) -> Vec<Entry> {
     let several = audit.subjects.len() > 1;
     let of_subject = audit.subjects.iter().flat_map(|subject| {
         let name = if several { subject.name.as_str() } else { "" };
-        let scenarios = subject.scenarios.iter();
-        scenarios.filter_map(move |scenario| of_audited(run, name, scenario))
+        subject.scenarios.iter().filter_map(move |scenario| of_audited(run, name, scenario))
     });
     of_subject.collect()
 }
@@ -322,8 +313,7 @@ fn listed(groups: &[Group<'_>], width: usize) -> Vec<String> {
         true => most.saturating_sub(1),
         false => entries.len(),
     };
-    let words = groups.iter().flat_map(|group| &group.0[..shown(group)]);
-    let words = words.map(|entry| {
+    let words = groups.iter().flat_map(|group| &group.0[..shown(group)]).map(|entry| {
         let mark = paint(tone_color(entry.tone), entry.mark);
         let texts = [&entry.name, &entry.place, &entry.said].map(|text| printable(text));
         [mark].into_iter().chain(texts).collect::<Vec<_>>()
@@ -371,8 +361,7 @@ fn inherent(run: &Run) -> Vec<String> {
 }
 
 fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
-    let subjects = run.audit.iter().flat_map(|audit| &audit.subjects);
-    let audited = subjects.flat_map(|subject| {
+    let audited = run.audit.iter().flat_map(|audit| &audit.subjects).flat_map(|subject| {
         let scenarios = subject.of(AuditOutcome::NotApplicable);
         scenarios.map(|one| (reason(&one.why, &subject.name, &subject.library), one.name.as_str()))
     });
@@ -473,8 +462,7 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
 /// A row as an item of a list, without what was not measured.
 fn as_list(row: &[String]) -> String {
     let place = format!("{} on {}, {}, {} tasks", row[0], row[1], row[2], row[3]);
-    let figures = ROW_HEADS.iter().zip(row).skip(4);
-    let figures = figures.filter(|(head, word)| *word != "-" && **head != "safe");
+    let figures = ROW_HEADS.iter().zip(row).skip(4).filter(|(head, word)| *word != "-" && **head != "safe");
     let figures = figures.map(|(head, word)| match head.strip_suffix(" ms") {
         Some(name) => format!("{name} {word} ms"),
         None if *head == "cycles/s" => format!("{word} cycles/s"),
@@ -514,8 +502,7 @@ fn repeated(run: &Run, lost: &[&Entry]) -> Vec<String> {
         let first = parts.first().map(|(tone, words)| paint(tone_color(*tone), &printable(words)));
         return first.into_iter().collect();
     }
-    let named = lost.iter().take(LOSSES_MAX);
-    let named = named.map(|entry| match entry.weight_ns {
+    let named = lost.iter().take(LOSSES_MAX).map(|entry| match entry.weight_ns {
         0 => entry.name.clone(),
         ns => format!("{} {}", entry.name, time(ns)),
     });
