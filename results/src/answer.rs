@@ -128,8 +128,7 @@ impl ScenarioResult {
     /// What a configuration is: topology, subject, durability, and what the servers were configured with.
     pub(crate) fn configuration(&self) -> (&str, &str, &str, &BTreeMap<String, String>) {
         let (topology, subject) = (&self.topology, &self.subject);
-        let durability = bare(&self.durability);
-        (topology, subject, durability, &self.server_config)
+        (topology, subject, bare(&self.durability), &self.server_config)
     }
 }
 
@@ -187,8 +186,7 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
         }
         if !run.scenarios.is_empty() {
             let only = if parts.is_empty() { "Only" } else { "only" };
-            let words = format!("{only} controls ran: {}", controls(run));
-            parts.push((Tone::Plain, words));
+            parts.push((Tone::Plain, format!("{only} controls ran: {}", controls(run))));
         }
     }
     if parts.is_empty() {
@@ -282,8 +280,7 @@ fn of_watch(watch: &WatchReport) -> Vec<Part> {
         parts.push((Tone::Lost, words));
     }
     if sure > 0 {
-        let words = format!("{} for certain", counted(sure, "danger"));
-        parts.push((Tone::Lost, words));
+        parts.push((Tone::Lost, format!("{} for certain", counted(sure, "danger"))));
     } else if violated == 0 && !watch.locks.is_empty() {
         parts.push((Tone::Kept, format!("Nothing dangerous in {locks}, {} grants", watch.grants())));
     }
@@ -309,12 +306,10 @@ fn of_audit(audit: &Audit) -> Vec<Part> {
                 parts.push((Tone::Lost, format!("LOST by {lost} of {all} locks")));
             }
             if broke > lost {
-                let words = format!("{} more broke another promise", broke - lost);
-                parts.push((Tone::Lost, words));
+                parts.push((Tone::Lost, format!("{} more broke another promise", broke - lost)));
             }
             if rest > 0 {
-                let words = format!("kept by {rest} wherever a sound lock keeps it");
-                parts.push((Tone::Kept, words));
+                parts.push((Tone::Kept, format!("kept by {rest} wherever a sound lock keeps it")));
             }
             parts
         }
@@ -350,8 +345,7 @@ fn of_subject(subject: &AuditedSubject) -> Vec<Part> {
         kept => parts.push((Tone::Kept, format!("kept in {kept}"))),
     }
     if score.unknown > 0 {
-        let words = format!("of {} more too little is known", score.unknown);
-        parts.push((Tone::Doubt, words));
+        parts.push((Tone::Doubt, format!("of {} more too little is known", score.unknown)));
     }
     if score.inherent > 0 {
         let causes = subject.inherent_causes.iter();
@@ -424,8 +418,7 @@ fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(ExclusionOutcome) -> usiz
         *standing = (*standing).max(result.standing());
     }
     let counts = worst.into_values().counts();
-    let total = counts.values().sum();
-    (total, move |standing| counts.get(&standing).copied().unwrap_or(0))
+    (counts.values().sum(), move |standing| counts.get(&standing).copied().unwrap_or(0))
 }
 
 fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
@@ -470,13 +463,11 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     let unknown = count(ExclusionOutcome::Unknown);
     if unknown > 0 {
         let names = of(ExclusionOutcome::Unknown);
-        let words = format!("of {unknown} too little is known ({names})");
-        parts.push((Tone::Doubt, words));
+        parts.push((Tone::Doubt, format!("of {unknown} too little is known ({names})")));
     }
     let stuck = names(tried, |result| result.verdicts.liveness.state == State::Violated);
     if !stuck.is_empty() {
-        let words = format!("a free lock was not granted in {stuck}");
-        parts.push((Tone::Doubt, words));
+        parts.push((Tone::Doubt, format!("a free lock was not granted in {stuck}")));
     }
     parts
 }
@@ -505,8 +496,7 @@ fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
         };
         format!("{name}{place} lost it {times}{worst}")
     });
-    let further = (further > 0).then(|| format!("{further} further lost it too"));
-    worst.chain(further).collect()
+    worst.chain((further > 0).then(|| format!("{further} further lost it too"))).collect()
 }
 
 fn names(tried: &[&ScenarioResult], wanted: impl Fn(&ScenarioResult) -> bool) -> String {
@@ -617,8 +607,7 @@ mod tests {
         let mut aof = b.clone();
         let config = &mut aof.server_config;
         config.insert("appendonly".to_owned(), "yes".to_owned());
-        let words = said(&[a.clone(), b.clone(), aof], &[]);
-        says(&words, &["LOST by 1 of 3 ", "kept by 2 "]);
+        says(&said(&[a.clone(), b.clone(), aof], &[]), &["LOST by 1 of 3 ", "kept by 2 "]);
         assert_eq!(
             said(&[a], &[]),
             "LOST by the one configuration tried; failover-async lost it 3 times, worst 3.5 s."
@@ -642,11 +631,9 @@ mod tests {
         without_effect.faults[0].bit = false;
         let mut hole = scenario("pause", "sentinel", State::Clean);
         hole.incomplete.push("a client died".to_owned());
-        let unknown = scenario("drop", "masters", State::Unknown);
-        for doubt in [unknown, without_effect, hole] {
+        for doubt in [scenario("drop", "masters", State::Unknown), without_effect, hole] {
             let why = format!("of 1 too little is known ({})", doubt.name);
-            let words = said(&[known.clone(), doubt], &[]);
-            says(&words, &["kept by 1 of 2 configurations", &why]);
+            says(&said(&[known.clone(), doubt], &[]), &["kept by 1 of 2 configurations", &why]);
         }
     }
 
@@ -689,13 +676,11 @@ mod tests {
             "Only controls ran: 1 of 2 locks known to be broken were convicted."
         );
         let measured = said(&controls, &[row("lock-core:plain", "single", 400.0)]);
-        let only = "; only controls ran: 1 of 2";
-        says(&measured, &["Fastest: lock-core:plain", only]);
+        says(&measured, &["Fastest: lock-core:plain", "; only controls ran: 1 of 2"]);
         let beside = run(&[scenario("kill", "single", State::Clean), control], &[]);
         says(&answer(&beside), &["kept by the one configuration tried"]);
         assert_eq!((lost(&beside), lost(&run(&controls, &[]))), (0, 0));
-        let convicted = "controls: 1 of 1 lock known to be broken was convicted";
-        says(&small_print(&beside).join("; "), &[convicted]);
+        says(&small_print(&beside).join("; "), &["controls: 1 of 1 lock known to be broken was convicted"]);
     }
 
     #[test]
@@ -741,8 +726,7 @@ mod tests {
         let mut own_loop = row("peer:theirs", "single", 400.0);
         own_loop.safety.state = State::Unknown;
         says(&said(&[], &[own_loop]), &["Nobody judged"]);
-        let none = "No benchmark row may be quoted; 1 void";
-        says(&said(&[], &[void]), &[none]);
+        says(&said(&[], &[void]), &["No benchmark row may be quoted; 1 void"]);
         assert_eq!(said(&[], &[]), "Nothing was measured.");
     }
 }

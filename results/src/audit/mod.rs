@@ -190,8 +190,7 @@ impl AuditedScenario {
             let worst = self.verdicts.entry(class.clone()).or_insert(*state);
             *worst = std::cmp::max_by_key(*worst, *state, |state| *state as u8);
         }
-        let at = self.runs.partition_point(|other| other.seed <= run.seed);
-        self.runs.insert(at, run);
+        self.runs.insert(self.runs.partition_point(|other| other.seed <= run.seed), run);
         let worst = self.runs.iter().map(|run| run.judged.outcome).max();
         self.outcome = worst.unwrap_or_default();
         let runs = self.runs.iter();
@@ -230,8 +229,7 @@ impl AuditedScenario {
         let kept = self.decisive().map(|run| line("replay", &run.dir));
         let again = Some(self.again.clone()).filter(|line| !line.is_empty());
         let small = self.smallest.as_ref();
-        let small = small.map(|small| line("chaos", &small.file));
-        kept.into_iter().chain(again).chain(small).collect()
+        kept.into_iter().chain(again).chain(small.map(|small| line("chaos", &small.file))).collect()
     }
 }
 

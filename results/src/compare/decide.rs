@@ -107,8 +107,7 @@ mod tests {
     fn one_of_many_comparisons_needs_more_than_one_alone() {
         let one = comparison("cycles_per_s", 1.01, 1.2, 0.03);
         assert_eq!(verdicts(vec![one.clone()]), ["better"]);
-        let nothing = comparison("cycles_per_s", 0.9, 1.1, 0.9);
-        assert_eq!(verdicts(vec![one, nothing])[0], "not-shown");
+        assert_eq!(verdicts(vec![one, comparison("cycles_per_s", 0.9, 1.1, 0.9)])[0], "not-shown");
     }
 
     #[test]

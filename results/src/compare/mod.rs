@@ -157,8 +157,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
             }
             if !(a.valid && b.valid) {
                 let (run, row) = (&other.run, row_key(b));
-                let line = format!("{run}: {row}: invalid, so nothing is shown by it");
-                result.left_out.push(line);
+                result.left_out.push(format!("{run}: {row}: invalid, so nothing is shown by it"));
             } else if !rounds_suffice(a, b) {
                 let (run, row, rounds) = (&other.run, row_key(b), a.rounds.min(b.rounds));
                 result.left_out.push(format!(
@@ -175,8 +174,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         }
         result.answers.push(sentence::sentence(base, other));
         result.scenarios_in_common += scenarios.len();
-        let differing = differences(base, other, &rows, &scenarios);
-        result.differences.extend(differing);
+        result.differences.extend(differences(base, other, &rows, &scenarios));
     }
     Ok(result)
 }
@@ -286,8 +284,7 @@ mod tests {
     use crate::samples::around;
 
     fn row(subject: &str, median: f64, spread: Option<f64>) -> BenchRow {
-        let cycles = spread.map_or(point(median), |spread| around(median, spread));
-        crate::samples::row(subject, "single", cycles)
+        crate::samples::row(subject, "single", spread.map_or(point(median), |spread| around(median, spread)))
     }
 
     fn run(name: &str, rows: Vec<BenchRow>) -> Run {
@@ -311,8 +308,7 @@ mod tests {
             ((100.0, Some(0.005)), (100.2, Some(0.005)), "equivalent"),
             ((100.0, None), (900.0, Some(0.01)), "not-shown"),
         ] {
-            let rows = [before, after].map(|(median, spread)| row("s", median, spread));
-            let [before, after] = rows;
+            let [before, after] = [before, after].map(|(median, spread)| row("s", median, spread));
             assert_eq!(cycles(before, after), verdict);
         }
     }
@@ -351,8 +347,7 @@ mod tests {
         assert_eq!(cycles(row("s", 100.0, Some(0.01)), invalid), "not-shown");
         let mut unsafe_row = row("s", 900.0, Some(0.01));
         unsafe_row.safety.state = State::Violated;
-        let runs = two(row("s", 100.0, None), unsafe_row);
-        let result = compare(&runs, false).expect("a common row");
+        let result = compare(&two(row("s", 100.0, None), unsafe_row), false).expect("a common row");
         assert!(result.comparisons.is_empty());
         assert_eq!(result.left_out, ["b: s on single/uncontended/16: void, the lock was not safe"]);
     }
@@ -361,8 +356,7 @@ mod tests {
     fn nothing_in_common_is_an_error_and_not_an_empty_answer() {
         let runs = two(row("s", 1.0, None), row("t", 1.0, None));
         let message = compare(&runs, false).expect_err("nothing in common").to_string();
-        let expected = "b and a have nothing in common";
-        assert!(message.starts_with(expected), "{message}");
+        assert!(message.starts_with("b and a have nothing in common"), "{message}");
         assert_eq!(compare(&runs[..1], false), Err(CompareError::TooFew(1)));
         assert_eq!(compare(&[], false), Err(CompareError::TooFew(0)));
     }
@@ -406,8 +400,7 @@ mod tests {
 
     #[test]
     fn the_json_has_the_promised_fields() {
-        let runs = two(row("s", 1.0, None), row("s", 2.0, None));
-        let result = compare(&runs, false).expect("a common row");
+        let result = compare(&two(row("s", 1.0, None), row("s", 2.0, None)), false).expect("a common row");
         let mut value = serde_json::to_value(result).expect("json");
         let first = value["comparisons"][0].take();
         assert_eq!((&value["schema"], &value["base"]), (&1.into(), &"a".into()));
@@ -431,8 +424,7 @@ mod tests {
         };
         let runs = [with("a", Some(3_000_000_000)), with("b", None)];
         let message = compare(&runs, false).expect_err("another lease").to_string();
-        let expected = "lease is 3 s in the base and renewed here";
-        assert!(message.contains(expected), "{message}");
+        assert!(message.contains("lease is 3 s in the base and renewed here"), "{message}");
         let mut fields = compare(&runs, true).expect("forced").differences.iter().map(|one| &one.field);
         assert!(fields.any(|field| field.ends_with(": lease")));
     }
@@ -447,8 +439,7 @@ mod tests {
         };
         let runs = [with("a", None), with("b", Some("fair"))];
         let error = compare(&runs, false).expect_err("another kind");
-        let words = "kind is its own in the base and fair here";
-        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().contains("kind is its own in the base and fair here"), "{error}");
         let forced = compare(&runs, true).expect("forced");
         let differing = |one: &Difference| (one.field.ends_with(": kind"), one.b == "fair");
         assert!(forced.differences.iter().map(differing).any(|of| of == (true, true)));

@@ -218,8 +218,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         }
     }
     if placed.is_empty() {
-        let names = runs.iter().map(|run| &run.run).join(", ");
-        return Err(GroupError::NoRows(names));
+        return Err(GroupError::NoRows(runs.iter().map(|run| &run.run).join(", ")));
     }
     let free = free(&placed, grouping);
     // What follows from line and column (each workload has its own hold, say) splits nothing, and is said
@@ -246,8 +245,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         let cells = &mut groups[at];
         let column = position(&mut cells.columns, place.words(&grouping.cols));
         let line = position(&mut cells.lines, place.words(&lines_by));
-        let first = *cells.at.entry((line, column)).or_insert(place);
-        if !std::ptr::eq(first, place) {
+        if !std::ptr::eq(*cells.at.entry((line, column)).or_insert(place), place) {
             let (run, row) = (&place.run.run, row_key(place.row));
             left_out.push(format!("{run}: {row}: a further row of the same cell"));
         }
@@ -363,8 +361,7 @@ mod tests {
     }
 
     fn by(rows: &[&str], cols: &[&str], runs: &[Run]) -> Pivot {
-        let grouping = Grouping::new(rows, cols).expect("known fields");
-        pivot(runs, &grouping).expect("rows")
+        pivot(runs, &Grouping::new(rows, cols).expect("known fields")).expect("rows")
     }
 
     const PLAIN: (&str, &str, f64) = ("plain", "single", 100.0);
@@ -373,8 +370,7 @@ mod tests {
     #[test]
     fn subjects_stand_beside_each_other_and_topologies_below() {
         let cluster = [("plain", "cluster", 80.0), ("fair", "cluster", 20.0)];
-        let runs = [run("a", &[PLAIN, FAIR, cluster[0], cluster[1]])];
-        let pivot = by(&["topology"], &["subject"], &runs);
+        let pivot = by(&["topology"], &["subject"], &[run("a", &[PLAIN, FAIR, cluster[0], cluster[1]])]);
         let table = &pivot.tables[0];
         assert_eq!(table.metric, "cycles_per_s");
         assert_eq!(table.columns, ["plain", "fair"]);
@@ -409,8 +405,7 @@ mod tests {
 
     #[test]
     fn columns_alone_leave_everything_else_to_the_lines() {
-        let one = run("a", &[PLAIN, ("plain", "cluster", 80.0)]);
-        let pivot = by(&[], &[], &[one, run("b", &[PLAIN])]);
+        let pivot = by(&[], &[], &[run("a", &[PLAIN, ("plain", "cluster", 80.0)]), run("b", &[PLAIN])]);
         let table = &pivot.tables[0];
         assert_eq!(table.columns, ["a", "b"]);
         assert_eq!(table.lines.len(), 2);

@@ -111,8 +111,7 @@ pub(crate) fn differences(
         let load_s = format!("{:.0}", result.load_ns as f64 / 1e9);
         let faults = result.faults.iter();
         let mut faults = faults.map(|fault| format!("{} {}", fault.fault, fault.targets.join("+")));
-        let seed = ("seed", result.seed.to_string());
-        let more = [seed, ("load_s", load_s), ("faults", faults.join(", "))];
+        let more = [("seed", result.seed.to_string()), ("load_s", load_s), ("faults", faults.join(", "))];
         asked(result).into_iter().chain(more).map(move |(name, value)| (format!("{key}: {name}"), value))
     };
     for (one, two) in rows {

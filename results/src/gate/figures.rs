@@ -25,8 +25,7 @@ pub(super) fn examples(unit: Unit) -> &'static str {
 
 pub(super) fn names() -> Vec<&'static str> {
     let rows = OF_ROWS.iter().map(|figure| figure.gate);
-    let scenarios = OF_SCENARIOS.iter().map(|figure| figure.gate);
-    rows.chain(scenarios).filter(|name| !name.is_empty()).collect()
+    rows.chain(OF_SCENARIOS.iter().map(|figure| figure.gate)).filter(|name| !name.is_empty()).collect()
 }
 
 /// The figure of a name in conditions, or of that in `run.json`, with its unit or without.
@@ -133,8 +132,7 @@ impl Value {
             let [value, other] = [value, other].map(|n| format!("{:.decimals$}", n * scale));
             (value != other).then_some(value)
         };
-        let exact = || (value * scale).to_string();
-        (0..16).find_map(written).unwrap_or_else(exact) + unit
+        (0..16).find_map(written).unwrap_or_else(|| (value * scale).to_string()) + unit
     }
 
     pub(super) fn of(&self, place: &Measured<'_>) -> ConditionValue {

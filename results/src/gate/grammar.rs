@@ -217,8 +217,7 @@ impl<'a> Reader<'a> {
     }
 
     fn next(&mut self, wanted: &str) -> Result<&'a Token<'a>, GrammarError> {
-        let missing = || error(self.end, format!("{wanted} is missing at the end"));
-        let token = self.peek().ok_or_else(missing)?;
+        let token = self.peek().ok_or_else(|| error(self.end, format!("{wanted} is missing at the end")))?;
         self.at += 1;
         Ok(token)
     }
@@ -251,15 +250,13 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, GrammarError> {
             _ => &rest[..length],
         };
         if length == 0 {
-            let message = format!("`{letter}` means nothing in a condition");
-            return Err(error(column, message));
+            return Err(error(column, format!("`{letter}` means nothing in a condition")));
         }
         tokens.push(Token { column, text });
         rest = rest[length..].trim_start();
     }
     if tokens.is_empty() {
-        let message = "an empty condition; write one such as p99(acquire) < 5ms";
-        return Err(error(1, message));
+        return Err(error(1, "an empty condition; write one such as p99(acquire) < 5ms"));
     }
     Ok(tokens)
 }
@@ -283,15 +280,13 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
         return Err(closed.instead_of("`)`"));
     }
     if let Some(quantile) = quantile {
-        let latency = of.of("latency", LATENCIES, |latency| latency.name)?;
-        return Ok(Value::Latency(*quantile, latency));
+        return Ok(Value::Latency(*quantile, of.of("latency", LATENCIES, |latency| latency.name)?));
     }
     if let Some(what) = OF_VERDICT.iter().find(|(known, ..)| *known == word) {
         return Ok(Value::OfVerdict(what, of.of("verdict", &CLASSES, |class| class)?));
     }
     let of_verdict = OF_VERDICT.iter().map(|(name, ..)| *name);
-    let functions = QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict);
-    Err(name.unknown("function", functions))
+    Err(name.unknown("function", QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict)))
 }
 
 fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token<'a>), GrammarError> {
@@ -386,8 +381,7 @@ fn with_unit(text: &str, unit: Unit) -> Option<f64> {
         // CPU time is measured in microseconds.
         Unit::Cpu => Some(with_unit(text, Unit::Time)? / NS_PER_US),
         Unit::Time => {
-            let split = text.find(|c: char| c.is_alphabetic())?;
-            let (amount, unit) = text.split_at(split);
+            let (amount, unit) = text.split_at(text.find(|c: char| c.is_alphabetic())?);
             let ns = match unit {
                 "ns" => 1.0,
                 "us" | "µs" | "μs" => 1e3,

@@ -23,8 +23,7 @@ fn all(run: &Run, base: Option<&Run>, expected: &[(&str, Outcome)]) {
 use Outcome::{Failed, Passed, Unknown};
 
 fn outcome(run: &Run, base: Option<&Run>, condition: &str) -> Outcome {
-    let condition = parse(condition).expect("a good condition");
-    decide(run, base, &[condition]).outcome
+    decide(run, base, &[parse(condition).expect("a good condition")]).outcome
 }
 
 #[test]
@@ -52,10 +51,8 @@ fn a_figure_that_looks_like_its_bound_shows_the_digits_that_tell_them_apart() {
         ("cycles <= 100", "100.0004/s (90/s–110/s)", "<= 100/s"),
         ("commands <= 1", "2", "<= 1"),
     ] {
-        let condition = parse(condition).expect("a good condition");
-        let part = &decide(&run, None, &[condition]).conditions[0].parts[0];
-        let shown = (part.found.as_str(), part.bound.as_str(), part.outcome);
-        assert_eq!(shown, (found, bound, Failed));
+        let part = &decide(&run, None, &[parse(condition).expect("a good condition")]).conditions[0].parts[0];
+        assert_eq!((part.found.as_str(), part.bound.as_str(), part.outcome), (found, bound, Failed));
     }
 }
 
@@ -71,8 +68,7 @@ fn a_share_of_the_base_is_a_bound() {
     ];
     all(&after, Some(&before), &expected);
     // A base that never measured these rows.
-    let other = run(vec![row("c", 100.0, None)]);
-    all(&after, Some(&other), &[("cycles >= 0.95 * base", Unknown)]);
+    all(&after, Some(&run(vec![row("c", 100.0, None)])), &[("cycles >= 0.95 * base", Unknown)]);
 }
 
 #[test]
@@ -86,8 +82,7 @@ fn what_is_not_known_does_not_pass() {
     ];
     all(&run, None, &expected);
     run.partial = true;
-    let expected = [("cycles > 1", Unknown), ("cycles > 1000", Failed)];
-    all(&run, None, &expected);
+    all(&run, None, &[("cycles > 1", Unknown), ("cycles > 1000", Failed)]);
     run.partial = false;
     run.rows[0].valid = false;
     all(&run, None, &[("cycles > 1", Unknown)]);
@@ -169,8 +164,7 @@ fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
     let polls = with("exec:./driver.py");
     let none = "lost_wakeups == 0";
     assert_eq!(outcome(&run(vec![polls.clone()]), None, none), Outcome::Passed);
-    let beside = run(vec![polls, with("lock-core:plain")]);
-    assert_eq!(outcome(&beside, None, none), Outcome::Failed);
+    assert_eq!(outcome(&run(vec![polls, with("lock-core:plain")]), None, none), Outcome::Failed);
 }
 
 #[test]

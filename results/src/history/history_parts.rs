@@ -81,8 +81,7 @@ impl Clock {
         let best = stretches.filter_map(|of| of.iter().min_by_key(|reading| reading.round_trip_ns));
         let point = |reading: &Reading| {
             let half = i128::from(reading.round_trip_ns / 2);
-            let middle = i128::from(reading.at_ns) - half;
-            (middle, i128::from(reading.reference_ns), half + 1)
+            (i128::from(reading.at_ns) - half, i128::from(reading.reference_ns), half + 1)
         };
         let mut points: Vec<_> = best.map(point).collect();
         points.dedup_by(|b, a| b.0 <= a.0);
@@ -102,8 +101,7 @@ impl Clock {
                 let piece = points.partition_point(|point| point.0 <= t).clamp(1, points.len() - 1) - 1;
                 let (from, to) = (points[piece], points[piece + 1]);
                 let away = (from.0 - t).max(t - to.0).max(0);
-                let off = from.2.max(to.2) + self.bend(piece) + away / i128::from(UNREAD);
-                (along(from, to, t), off)
+                (along(from, to, t), from.2.max(to.2) + self.bend(piece) + away / i128::from(UNREAD))
             }
         };
         let off = u64::try_from(off).unwrap_or(u64::MAX);

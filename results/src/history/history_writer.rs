@@ -57,8 +57,7 @@ struct WriterState {
 impl HistoryWriter {
     /// Begins a file; one that is there already is an error of kind `AlreadyExists`.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        Ok(Self::over(path, file))
+        Ok(Self::over(path, OpenOptions::new().append(true).create_new(true).open(path)?))
     }
 
     fn over(path: &Path, file: File) -> Self {
@@ -94,8 +93,7 @@ impl HistoryWriter {
         if let Err(source) = inner.file.write_all(text.as_bytes()) {
             inner.broken = Some(source.to_string());
             // A partly written line is cut off again if possible; otherwise readers drop the torn last line.
-            let length = inner.length;
-            let _ = inner.file.set_len(length);
+            let _ = inner.file.set_len(inner.length);
             return Err(self.failed(source));
         }
         inner.length += text.len() as u64;

@@ -18,8 +18,7 @@ impl Line {
     pub(super) fn parse_bytes(text: &[u8]) -> Result<Self, HistoryError> {
         // A list would be read into the struct by position.
         if !text.trim_ascii_start().starts_with(b"{") {
-            let value = whole::<Value>(text)?;
-            return Err(HistoryError::new(shown(&value), "one JSON object per line"));
+            return Err(HistoryError::new(shown(&whole::<Value>(text)?), "one JSON object per line"));
         }
         let head: Head<'_> = whole(text)?;
         let id = || head.id.ok_or_else(|| HistoryError::missing("id"));
@@ -119,8 +118,7 @@ fn whole<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, HistoryError> {
 
 /// The variant that a word names, with its fields out of the whole line.
 fn tagged<'de, T: Deserialize<'de>>(word: &'de str, text: &'de [u8]) -> Result<T, HistoryError> {
-    let tagged = EnumAccessDeserializer::new(Tagged { word, text });
-    T::deserialize(tagged).map_err(|error| refused(&error, text))
+    T::deserialize(EnumAccessDeserializer::new(Tagged { word, text })).map_err(|error| refused(&error, text))
 }
 
 /// What serde says of a line, with the field that it means.
@@ -205,8 +203,7 @@ impl<'de> EnumAccess<'de> for Tagged<'de> {
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
         let word: StrDeserializer<'_, de::value::Error> = de::IntoDeserializer::into_deserializer(self.word);
-        let variant = seed.deserialize(word).map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?;
-        Ok((variant, self))
+        Ok((seed.deserialize(word).map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?, self))
     }
 }
 

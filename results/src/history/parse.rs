@@ -82,8 +82,7 @@ impl Reader {
         }
         let (found, allowed) = match &line.entry {
             Entry::Call { id, call } => {
-                let acquire = matches!(call, Call::Acquire(_));
-                if self.pending.insert(*id, acquire).is_none() {
+                if self.pending.insert(*id, matches!(call, Call::Acquire(_))).is_none() {
                     return Ok(());
                 }
                 (

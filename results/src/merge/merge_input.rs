@@ -74,8 +74,7 @@ impl MergeInput {
         }
         same_plan(&self.runs)?;
         let plan = |dir: &Path, of: &str| -> Option<serde_json::Value> {
-            let bytes = limits::read(&dir.join(of).join(PLAN_FILE)).ok()?;
-            serde_json::from_slice(&bytes).ok()
+            serde_json::from_slice(&limits::read(&dir.join(of).join(PLAN_FILE)).ok()?).ok()
         };
         let (base, base_dir) = (&self.runs[0], &self.dirs[0]);
         for (other, dir) in self.runs.iter().zip(&self.dirs).skip(1) {

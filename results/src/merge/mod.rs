@@ -108,30 +108,24 @@ fn parts(run: &Run) -> Vec<String> {
 pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let several = runs.len() > 1;
     let origins = origins(&runs);
-    let ran = runs.iter().filter_map(|run| {
-        let part = run.part.as_ref()?;
-        Some(PartRan::of(part, &run.meta.environment.host))
-    });
+    let ran = runs.iter().filter_map(|run| Some(PartRan::of(run.part.as_ref()?, &run.meta.environment.host)));
     let ran = ran.sorted_by_key(|ran| ran.part).collect();
     let mut runs = runs.into_iter().zip(origins);
     let (mut whole, origin) = runs.next().ok_or(MergeError::Nothing)?;
     if several {
-        let own = whole.run.clone();
-        name_parts(&mut whole, &own, &origin);
+        name_parts(&mut whole, &whole.run.clone(), &origin);
     }
     whole.run = run.to_owned();
     for (mut part, origin) in runs {
         let name = part.run.clone();
-        let differing = differences(&whole, &part, &[], &[]);
-        whole.differences.extend(differing);
+        whole.differences.extend(differences(&whole, &part, &[], &[]));
         name_parts(&mut part, &name, &origin);
         let machine = |run: &Run| {
             let on = run.meta.environment.clone();
             (on.host, on.cpu, on.cores)
         };
         // A run that does not say its servers had those of the machine.
-        let servers = [&whole, &part].map(|run| &run.meta.environment.servers);
-        let [ours, theirs] = servers;
+        let [ours, theirs] = [&whole, &part].map(|run| &run.meta.environment.servers);
         let is_other = |(name, server): (&String, &_)| ours.get(name).is_some_and(|own| own != server);
         let are_others = theirs.iter().any(is_other);
         let program = |run: &Run| (run.meta.version.clone(), run.meta.commit.clone());

@@ -22,11 +22,7 @@ pub struct WholeOutcome {
 /// [`MergeError::OtherPlan`] where they are parts of different plans, seeds or versions, where one is given
 /// twice, and where only some are parts.
 pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
-    let parts = runs.iter().filter_map(|run| {
-        let part = run.part.as_ref()?;
-        Some((run, part))
-    });
-    let parts: Vec<Of<'_>> = parts.collect();
+    let parts: Vec<Of<'_>> = runs.iter().filter_map(|run| Some((run, run.part.as_ref()?))).collect();
     let Some(base @ (base_run, base_part)) = parts.first() else {
         return Ok(None);
     };
@@ -44,8 +40,7 @@ pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
         }
         if let Some((twin, _)) = parts[..at].iter().find(|(_, twin)| twin.index == part.index) {
             let (index, of, twin) = (part.index, part.of, &twin.run);
-            let twice = format!("part {index} of {of} is {twin} already");
-            return Err(refused(run, twice));
+            return Err(refused(run, format!("part {index} of {of} is {twin} already")));
         }
     }
     let mut missing = Vec::new();
@@ -138,21 +133,18 @@ mod tests {
     #[test]
     fn all_parts_of_a_plan_are_whole() {
         let found = whole(&[part(1, Some(0)), part(0, Some(1))]).expect("one plan");
-        let expected = WholeOutcome { exit_codes: vec![0, 1], missing: Vec::new() };
-        assert_eq!(found, Some(expected));
+        assert_eq!(found, Some(WholeOutcome { exit_codes: vec![0, 1], missing: Vec::new() }));
         assert_eq!(whole(&[Run::default()]), Ok(None));
     }
 
     #[test]
     fn a_part_that_is_missing_or_did_not_end_is_named_with_what_it_had_to_run() {
         let parts = |runs: &[Run]| whole(runs).expect("one plan").expect("parts");
-        let missing = "part 1 of 2 is missing: without b (seed 7)";
-        assert_eq!(parts(&[part(0, Some(0))]).missing, [missing]);
+        assert_eq!(parts(&[part(0, Some(0))]).missing, ["part 1 of 2 is missing: without b (seed 7)"]);
         let mut killed = part(1, None);
         killed.scenarios.clear();
         let found = parts(&[part(0, Some(0)), killed]);
-        let killed = "part 1 of 2 did not end: without b (seed 7)";
-        assert_eq!(found.missing, [killed]);
+        assert_eq!(found.missing, ["part 1 of 2 did not end: without b (seed 7)"]);
         assert_eq!(found.exit_codes, [0]);
     }
 

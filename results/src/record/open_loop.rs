@@ -235,8 +235,7 @@ mod tests {
 
     #[test]
     fn a_fault_without_recovery_lasts_to_the_end() {
-        let faults = [fault(10, 10, Some(15)), fault(20, 25, Some(28))];
-        let open = of(&[1, 2, 3, -4], &faults);
+        let open = of(&[1, 2, 3, -4], &[fault(10, 10, Some(15)), fault(20, 25, Some(28))]);
         assert_eq!(open.before.expect("callers").calls, 1);
         assert_eq!(open.during.expect("callers").calls, 3);
         assert_eq!((open.after, open.recovered_ns), (None, None));

@@ -109,8 +109,7 @@ pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
 fn clients(owners: &BTreeMap<String, u32>) -> Vec<(u64, u32)> {
     let mut clients: BTreeMap<&str, u64> = BTreeMap::new();
     for (owner, grants) in owners {
-        let client = owner.split('/').next().unwrap_or_default();
-        *clients.entry(client).or_default() += u64::from(*grants);
+        *clients.entry(owner.split('/').next().unwrap_or_default()).or_default() += u64::from(*grants);
     }
     clients.into_values().map(|grants| (grants, 1)).collect()
 }
@@ -121,8 +120,7 @@ fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     }
     let mut sorted: Vec<(String, u32)> = owners.into_iter().collect();
     sorted.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let rest = sorted.split_off(OWNERS_MAX - 1).iter().map(|one| one.1).sum();
-    sorted.push(("others".to_owned(), rest));
+    sorted.push(("others".to_owned(), sorted.split_off(OWNERS_MAX - 1).iter().map(|one| one.1).sum()));
     sorted.into_iter().collect()
 }
 
@@ -149,8 +147,7 @@ mod tests {
         assert_eq!(over.owners["c1/t0"], 2);
         let took = over.acquire.as_ref().expect("grants");
         assert_eq!(took.histograms, [[(0, 3)]]);
-        let counts = over.owners.values().map(|count| f64::from(*count));
-        let jain = jain(counts).expect("owners");
+        let jain = jain(over.owners.values().map(|count| f64::from(*count))).expect("owners");
         assert!((jain - 0.9).abs() < 1e-12, "{jain}");
     }
 

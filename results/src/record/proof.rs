@@ -142,8 +142,7 @@ impl<'a> Lane<'a> {
         let length_ns = self.data.to_ns.saturating_sub(self.data.from_ns).max(1);
         // A damaged run may say that the window ends before it begins.
         let at_ns = t_ns.saturating_sub(self.data.from_ns).min(length_ns);
-        let column = u128::from(at_ns) * (WIDTH as u128 - 1) / u128::from(length_ns);
-        usize::try_from(column).unwrap_or(WIDTH - 1)
+        usize::try_from(u128::from(at_ns) * (WIDTH as u128 - 1) / u128::from(length_ns)).unwrap_or(WIDTH - 1)
     }
 
     /// Marks a stretch; what lies outside of the window is not drawn, however short a stretch is it gets one

@@ -597,8 +597,7 @@ impl Run {
         let audited = self.audit.iter_mut().flat_map(|audit| &mut audit.subjects);
         let audited = audited.flat_map(|subject| &mut subject.scenarios);
         let tried = audited.flat_map(|one| &mut one.runs).flat_map(|tried| {
-            let twin = tried.twin.as_mut().map(|twin| &mut twin.dir);
-            std::iter::once(&mut tried.dir).chain(twin)
+            std::iter::once(&mut tried.dir).chain(tried.twin.as_mut().map(|twin| &mut twin.dir))
         });
         self.scenarios.iter_mut().map(|result| &mut result.dir).chain(tried)
     }
@@ -741,8 +740,7 @@ impl BenchRow {
     /// Where it was measured: topology, added round trip, workload, tasks, and the machine where several were
     /// put together.
     pub fn place(&self) -> String {
-        let place = format!("{} · {} · {} tasks", self.site(), self.workload, self.tasks);
-        with_origin(place, &self.origin)
+        with_origin(format!("{} · {} · {} tasks", self.site(), self.workload, self.tasks), &self.origin)
     }
 
     /// The same behind its lock, for a sentence.
@@ -787,14 +785,12 @@ impl ScenarioResult {
     /// What a verdict alone says: its reasons, and its first anomaly.
     pub(crate) fn own_reasons<'a>(&'a self, verdict: &'a Verdict) -> impl Iterator<Item = &'a String> {
         let own = |why: &&String| !self.incomplete.contains(why);
-        let anomaly = verdict.anomalies.first().map(|anomaly| &anomaly.proof);
-        verdict.why.iter().filter(own).chain(anomaly)
+        verdict.why.iter().filter(own).chain(verdict.anomalies.first().map(|anomaly| &anomaly.proof))
     }
 
     /// Where it ran and with what: topology, subject, and the machine where several were put together.
     pub fn place(&self) -> String {
-        let place = format!("{} · {}", self.topology, self.subject);
-        with_origin(with_origin(place, &self.server), &self.origin)
+        with_origin(with_origin(format!("{} · {}", self.topology, self.subject), &self.server), &self.origin)
     }
 
     /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome
@@ -877,8 +873,7 @@ mod tests {
             faults: vec![FaultSpan { injected_ns: s, ..FaultSpan::default() }],
             ..ScenarioResult::default()
         };
-        let short = after(4, Some(10)).unrecovered();
-        assert_eq!(short, "not within this run (lease 10 s, load 4 s)");
+        assert_eq!(after(4, Some(10)).unrecovered(), "not within this run (lease 10 s, load 4 s)");
         assert_eq!(after(12, Some(10)).unrecovered(), "never");
         assert_eq!(after(4, None).unrecovered(), "never", "an earlier build's run");
     }

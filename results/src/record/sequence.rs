@@ -71,8 +71,7 @@ impl Sequence {
         let last_ns = lines.last()?.t_ns;
         let anomaly = verdict.anomalies.iter().max_by_key(|anomaly| {
             let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
-            let order = std::cmp::Reverse(anomaly.from_ns);
-            (anomaly.what == "overlap", length_ns, order)
+            (anomaly.what == "overlap", length_ns, std::cmp::Reverse(anomaly.from_ns))
         })?;
         let mut drawn =
             DiagramDraft { servers: format!("servers ({})", result.topology), ..DiagramDraft::default() };
@@ -80,12 +79,10 @@ impl Sequence {
             drawn.line(line);
         }
         let begun = result.faults.iter().filter(|f| f.injected_ns <= last_ns);
-        let skipped = begun.clone().count().saturating_sub(FAULTS_MAX);
-        for fault in begun.skip(skipped) {
+        for fault in begun.skip(begun.clone().count().saturating_sub(FAULTS_MAX)) {
             let label = fault.label();
             let evidence = units::enclosed(": ", &fault.proof, "");
-            let begins = format!("{label} begins{evidence}");
-            drawn.note(fault.injected_ns, &fault.targets, begins);
+            drawn.note(fault.injected_ns, &fault.targets, format!("{label} begins{evidence}"));
             if let Some(healed_ns) = fault.healed_ns.filter(|ns| *ns <= last_ns) {
                 drawn.note(healed_ns, &fault.targets, format!("{label} is healed"));
             }
@@ -199,8 +196,7 @@ impl DiagramDraft {
                     Event::Crash { client } => (Participant::Node(client.clone()), format!("{client} dies")),
                     Event::Probe { lock, ok } => {
                         let verb = if *ok { "take" } else { "refuse" };
-                        let words = format!("the servers {verb} a write to {lock}");
-                        (Participant::Servers, words)
+                        (Participant::Servers, format!("the servers {verb} a write to {lock}"))
                     }
                     // Faults are drawn with their evidence, from the result.
                     _ => return,
@@ -239,8 +235,7 @@ impl DiagramDraft {
             true => vec![Participant::Servers],
             false => inside.into_iter().map(Participant::Caller).collect(),
         };
-        let step = (anomaly.from_ns, places, StepKind::Violation, words);
-        self.steps.push(step);
+        self.steps.push((anomaly.from_ns, places, StepKind::Violation, words));
     }
 
     fn finish(mut self, anomaly: &Anomaly) -> Sequence {
@@ -367,8 +362,7 @@ mod tests {
         let text = Sequence::of(&convicted()).expect("a conviction").mermaid();
         let head = "sequenceDiagram\n    participant p0 as c1/t0\n";
         let fault = "Note over p3,p4: 0.150 s delay n1 -> n2 begins: 5 bytes#59; #60;harmed>\n";
-        let granted = "    p2-->>p1: 0.300 s granted: c2/g1, lease to 30.300 s\n";
-        says(&text, &[head, fault, granted]);
+        says(&text, &[head, fault, "    p2-->>p1: 0.300 s granted: c2/g1, lease to 30.300 s\n"]);
     }
 
     #[test]

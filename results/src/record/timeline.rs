@@ -259,8 +259,7 @@ mod tests {
     #[test]
     fn never_more_than_the_cap_and_the_rest_is_counted() {
         let holds: Vec<HoldBar> = (0..1_000).map(hold).collect();
-        let anomaly = span(0, 900_000_000);
-        let data = TimelineData::around("orders", "belief", anomaly, &holds, &[], &[]);
+        let data = TimelineData::around("orders", "belief", span(0, 900_000_000), &holds, &[], &[]);
         assert_eq!(data.holds.len(), MAX_BARS);
         assert_eq!(data.omitted, 800);
         assert!(

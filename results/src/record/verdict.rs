@@ -200,8 +200,7 @@ mod tests {
     fn classes_and_verdicts_are_in_one_order() {
         let verdicts = Verdicts { liveness: verdict(State::Violated, 7), ..Verdicts::default() };
         let count = |class| verdicts.get(class).map(|verdict| verdict.count);
-        let counts = ["liveness", "belief", "beleif"].map(count);
-        assert_eq!(counts, [Some(7), Some(0), None]);
+        assert_eq!(["liveness", "belief", "beleif"].map(count), [Some(7), Some(0), None]);
         assert!(CLASSES.iter().all(|class| !meaning(class).is_empty()));
     }
 }

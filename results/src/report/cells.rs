@@ -190,8 +190,7 @@ mod tests {
     #[test]
     fn json_for_a_terminal_reads_back_as_the_same() {
         let text = "\u{9b}31m\u{202e}\u{7f}\u{e0041}é";
-        let json = serde_json::to_string(text).expect("a string");
-        let shown = printable_json(&json);
+        let shown = printable_json(&serde_json::to_string(text).expect("a string"));
         assert!(shown.chars().all(|c| c == 'é' || c.is_ascii_graphic()), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), text);
     }

@@ -90,8 +90,7 @@ pub(super) fn unplaced(run: &Run) -> Vec<&str> {
 }
 
 fn label(result: &ScenarioResult) -> String {
-    let place = format!("{} · {}", result.name, result.topology);
-    with_origin(place, bare(&result.durability))
+    with_origin(format!("{} · {}", result.name, result.topology), bare(&result.durability))
 }
 
 /// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could
@@ -246,8 +245,7 @@ mod tests {
         let mut run = Run::new("r", "quickstart", Meta::default());
         let mut synced = used("b", "15 s");
         let settings = [("appendfsync", "always"), ("appendonly", "yes")];
-        let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        synced.server_config.extend(settings);
+        synced.server_config.extend(settings.map(|(key, value)| (key.to_owned(), value.to_owned())));
         run.scenarios = vec![used("a", "20 ms"), used("b", "20 ms"), synced];
         let row = |subject| crate::samples::row(subject, "", crate::samples::around(100.0, 0.05));
         run.rows = vec![row("a"), row("b")];

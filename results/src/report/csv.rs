@@ -22,15 +22,13 @@ pub(super) fn render(run: &Run) -> String {
         let apart = [kind.unwrap_or_default(), whole(rtt_ns)];
         let key = (&row.subject, &row.topology, &row.workload, row.tasks);
         let of = (row.origin.as_str(), apart);
-        let number = number_among(&mut known, (key, of.clone()));
-        bench(&mut out, row, &tail(run, of, number));
+        bench(&mut out, row, &tail(run, of, number_among(&mut known, (key, of.clone()))));
     }
     let mut known = BTreeMap::new();
     for result in &run.scenarios {
         let key = (&result.subject, &result.topology, &result.name);
         let of = (result.origin.as_str(), <[String; 2]>::default());
-        let number = number_among(&mut known, (key, of.clone()));
-        scenario(&mut out, result, &tail(run, of, number));
+        scenario(&mut out, result, &tail(run, of, number_among(&mut known, (key, of.clone()))));
     }
     out
 }
@@ -57,8 +55,7 @@ fn bench(out: &mut String, row: &BenchRow, tail: &Tail) {
     let (tasks, workload) = (row.tasks.to_string(), row.workload.as_str());
     let place = ["bench", &row.subject, &row.topology, workload, &tasks];
     let mut line = |metric: &str, value: String, low: Option<f64>, high: Option<f64>| {
-        let figure = [metric, &value, &number(low), &number(high)];
-        push(out, place, figure, tail);
+        push(out, place, [metric, &value, &number(low), &number(high)], tail);
     };
     line("safety", row.safety.state.word().to_owned(), None, None);
     line("valid", row.valid.to_string(), None, None);
@@ -78,8 +75,7 @@ fn bench(out: &mut String, row: &BenchRow, tail: &Tail) {
                 continue;
             };
             for (name, of) in QUANTILES {
-                let value = whole(of(quantiles));
-                line(&format!("{}_{name}_ns", latency.name), value, None, None);
+                line(&format!("{}_{name}_ns", latency.name), whole(of(quantiles)), None, None);
             }
         }
     }
@@ -99,8 +95,7 @@ fn scenario(out: &mut String, result: &ScenarioResult, tail: &Tail) {
     line("as_expected", result.as_expected.to_string());
     line("exit_code", result.exit_code.to_string());
     line("grants_per_s", number(Some(result.grants_per_s)));
-    let recovery = result.recovery.first_grant_after_fault_ns;
-    line("first_grant_after_fault_ns", whole(recovery));
+    line("first_grant_after_fault_ns", whole(result.recovery.first_grant_after_fault_ns));
     for (operation, endings) in &result.operations {
         for (ending, count) in endings {
             line(&format!("{operation}_{ending}"), count.to_string());
@@ -118,8 +113,7 @@ fn whole(value: Option<u64>) -> String {
 }
 
 fn push(out: &mut String, place: [&str; 5], figure: [&str; 4], tail: &Tail) {
-    let tail = tail.iter().map(String::as_str);
-    let fields = place.into_iter().chain(figure).chain(tail);
+    let fields = place.into_iter().chain(figure).chain(tail.iter().map(String::as_str));
     out.push_str(&fields.map(quoted).join(","));
     out.push('\n');
 }
@@ -168,15 +162,13 @@ mod tests {
         run.rows = vec![BenchRow::default(), with_rtt, of_kind, BenchRow::default()];
         run.scenarios = vec![ScenarioResult::default(); 2];
         let other = Run { run: "runs/y".to_owned(), ..run.clone() };
-        let both = crate::merge::merge(vec![run, other.clone(), other], "all").expect("runs");
-        let text = render(&both);
+        let text = render(&crate::merge::merge(vec![run, other.clone(), other], "all").expect("runs"));
         let keys = text.lines().map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
             [&fields[..6], &fields[9..]].concat()
         });
         assert!(keys.clone().all_unique(), "{text}");
-        let last = |line: &str| line.ends_with(",,,x,1");
-        assert!(text.lines().any(last), "{text}");
+        assert!(text.lines().any(|line: &str| line.ends_with(",,,x,1")), "{text}");
         assert!(text.contains(",,3000000,y,2\n") && text.contains(",fair,,x,1\n"), "{text}");
     }
 }

@@ -153,8 +153,7 @@ fn case(result: &ScenarioResult) -> TestCase {
         _ if result.is_lost() => failure("lost"),
         _ => failure("not-as-expected"),
     };
-    let place = format!("{}.{}", result.topology, result.subject);
-    let mut case = test_case(&result.name, &place, status);
+    let mut case = test_case(&result.name, &format!("{}.{}", result.topology, result.subject), status);
     point_at(&mut case, result);
     case.set_time(Duration::from_nanos(result.load_ns));
     case.set_system_out(details(result));
@@ -170,11 +169,9 @@ fn point_at(case: &mut TestCase, result: &ScenarioResult) {
     let Some(place) = place.filter(|_| is_problem) else {
         return;
     };
-    let is_line = |part: &&str| part.parse::<u32>().is_ok();
-    let line = place.split(':').skip(1).find(is_line);
+    let line = place.split(':').skip(1).find(|part: &&str| part.parse::<u32>().is_ok());
     let file = line.and_then(|line| place.split_once(&format!(":{line}")));
-    let file = file.map_or(place.as_str(), |(file, _)| file);
-    let places = [("file", Some(file)), ("line", line)];
+    let places = [("file", Some(file.map_or(place.as_str(), |(file, _)| file))), ("line", line)];
     let places = places.into_iter().filter_map(|(name, value)| Some((name, value?)));
     case.extra.extend(places.map(|(name, value)| (name.into(), printable(value).into())));
 }

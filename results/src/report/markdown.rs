@@ -67,16 +67,14 @@ fn table(table: &Table) -> String {
     let rule = rule.map(str::to_owned).collect();
     let rows = table.rows.iter().map(|row| {
         let mark = if row.dim { "✗ " } else { "" };
-        let cells = row.cells.iter().map(cell).collect_vec();
-        line(cells).replacen("| ", &format!("| {mark}"), 1)
+        line(row.cells.iter().map(cell).collect_vec()).replacen("| ", &format!("| {mark}"), 1)
     });
     [line(heads), line(rule)].into_iter().chain(rows).join("\n")
 }
 
 fn cell(cell: &Cell) -> String {
     let small = cell.small.iter().map(|line| format!("<sub>{}</sub>", escaped(line)));
-    let said = words(&cell.words, "<br>");
-    std::iter::once(said).chain(small).join("<br>")
+    std::iter::once(words(&cell.words, "<br>")).chain(small).join("<br>")
 }
 
 fn words(all: &[Phrase], between: &str) -> String {
@@ -108,7 +106,6 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_end_a_cell_or_begin_markup() {
-        let text = "a|b <script> [x](y) `c`\nd";
-        assert_eq!(escaped(text), "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d");
+        assert_eq!(escaped("a|b <script> [x](y) `c`\nd"), "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d");
     }
 }

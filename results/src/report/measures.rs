@@ -160,8 +160,7 @@ fn load(row: &BenchRow) -> String {
     }
     words.push(match load.added_rtt_ns.map(units::duration) {
         Some(wanted) => {
-            let really = added(load).map_or(String::new(), units::duration);
-            let really = enclosed(" and added ", &really, "");
+            let really = enclosed(" and added ", &added(load).map_or(String::new(), units::duration), "");
             format!("through a proxy that was to add {wanted} to the round trip{really}")
         }
         None => "direct".to_owned(),
@@ -258,8 +257,7 @@ mod tests {
             ..KneeAt::default()
         };
         let sweep = Sweep { knee: Some(knee), ..Sweep::default() };
-        let parts = ["up to 10/s", "from none that was tried", "at 20/s", "3 calls"];
-        says(&conclusions(&sweep)[0], &parts);
+        says(&conclusions(&sweep)[0], &["up to 10/s", "from none that was tried", "at 20/s", "3 calls"]);
     }
 
     #[test]

@@ -39,8 +39,7 @@ pub(super) fn two_owners(of: String, data: &TimelineData) -> Option<TwoOwners> {
         Lane { label, about, left, width }
     };
     let hold = |hold: &HoldBar, name: String| lane(name, hold.from_ns, hold.to_ns);
-    let names = data.names_of(holds);
-    let lanes = holds.into_iter().zip(names).map(|(one, name)| hold(one, name));
+    let lanes = holds.into_iter().zip(data.names_of(holds)).map(|(one, name)| hold(one, name));
     let faults = data.faults.iter().map(|fault| lane(fault.label.clone(), fault.from_ns, fault.to_ns));
     let long = units::duration(overlap.to_ns.saturating_sub(overlap.from_ns));
     let together = format!("two owners for {long}");

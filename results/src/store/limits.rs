@@ -115,8 +115,7 @@ mod tests {
         let path = dir.path().join("x.toml");
         std::fs::write(&path, b"name = \"x\"\nabout = \"\xc3\xa9\xff\"\n").expect("a file");
         let error = read_text(&path).expect_err("a byte is no text");
-        let place = format!("{}:2:11: the byte 0xff", path.display());
-        assert!(error.starts_with(&place), "{error}");
+        assert!(error.starts_with(&format!("{}:2:11: the byte 0xff", path.display())), "{error}");
     }
 
     #[test]

@@ -328,8 +328,7 @@ pub fn refuse_links(directory: &Path) -> Result<(), StoreError> {
 /// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository
 /// as `results/run.schema.json`.
 pub fn schema() -> String {
-    let schema = schemars::schema_for!(Run);
-    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&schemars::schema_for!(Run)).unwrap_or_default() + "\n"
 }
 
 /// A run from the contents of a `run.json`; `path` is only for the message.
@@ -482,8 +481,7 @@ fn of_all(
     of_row: impl Fn(&BenchRow) -> &String,
     of_scenario: impl Fn(&ScenarioResult) -> &String,
 ) -> BTreeSet<String> {
-    let scenarios = run.scenarios.iter().map(of_scenario);
-    run.rows.iter().map(of_row).chain(scenarios).cloned().collect()
+    run.rows.iter().map(of_row).chain(run.scenarios.iter().map(of_scenario)).cloned().collect()
 }
 
 /// Letters, digits, `.`, `_` and `-` of a name, at most 80; the rest becomes `-`. Never hidden, never `..`.
@@ -495,9 +493,7 @@ fn plain(name: &str) -> String {
 
 /// A name with its last number apart, so that `x-10` comes after `x-9`.
 fn natural(name: &str) -> (String, u64) {
-    let numbered = name.rsplit_once('-').and_then(|(base, number)| {
-        let number = number.parse().ok()?;
-        Some((base.to_owned(), number))
-    });
+    let numbered =
+        name.rsplit_once('-').and_then(|(base, number)| Some((base.to_owned(), number.parse().ok()?)));
     numbered.unwrap_or_else(|| (name.to_owned(), 1))
 }

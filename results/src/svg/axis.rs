@@ -106,8 +106,7 @@ impl Axis {
 
     /// Says below an upright axis's labels what it shows.
     pub(crate) fn name_below(&self, canvas: &mut Canvas, bottom: f64, name: &str) {
-        let middle = (self.from + self.to) / 2.0;
-        canvas.text("c-muted c-mid", (middle, bottom + 36.0), name);
+        canvas.text("c-muted c-mid", ((self.from + self.to) / 2.0, bottom + 36.0), name);
     }
 
     /// Draws level grid lines from `left` to `right`, with labels at their left.

@@ -202,8 +202,7 @@ mod tests {
 
     #[test]
     fn a_line_keeps_its_ends_and_bends() {
-        let heights = [0.0, 0.0, 0.01, 0.0, 5.0, 0.0, 0.0];
-        let points: Vec<_> = (0..).map(f64::from).zip(heights).collect();
+        let points: Vec<_> = (0..).map(f64::from).zip([0.0, 0.0, 0.01, 0.0, 5.0, 0.0, 0.0]).collect();
         let kept: Vec<f64> = bends(&points).into_iter().map(|(x, _)| x).collect();
         assert_eq!(kept, [0.0, 3.0, 4.0, 5.0, 6.0]);
     }

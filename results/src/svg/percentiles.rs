@@ -49,8 +49,7 @@ pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     let most = all().map(|point| point.nines).fold(100.0, f64::max);
     let right = WIDTH - label_room(drawn.iter().map(|(curve, _)| curve.label.as_str()));
     let across = Axis::log_exact(1.0, most, (LEFT, right));
-    let values = all().flat_map(|point| [point.low_ns, point.high_ns]);
-    let up = Axis::log(values, (BOTTOM, TOP));
+    let up = Axis::log(all().flat_map(|point| [point.low_ns, point.high_ns]), (BOTTOM, TOP));
     let mut canvas = Canvas::default();
     canvas.text("c-muted", (0.0, 14.0), "time (logarithmic)");
     up.draw_left(&mut canvas, LEFT, right, |ns| units::duration(ns.round() as u64));
@@ -79,8 +78,7 @@ pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     end_labels(&mut canvas, right, TOP, &ends);
     let curves = drawn.iter().map(|(curve, points)| words(curve, points));
     let described = format!("Percentile curves. {}.", curves.format("; "));
-    let height = (TOP + 15.0 * ends.len() as f64).max(BOTTOM + 44.0);
-    Some(Chart::new(title, described, height, canvas))
+    Some(Chart::new(title, described, (TOP + 15.0 * ends.len() as f64).max(BOTTOM + 44.0), canvas))
 }
 
 const TICKS: [(f64, &str); 8] = [
@@ -97,8 +95,7 @@ const TICKS: [(f64, &str); 8] = [
 fn words(curve: &PercentileCurve, points: &[Point]) -> String {
     let at = |nines: f64| {
         let found = points.iter().rfind(|point| point.nines <= nines * 1.001);
-        let time = |point: &Point| units::duration(point.ns.round() as u64);
-        found.map_or("not known".to_owned(), time)
+        found.map_or("not known".to_owned(), |point: &Point| units::duration(point.ns.round() as u64))
     };
     let p99 = match points.last() {
         Some(last) if last.nines >= 99.0 => format!(", p99 {}", at(100.0)),
@@ -119,8 +116,7 @@ fn points(counts: &[(u64, u64)]) -> Vec<Point> {
     // The value of a rank from 1, held within what there is.
     let ranked = |rank: f64| {
         let rank = rank.ceil().clamp(1.0, n.max(1.0)) as u64;
-        let at = cumulated.partition_point(|(_, up_to)| *up_to < rank);
-        cumulated.get(at).map_or(0.0, |(ns, _)| *ns as f64)
+        cumulated.get(cumulated.partition_point(|(_, up_to)| *up_to < rank)).map_or(0.0, |(ns, _)| *ns as f64)
     };
     let mut points = Vec::new();
     for step in 0.. {

@@ -37,10 +37,8 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
         .filter(|point| point.throughput.is_finite())
         .sorted_by(|a, b| b.throughput.total_cmp(&a.throughput).then_with(|| a.label.cmp(&b.label)));
     let points: Vec<&PricePoint> = points.collect();
-    let throughputs = points.iter().map(|point| point.throughput);
-    let up = Axis::from_zero(throughputs, (BOTTOM - 8.0, TOP + 8.0));
-    let violations = points.iter().map(|point| point.violations_per_min);
-    let across = Axis::log(violations, (LANE + 20.0, WIDTH - 30.0));
+    let up = Axis::from_zero(points.iter().map(|point| point.throughput), (BOTTOM - 8.0, TOP + 8.0));
+    let across = Axis::log(points.iter().map(|point| point.violations_per_min), (LANE + 20.0, WIDTH - 30.0));
     // Without a violation there is nothing beyond the lane, and it has the room for whole labels.
     let all_clean = points.iter().all(|point| point.violations_per_min <= 0.0);
     let lane = if all_clean { WIDTH - 10.0 } else { LANE };
@@ -59,8 +57,7 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
     canvas.text("c-strong c-mid", (in_lane, BOTTOM + 38.0), "no violation seen");
     for clean in [true, false] {
         let mut lowest = f64::MIN;
-        let of_lane = |point: &&&PricePoint| (point.violations_per_min <= 0.0) == clean;
-        for point in points.iter().filter(of_lane) {
+        for point in points.iter().filter(|point: &&&PricePoint| (point.violations_per_min <= 0.0) == clean) {
             let y = up.at(point.throughput);
             let x = match clean {
                 true => LEFT + 24.0,

@@ -33,8 +33,7 @@ fn each<T>(
     for (index, row) in rows.iter().enumerate() {
         let y = top + ROW * index as f64;
         for (class, below, text) in [("c-end", 14.0, &row.label), ("c-muted c-end", 29.0, &row.detail)] {
-            let text = canvas::fit(text, LEFT - 16.0);
-            canvas.text(class, (LEFT - 12.0, y + below), &text);
+            canvas.text(class, (LEFT - 12.0, y + below), &canvas::fit(text, LEFT - 16.0));
         }
         let words = draw(canvas, y, row);
         said.push(format!("{} {}: {words}", row.label, row.detail));
@@ -94,15 +93,13 @@ pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
         for (name, ns) in [("p99", of.p99), ("p90", of.p90), ("p50", of.p50)] {
             if let Some(ns) = ns {
                 let (label, detail) = (&row.label, &row.detail);
-                let tip = format!("{label} {detail}: {name} {}", units::duration(ns));
-                dot(canvas, name, at(ns), &tip);
+                dot(canvas, name, at(ns), &format!("{label} {detail}: {name} {}", units::duration(ns)));
             }
         }
         let time = |ns: Option<u64>| ns.map_or("not known".to_owned(), units::duration);
         format!("p50 {}, p99 {}", time(of.p50), time(of.p99))
     });
-    let described = format!("Logarithmic axis. {said}.");
-    Chart::new(title, described, bottom + 26.0, canvas)
+    Chart::new(title, format!("Logarithmic axis. {said}."), bottom + 26.0, canvas)
 }
 
 fn dot(canvas: &mut Canvas, name: &str, at: (f64, f64), tip: &str) {

@@ -64,6 +64,5 @@ pub fn sequence(data: &Sequence) -> Chart {
 fn placed(x: f64, words: &str) -> (String, f64, f64) {
     let shown = canvas::fit(words, WIDTH - LEFT - 24.0);
     let width = shown.chars().count() as f64 * CHARACTER;
-    let begin = (x + 8.0).min(WIDTH - 10.0 - width).max(LEFT + 8.0);
-    (shown, begin, width)
+    (shown, (x + 8.0).min(WIDTH - 10.0 - width).max(LEFT + 8.0), width)
 }

@@ -73,8 +73,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     let mut canvas = Canvas::default();
     for fault in data.faults {
         let (x, width) = span(fault.from_ns, fault.to_ns);
-        let size = (width.max(2.0), bottom - TOP);
-        canvas.rect("c-fault", (x, TOP), size, &fault_tip(fault));
+        canvas.rect("c-fault", (x, TOP), (width.max(2.0), bottom - TOP), &fault_tip(fault));
     }
     axis.draw_below(&mut canvas, TOP, bottom, |ns| format!("{} s", (ns / 1e3).round() / 1e6));
     labels_of_faults(&mut canvas, left, data.faults, |ns| axis.at(ns.max(from_ns) as f64));
@@ -89,8 +88,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         );
     }
     if let Some((interval_ns, name, tail)) = &tail {
-        let lane = ((left, TOP + CURVE), *name);
-        tail_curve(&mut canvas, &axis, *interval_ns, tail, lane);
+        tail_curve(&mut canvas, &axis, *interval_ns, tail, ((left, TOP + CURVE), *name));
         let words = tail.iter().map(|ns| ns.map_or("–".to_owned(), units::duration));
         let _ = write!(
             values,
@@ -106,8 +104,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         let own = |c: &str, o: &str| (c, o) == (*client, *owner);
         for hold in data.held.iter().flat_map(|held| &held.holds).filter(|one| own(&one.client, &one.owner)) {
             let (x, width) = span(hold.from_ns, hold.to_ns);
-            let size = (width.max(1.5), LANE - 14.0);
-            canvas.rect(&format!("c-{color}"), (x, y + 7.0), size, &tip(hold));
+            canvas.rect(&format!("c-{color}"), (x, y + 7.0), (width.max(1.5), LANE - 14.0), &tip(hold));
         }
         let operations = data.held.iter().flat_map(|held| &held.operations);
         for operation in operations.filter(|one| own(&one.client, &one.owner) && data.over_time.is_none()) {
@@ -165,8 +162,7 @@ fn lane_label(canvas: &mut Canvas, (left, top): (f64, f64), client: &str, owner:
     let lines = lane_lines(client, owner);
     let first = if lines.len() > 1 { 13.0 } else { 20.0 };
     for (line, y) in lines.iter().zip([first, 26.0]) {
-        let line = canvas::fit(line, left - 12.0);
-        canvas.text("c-end", (left - 10.0, top + y), &line);
+        canvas.text("c-end", (left - 10.0, top + y), &canvas::fit(line, left - 12.0));
     }
 }
 

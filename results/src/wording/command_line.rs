@@ -68,8 +68,7 @@ mod tests {
             run.meta.seed = 7;
             again(&run)
         };
-        let bare = ["locklab", "chaos", "x.toml"];
-        assert_eq!(line(&bare), "locklab chaos x.toml --seed 7");
+        assert_eq!(line(&["locklab", "chaos", "x.toml"]), "locklab chaos x.toml --seed 7");
         let given = ["locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c"];
         assert_eq!(line(&given), "locklab chaos --seed=7 x.toml");
         assert_eq!(line(&[]), "");

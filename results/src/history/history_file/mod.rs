@@ -144,8 +144,7 @@ fn lines(
                 }
             }
         }
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        if let Some(line) = reader.line(text).map_err(form)? {
+        if let Some(line) = reader.line(line.strip_suffix(b"\n").unwrap_or(&line)).map_err(form)? {
             take(line);
         }
         if cut {

@@ -33,8 +33,7 @@ pub(super) fn render(run: &Run) -> Result<String, String> {
         None => run.command.clone(),
     };
     let page = Page { run, kicker, first, rest };
-    let page = page.render().map_err(|error| error.to_string())?;
-    Ok(fit::fit(&page, ELSEWHERE) + "\n")
+    Ok(fit::fit(&page.render().map_err(|error| error.to_string())?, ELSEWHERE) + "\n")
 }
 
 #[derive(Template)]

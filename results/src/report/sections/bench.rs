@@ -35,8 +35,7 @@ pub(super) fn section(run: &Run) -> Block {
         body.push(Block::only(PAGE, vec![pictures(run)]));
         // A sweep has many rows of one kind: its curve says what matters.
         let forms = if run.sweeps.is_empty() { document::ALL } else { PAGE };
-        let each = run.rows.iter().map(in_full).collect();
-        body.push(Block::only(forms, vec![Block::part("more", each)]));
+        body.push(Block::only(forms, vec![Block::part("more", run.rows.iter().map(in_full).collect())]));
     }
     Block::section("bench-h", "Benchmarks", body)
 }
@@ -199,8 +198,7 @@ pub(super) fn differences(run: &Run) -> Block {
         .map(|one| [&one.field, &one.a, &one.b, &one.run].map(String::as_str).into_iter().collect());
     let heads = ["setting", "in the first", "in the other", "run"];
     let title = "Settings in which the runs differ";
-    let table = Table::new(title, heads, usize::MAX, rows);
-    Block::section("config-h", title, vec![Block::Table(table)])
+    Block::section("config-h", title, vec![Block::Table(Table::new(title, heads, usize::MAX, rows))])
 }
 
 #[cfg(test)]

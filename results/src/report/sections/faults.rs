@@ -52,8 +52,7 @@ pub(super) fn recovered(scenario: &ScenarioResult, fault: &FaultSpan, of: &str) 
         words if words == "–" && figure.name == GRANT_AFTER.name => scenario.unrecovered().into(),
         words => Cell::from(words),
     });
-    let head = Cell::from(fault.label()).with_small([of.to_owned()]);
-    Some(std::iter::once(head).chain(figures).collect())
+    Some(std::iter::once(Cell::from(fault.label()).with_small([of.to_owned()])).chain(figures).collect())
 }
 
 fn open_loops(run: &Run) -> Block {
@@ -76,10 +75,8 @@ fn waits(result: &ScenarioResult, open: &OpenLoop) -> Row {
         (Some(_), None) => "no recovery".to_owned(),
         _ => p99(open.after.as_ref()),
     };
-    let total = |of: fn(&OpenLoopWaits) -> u64| {
-        let all = open.parts().map(of).fold(0, u64::saturating_add);
-        units::count(all)
-    };
+    let total =
+        |of: fn(&OpenLoopWaits) -> u64| units::count(open.parts().map(of).fold(0, u64::saturating_add));
     let longest = open.parts().map(|waits| waits.longest).max_by_key(|length| (length.ns, length.more));
     let [asked, granted] = [open.asked_per_s, open.granted_per_s].map(units::figure);
     let without = total(|waits| waits.without_grant);
@@ -113,8 +110,7 @@ fn words(length: Length) -> String {
 fn repeats(run: &Run) -> Vec<Phrase> {
     let mut groups: BTreeMap<_, Vec<&ScenarioResult>> = BTreeMap::new();
     for result in &run.scenarios {
-        let key = (&result.name, &result.topology, &result.subject);
-        groups.entry(key).or_default().push(result);
+        groups.entry((&result.name, &result.topology, &result.subject)).or_default().push(result);
     }
     let lines = groups.into_values().filter(|repeats| repeats.len() > 1).map(|repeats| {
         let violated = |result: &ScenarioResult, class: &str| {

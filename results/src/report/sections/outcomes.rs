@@ -36,8 +36,7 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     let mut blocks = picture.into_iter().chain([matrix]).collect_vec();
     blocks.push(Block::only(PAGE, vec![super::warnings(run)]));
     blocks.push(not_applicable(run));
-    let servers = Block::Table(servers(run));
-    blocks.push(Block::section("servers-h", "Servers", vec![servers]));
+    blocks.push(Block::section("servers-h", "Servers", vec![Block::Table(servers(run))]));
     let verdicts = Block::section("verdicts", "Verdicts", vec![Block::Table(verdicts(run))]);
     blocks.push(Block::only(PLAIN, vec![verdicts]));
     blocks
@@ -67,8 +66,7 @@ pub(super) fn risk(run: &Run) -> Option<Block> {
         each.format("; "),
         run.run
     );
-    let title = "What a failover a month means";
-    Some(Block::section("risk-h", title, vec![Block::note(line)]))
+    Some(Block::section("risk-h", "What a failover a month means", vec![Block::note(line)]))
 }
 
 /// The set-ups that met the same faults on the same topology, each once.
@@ -150,17 +148,14 @@ fn rows(run: &Run) -> Vec<OutcomeRow<'_>> {
     }
     let rows = rows.into_iter().map(|(((is_control, place, faults), _), mut set_ups)| {
         set_ups.sort_by_key(|set_up| gravity(set_up.result));
-        let order = (is_control, gravity(set_ups[0].result));
-        let row = OutcomeRow { place, faults, set_ups };
-        (order, row)
+        ((is_control, gravity(set_ups[0].result)), OutcomeRow { place, faults, set_ups })
     });
     rows.sorted_by_key(|(order, _)| *order).map(|(_, row)| row).collect()
 }
 
 /// What to sort by: the worst first.
 fn gravity(result: &ScenarioResult) -> impl Ord + Copy + use<> {
-    let lost_ns = result.losing().map_or(0, |verdict| verdict.worst_ns);
-    Reverse((result.standing(), lost_ns))
+    Reverse((result.standing(), result.losing().map_or(0, |verdict| verdict.worst_ns)))
 }
 
 fn outcome(result: &ScenarioResult) -> Phrase {
@@ -217,8 +212,7 @@ fn pictured(rows: &[OutcomeRow<'_>]) -> Option<Block> {
     let mut lost = all.filter(|(_, set_up)| set_up.result.is_lost() && !set_up.result.is_control());
     lost.find_map(|(row, set_up)| {
         let data = set_up.result.timeline.as_ref()?;
-        let of = format!("{}, {}: {}", row.place, set_up.label, row.faults);
-        Some(Block::Owners(two_owners(of, data)?))
+        Some(Block::Owners(two_owners(format!("{}, {}: {}", row.place, set_up.label, row.faults), data)?))
     })
 }
 
@@ -325,8 +319,7 @@ mod tests {
             panic!("one on a server of its own compares nothing");
         };
         let cells = row.cells.iter().map(|cell| cell.words[0].text.as_str());
-        let wanted = ["a", "· no expectation", "✗ not as expected, 1 of 2 as expected"];
-        assert_eq!(cells.collect_vec(), wanted);
+        assert_eq!(cells.collect_vec(), ["a", "· no expectation", "✗ not as expected, 1 of 2 as expected"]);
         run.scenarios.truncate(1);
         assert!(servers(&run).rows.is_empty());
     }

@@ -201,8 +201,7 @@ fn faults(result: &ScenarioResult) -> Table {
         .into_iter()
         .collect()
     });
-    let heads = ["fault", "on", "injected", "healed", "took effect", "evidence"];
-    Table::new("Faults", heads, usize::MAX, rows)
+    Table::new("Faults", ["fault", "on", "injected", "healed", "took effect", "evidence"], usize::MAX, rows)
 }
 
 fn operations(result: &ScenarioResult) -> Table {
@@ -212,7 +211,6 @@ fn operations(result: &ScenarioResult) -> Table {
         let words = counts.map(|n| n.map_or("–".to_owned(), |n| units::count(*n)));
         std::iter::once(operation.clone()).chain(words).collect::<Row>()
     });
-    let heads = endings.iter().map(|ending| ending.as_str());
-    let heads = std::iter::once("how operations ended").chain(heads);
+    let heads = std::iter::once("how operations ended").chain(endings.iter().map(|ending| ending.as_str()));
     Table::new("Operations", heads, 1, rows)
 }

@@ -76,8 +76,7 @@ fn pivot_table(data: &PivotTable, columns: &[&'static str]) -> Table {
         rows.push(std::iter::once("geometric mean".to_owned()).chain(means).collect());
     }
     let first = columns.join("/");
-    let heads = std::iter::once(first.as_str()).chain(data.columns.iter().map(String::as_str));
-    Table::new("", heads, 1, rows)
+    Table::new("", std::iter::once(first.as_str()).chain(data.columns.iter().map(String::as_str)), 1, rows)
 }
 
 fn pivot_cell(cell: &PivotCell, unit: &str) -> Cell {
@@ -90,8 +89,7 @@ fn pivot_cell(cell: &PivotCell, unit: &str) -> Cell {
         return figure.into();
     };
     let ratio = format!("×{} {}", cells::ratio(ratio), cell.verdict);
-    let tone = Phrase::comparison(cell.verdict).tone;
-    Cell::from(Phrase::new(tone, figure)).with_small([ratio])
+    Cell::from(Phrase::new(Phrase::comparison(cell.verdict).tone, figure)).with_small([ratio])
 }
 
 fn differences(differences: &[Difference]) -> Block {

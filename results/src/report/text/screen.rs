@@ -199,8 +199,7 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
         Tone::Kept => without(scenario.without_grant_ns),
         _ => scenario.why.clone(),
     };
-    let decided = scenario.decisive().map_or("", |decided| &decided.dir);
-    let keeper = run.keeper(decided).to_owned();
+    let keeper = run.keeper(scenario.decisive().map_or("", |decided| &decided.dir)).to_owned();
     let known = run.scenarios.iter().any(|one| one.name == scenario.name);
     let shown_by = match known {
         true => Some(show(&keeper, &scenario.name)),
@@ -389,8 +388,7 @@ fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
         0 => String::new(),
         others => format!("; {others} for other reasons"),
     };
-    let line = format!("not applicable: {total}: {named}{others} (--all-reasons)");
-    vec![paint(GREY, &printable(&line))]
+    vec![paint(GREY, &printable(&format!("not applicable: {total}: {named}{others} (--all-reasons)")))]
 }
 
 /// A reason without the name of the lock, which the screen has already.
@@ -468,8 +466,7 @@ fn as_list(row: &[String]) -> String {
         None if *head == "cycles/s" => format!("{word} cycles/s"),
         None => format!("{head} {word}"),
     });
-    let safe = row.last().cloned();
-    format!("{place}: {}", figures.chain(safe).join(", "))
+    format!("{place}: {}", figures.chain(row.last().cloned()).join(", "))
 }
 
 fn compared(run: &Run) -> Vec<String> {
@@ -507,8 +504,7 @@ fn repeated(run: &Run, lost: &[&Entry]) -> Vec<String> {
         ns => format!("{} {}", entry.name, time(ns)),
     });
     let further = lost.len().saturating_sub(LOSSES_MAX);
-    let further = (further > 0).then(|| format!("{further} more"));
-    let words = format!("LOST: {}", named.chain(further).join(", "));
+    let words = format!("LOST: {}", named.chain((further > 0).then(|| format!("{further} more"))).join(", "));
     vec![paint(tone_color(Tone::Lost), &printable(&words))]
 }
 
@@ -528,8 +524,7 @@ mod tests {
     fn a_row_names_what_its_grants_wait_for() {
         let mut waiting = row("lock-core:reentrant", "sentinel", around(4249.0, 0.05));
         waiting.measures.load.durability = "wait:all".to_owned();
-        let run = crate::samples::run("runs/x", vec![waiting], Vec::new());
-        says(&shown(&run, 140), &["sentinel, wait:all"]);
+        says(&shown(&crate::samples::run("runs/x", vec![waiting], Vec::new()), 140), &["sentinel, wait:all"]);
     }
 
     fn quickstart() -> Run {

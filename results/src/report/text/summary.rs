@@ -36,8 +36,7 @@ pub fn proofs(run: &Run) -> String {
 }
 
 pub(super) fn blocks(all: Vec<Block>, width: u16) -> String {
-    let shown = shown_in(Form::Text, all);
-    rendered(&shown, usize::from(width.max(60))) + "\n"
+    rendered(&shown_in(Form::Text, all), usize::from(width.max(60))) + "\n"
 }
 
 fn rendered(all: &[Block], width: usize) -> String {
@@ -86,8 +85,7 @@ fn tabled(of: &Table, width: usize) -> String {
         cells
     });
     let from = of.heads.iter().position(|head| head.figures).unwrap_or(usize::MAX);
-    let heads = first.into_iter().chain(heads).collect();
-    table(width as u16, heads, from, rows.collect())
+    table(width as u16, first.into_iter().chain(heads).collect(), from, rows.collect())
 }
 
 /// Words above smaller lines; those of a verdict or a figure stay together.
@@ -97,8 +95,7 @@ fn cell(cell: &Cell, is_short: bool) -> String {
         false => text,
     };
     let small = cell.small.iter().map(|line| together(printable(line)));
-    let said = together(words(&cell.words));
-    std::iter::once(said).chain(small).join("\n")
+    std::iter::once(together(words(&cell.words))).chain(small).join("\n")
 }
 
 fn words(all: &[Phrase]) -> String {
