@@ -1,5 +1,4 @@
-//! What a run answers, in two statements that are never mixed: what became of the lock, and whether scenarios
-//! came out as their files expect.
+//! What a run answers, never mixed: what became of the lock, and whether scenarios did as their files expect.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +15,7 @@ use crate::wording::units;
 
 const NAMED: usize = 3;
 
-/// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order,
-/// the worst last.
+/// What became of mutual exclusion in a scenario, or under all faults of a configuration; the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ExclusionOutcome {
     /// Never more holders than may be, in anyone's view.
@@ -48,8 +46,7 @@ impl ScenarioResult {
     }
 
     /// Whether two had the lock at once, whatever the scenario expects: its contract was broken, the servers
-    /// lost state, or a lock that tells its holder nothing let two act at once where its file says that
-    /// nobody has to.
+    /// lost state, or a lock that tells its holder nothing let two act at once, which its file forbids.
     pub fn is_lost(&self) -> bool {
         let verdicts = &self.verdicts;
         let violated = |verdict: &Verdict| verdict.state == State::Violated;
@@ -119,8 +116,7 @@ impl ScenarioResult {
         self.gravest().filter(|_| self.is_lost())
     }
 
-    /// Where the grant was given that lost the lock, in the subject's own source, where it says so:
-    /// `lock.py:41`.
+    /// Where in the subject's own source the grant was given that lost the lock: `lock.py:41`.
     pub(crate) fn granted_at(&self) -> Option<String> {
         self.losing()?.proof.as_ref()?.source_places().into_iter().next()
     }
@@ -155,8 +151,7 @@ pub fn answer(run: &Run) -> String {
     format!("{}.", parts.iter().map(|(_, words)| words).join("; "))
 }
 
-/// The configurations of a run, or the scenarios of an audit, in which two had the lock at once; controls,
-/// which are to lose it, left out.
+/// Configurations of a run, or scenarios of an audit, that lost the lock; controls are left out.
 pub fn lost(run: &Run) -> usize {
     match &run.audit {
         Some(audit) => audit.subjects.iter().map(AuditedSubject::lost).sum(),
@@ -235,8 +230,7 @@ pub(crate) fn headline(run: &Run) -> Part {
     }
 }
 
-/// What else is to be said beside the headline: of scenarios beside where the lock was lost, and which row is
-/// the fastest safe one.
+/// What stands beside the headline: other outcomes of scenarios, and the fastest safe row.
 pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
     if let Some(audit) = &run.audit {
         return of_audit(audit).split_off(1);
@@ -356,8 +350,7 @@ fn of_subject(subject: &AuditedSubject) -> Vec<Part> {
     parts
 }
 
-/// What is small print: how the run compares with what it expects, for CI, and whether the controls were seen
-/// through.
+/// What is small print: what the run expected, for CI, and whether the controls were convicted.
 pub fn small_print(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
     // What the scenarios of an audit expect is of other locks.

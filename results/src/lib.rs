@@ -1,8 +1,7 @@
 //! What was measured and judged, as something that is kept, compared and read.
 //!
 //! A [`run::Run`] is everything kept of one execution of `locklab`. This crate stores it, finds it again,
-//! compares it with others and renders it. It has no clock, asks no server and measures nothing: data in,
-//! data or text out.
+//! compares it with others and renders it. It has no clock and no server: data in, data or text out.
 //!
 //! ```
 //! use results::report;

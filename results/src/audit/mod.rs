@@ -105,16 +105,14 @@ pub struct AuditedScenario {
     pub verdicts: BTreeMap<String, State>,
     /// Why it came out so, in a sentence.
     pub why: String,
-    /// What the lock does wrong, in a few words such as `its holder is not told`; empty where it is not
-    /// broken.
+    /// What the lock does wrong, such as `its holder is not told`; empty where it is not broken.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub defect: String,
     /// What stands behind a violation that no lock keeps from happening; `None` of any other outcome.
     pub inherent: Option<Inherent>,
     /// The longest time without a grant of its runs; `None` where nothing was tried.
     pub without_grant_ns: Option<u64>,
-    /// The command that makes the first run again from the scenario's file; empty where only its kept plan
-    /// does.
+    /// The command that repeats the first run from the scenario's file; empty where only its plan does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub again: String,
     /// The smallest scenario found that still convicts; `None` where none was looked for.
@@ -176,15 +174,13 @@ pub struct JudgedRun {
     /// What stands behind a violation that no lock keeps from happening.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherent: Option<Inherent>,
-    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nothing
-    /// was tried.
+    /// The longest time for which a free lock was asked for and not granted; `None` where nothing was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_grant_ns: Option<u64>,
 }
 
 impl AuditedScenario {
-    /// Takes one more run in: the worst of all decides. A better one changes nothing but how often it came
-    /// out so.
+    /// Takes one more run in: the worst of all decides, and it is counted how often it came out so.
     pub fn add(&mut self, run: AuditedRun) {
         for (class, state) in &run.judged.verdicts {
             let worst = self.verdicts.entry(class.clone()).or_insert(*state);
@@ -207,8 +203,7 @@ impl AuditedScenario {
         };
     }
 
-    /// Whether two had the lock at once where a sound lock kept it: not so of a broken promise that is about
-    /// something else.
+    /// Whether two had the lock at once where a sound lock kept it: not so of another broken promise.
     pub fn is_lost(&self) -> bool {
         let mut states = ["belief", "contract", "confirmed"].iter().map(|class| self.verdicts.get(*class));
         self.outcome == AuditOutcome::Broken && states.any(|state| state == Some(&State::Violated))
@@ -219,8 +214,7 @@ impl AuditedScenario {
         self.runs.iter().find(|run| run.judged.outcome == self.outcome)
     }
 
-    /// What its authors can run to see it again: the kept plan, and the scenario's file. `root` is the run's
-    /// directory.
+    /// What shows it again: the kept plan, and the scenario's file. `root` is the run's directory.
     pub fn commands(&self, root: &str) -> Vec<String> {
         let line = |command: &str, file: &str| {
             let path = format!("{}/{file}", root.trim_end_matches('/'));
@@ -294,8 +288,7 @@ impl Audit {
         self.regressions.extend(other.regressions);
     }
 
-    /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the
-    /// worst outcome.
+    /// Every scenario, lock by lock: those first in which locks differ, then by the worst outcome.
     pub fn rows(&self) -> Vec<Vec<Option<&AuditedScenario>>> {
         let rows = self.scenarios().map(|scenario| &scenario.name).unique().map(|name| {
             let row = self.subjects.iter().map(|one| one.scenarios.iter().find(|one| one.name == *name));

@@ -7,8 +7,7 @@ use crate::record::run::{Comparison, Ratio};
 
 /// Within this share of 1 a ratio's whole interval counts as no difference.
 pub const EQUIVALENCE: f64 = 0.02;
-/// Fewer rounds show no difference: a sign test of five pairs cannot reach 5 %, and the range of five rounds
-/// misses their median more often.
+/// Fewer rounds show nothing: a sign test of five pairs, and the range of five rounds, miss 5 %.
 pub const FEWEST_ROUNDS: u32 = 6;
 /// The chance that is taken of calling equal things different, in all comparisons of a run together.
 const LEVEL: f64 = 0.05;
@@ -17,8 +16,8 @@ const LEVEL: f64 = 0.05;
 ///
 /// `better` and `worse` need three things: an interval that leaves out 1, a p-value that stands after Holm's
 /// correction, and an effect that is larger than what the base differed from itself
-/// ([`Comparison::same_again`]). `equivalent` needs an interval wholly within [`EQUIVALENCE`]. Everything
-/// else is `not-shown`.
+/// ([`Comparison::same_again`]). `equivalent` needs an interval wholly within [`EQUIVALENCE`]. Else:
+/// `not-shown`.
 pub fn decide(comparisons: &mut [Comparison]) {
     let ps: Vec<Option<f64>> = comparisons.iter().map(|c| c.p).collect();
     for (comparison, adjusted) in comparisons.iter_mut().zip(holm(&ps)) {
@@ -48,8 +47,7 @@ fn verdict(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, and so on, never
-/// falling.
+/// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, …, never falling.
 fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
     let known = ps.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?)));
     let mut known: Vec<(usize, f64)> = known.collect();

@@ -2,8 +2,7 @@
 //!
 //! Runs of different times are compared by the range of their rounds alone: conservative, since a machine may
 //! have changed in between. A change must move the whole range to be shown, and a range of fewer than
-//! [`FEWEST_ROUNDS`] rounds shows nothing. Rows of one run, interleaved, say more; they are compared where
-//! they are measured.
+//! [`FEWEST_ROUNDS`] rounds shows nothing. Rows of one run say more; they are compared where measured.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -124,8 +123,7 @@ pub(crate) fn first_few(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// Compares every run with the first. Rows match on subject, topology, workload and tasks; scenarios on name,
-/// topology and subject. Where several are alike (an A/A pair, repeats), the first of one goes with the first
-/// of the other, and so on.
+/// topology and subject. Where several are alike (an A/A pair, repeats), they go together in their order.
 ///
 /// Rows with another load, and scenarios with another kind or durability, are refused unless `force` is
 /// given: then they are compared, and the settings stand among the differences.
@@ -242,8 +240,7 @@ pub(crate) fn against(
     Some((ratio, shown))
 }
 
-/// Whether the ranges over rounds of two rows hold their medians often enough to show a difference between
-/// them.
+/// Whether the ranges over rounds of two rows hold their medians often enough to show a difference.
 pub(crate) fn rounds_suffice(a: &BenchRow, b: &BenchRow) -> bool {
     a.rounds.min(b.rounds) >= FEWEST_ROUNDS
 }

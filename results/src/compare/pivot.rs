@@ -1,5 +1,4 @@
-//! The rows of any number of runs in tables whose lines and columns are fields of the reader's choice, as
-//! benchstat does.
+//! Rows of any runs in tables whose lines and columns are fields of the reader's choice, as in benchstat.
 //!
 //! The first column is the base of each table. What is neither in lines nor in columns and differs is in the
 //! table's heading: nothing is pooled, since rows of different configurations are no samples of one thing.
@@ -52,8 +51,7 @@ const fn field(name: &'static str, of: fn(&Run, &BenchRow) -> String) -> Field {
     Field { name, of }
 }
 
-/// What a run is, rather than what was asked of it: these do not split tables by themselves, since `run`
-/// does.
+/// What a run is, not what was asked of it: these do not split tables, since `run` does.
 const OF_THE_RUN: [&str; 3] = ["host", "version", "commit"];
 
 impl Field {
@@ -153,8 +151,7 @@ pub struct PivotTable {
     pub columns: Vec<String>,
     /// The lines.
     pub lines: Vec<PivotLine>,
-    /// The geometric mean of each column's ratios, over the lines that have one; `null` for the base and
-    /// where no line has.
+    /// The geometric mean of each column's ratios; `null` for the base, and where no line has a ratio.
     pub geomean: Vec<Option<f64>>,
 }
 
@@ -193,8 +190,7 @@ impl PlacedRow<'_> {
     }
 }
 
-/// Fields that are neither in lines nor in columns, and in which rows differ: only what differs is worth a
-/// word.
+/// Fields that are neither in lines nor in columns, and in which rows differ.
 fn free(placed: &[PlacedRow<'_>], grouping: &Grouping) -> Vec<&'static Field> {
     let named =
         |field: &Field| grouping.rows.iter().chain(&grouping.cols).any(|other| other.name == field.name);
@@ -221,8 +217,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         return Err(GroupError::NoRows(runs.iter().map(|run| &run.run).join(", ")));
     }
     let free = free(&placed, grouping);
-    // What follows from line and column (each workload has its own hold, say) splits nothing, and is said
-    // instead.
+    // What follows from line and column, as a workload's hold does, splits nothing, and is said instead.
     let in_cell = [&grouping.rows[..], &grouping.cols].concat();
     let follows = |field: &&'static Field| {
         let mut known: BTreeMap<String, String> = BTreeMap::new();

@@ -1,5 +1,4 @@
-//! The sentence that matters of two runs: how much slower or faster one is, and whether it loses locks where
-//! the other did not.
+//! The sentence that matters of two runs: how much slower or faster one is, and which loses locks.
 
 use itertools::Itertools;
 
@@ -65,8 +64,7 @@ fn share(ratio: &Ratio) -> String {
     format!("{figure} %{range} {way}")
 }
 
-/// How many locks each lost in the scenarios that both know the outcome of; controls have to lose theirs and
-/// do not count.
+/// How many locks each lost in scenarios whose outcome both know; controls do not count.
 fn safety(base: &Run, other: &Run) -> Option<String> {
     let both = pairs(&base.scenarios, &other.scenarios, scenario_key).iter().filter(|(a, _)| !a.is_control());
     let both: Vec<_> = both.map(|(a, b)| [&a.verdicts.contract, &b.verdicts.contract]).collect();

@@ -41,13 +41,11 @@ pub(crate) fn pairs<'a, T>(a: &'a [T], b: &'a [T], key: impl Fn(&T) -> String) -
     a.iter().filter_map(|item| Some((item, waiting.get_mut(&key(item))?.pop_front()?))).collect()
 }
 
-/// How a row was loaded. Rows with other loads answer other questions: their figures are not set beside each
-/// other unasked.
+/// How a row was loaded. Rows with other loads answer other questions, and are not compared unasked.
 pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
     let load = &row.measures.load;
     let mut settings = vec![("locks", row.locks.to_string())];
-    // A run that was kept before loads were recorded says nothing of them, and differs in nothing that is
-    // known.
+    // A run of before loads were recorded says nothing of them, and differs in nothing known.
     if load.mode.is_empty() {
         return settings;
     }

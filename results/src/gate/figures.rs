@@ -36,8 +36,7 @@ fn named<T>(all: &'static [Figure<T>], name: &str) -> Option<&'static Figure<T>>
     })
 }
 
-/// What of a verdict is a number: its name, its unit, and the number, given the length of the load; `None`
-/// without a length where it needs one.
+/// What of a verdict is a number: name, unit, and value, given the load's length where it needs one.
 pub(super) type OfVerdict = (&'static str, Unit, fn(&Verdict, u64) -> Option<f64>);
 
 pub(super) static OF_VERDICT: [OfVerdict; 3] = [
@@ -101,8 +100,7 @@ impl Value {
         }
     }
 
-    /// A figure with its interval; where rounding would make it look like the `bound` that it is not, with so
-    /// many digits that it does not.
+    /// A figure with its interval, with so many digits that it does not look like a `bound` that it is not.
     pub(super) fn words(&self, figure: &Estimate, bound: Option<f64>) -> String {
         let rounded = self.number_words(figure.median);
         let alike = |bound: &f64| *bound != figure.median && self.number_words(*bound) == rounded;

@@ -1,5 +1,4 @@
-//! One history that several machines recorded, each on its own clock: brought to the clock of a reference,
-//! and read as one, line by line.
+//! One history that several machines recorded: brought to a reference's clock and read as one.
 //!
 //! A part's `clock` lines say what the reference's clock showed. From the best reading of each half second
 //! follow straight pieces that turn the part's times into the reference's; how far off a piece may be is half
@@ -19,8 +18,7 @@ use crate::history::{Call, End, Entry, Event, Line};
 
 /// The best reading of each such stretch is kept.
 const STRETCH_NS: u64 = 500_000_000;
-/// Share of the time since the nearest reading by which a clock may be off outside all readings: ten times
-/// what one of quartz is.
+/// Outside all readings a clock may be off by this part of the time: ten times what quartz is.
 const UNREAD: u64 = 1_000;
 /// Lines of each part that are read ahead at a time.
 const AHEAD: usize = 256;
@@ -52,8 +50,7 @@ pub enum PartsError {
     },
 }
 
-/// What the reference's clock showed: at `at_ns` by the part's own clock the answer was there, so long after
-/// the question.
+/// What the reference's clock showed, and when the answer came by the part's own clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     /// When the answer came, by the part's clock.
@@ -108,8 +105,7 @@ impl Clock {
         (moment, off.max(self.least_ns))
     }
 
-    /// How far a piece's ends are from where the better of its neighbours points; without one, all that the
-    /// clocks moved apart in it.
+    /// How far a piece's ends are from where the better neighbour points; without one, its whole drift.
     fn bend(&self, piece: usize) -> i128 {
         let (from, to) = (self.points[piece], self.points[piece + 1]);
         let before = piece.checked_sub(1).map(|at| self.points[at]);

@@ -21,8 +21,7 @@ pub enum HistoryWriteError {
         /// The system's answer.
         source: io::Error,
     },
-    /// An earlier entry was not kept: a history with a hole would let a checker convict, or acquit, wrongly,
-    /// so nothing follows.
+    /// An earlier entry was not kept. Nothing follows: a hole would let a checker judge wrongly.
     #[error("{} ends early: {first}", path.display())]
     Broken {
         /// The file.
@@ -70,8 +69,8 @@ impl HistoryWriter {
     /// Appends what `entry` makes of its stamp, stamped by `now_ns` (nanoseconds since the run began, on one
     /// monotonic clock), and returns the stamp.
     ///
-    /// `now_ns` is called inside the lock and must not call the writer. A stamp earlier than the line before
-    /// is raised to that line's.
+    /// `now_ns` is called inside the lock and must not call the writer. An earlier stamp is raised to the
+    /// last line's.
     pub fn append_with(
         &self,
         now_ns: impl FnOnce() -> u64,
@@ -88,8 +87,7 @@ impl HistoryWriter {
             text = without_passwords(&text);
         }
         text.push('\n');
-        // One write call per line: lines of two processes that append to one file would not mix, and a crash
-        // tears one at most.
+        // One write call per line: lines of two processes do not mix, and a crash tears one at most.
         if let Err(source) = inner.file.write_all(text.as_bytes()) {
             inner.broken = Some(source.to_string());
             // A partly written line is cut off again if possible; otherwise readers drop the torn last line.

@@ -189,8 +189,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// A line as serde's data: an enum whose variant is named by a word, and whose fields are those of the whole
-/// line. Serde's own tagged enums keep a copy of every field until they have seen the tag, and forget where
-/// an error was.
+/// line. Serde's own tagged enums copy every field until the tag, and forget where an error was.
 #[derive(Clone, Copy)]
 struct Tagged<'de> {
     word: &'de str,

@@ -1,8 +1,7 @@
 //! The lines of a history (`history.jsonl`), as types that are also their form in the file.
 //!
 //! A history is the record of one scenario: operations in two lines (call, end) with one `id`, and events. It
-//! is in order of `t_ns`, nanoseconds on one monotonic clock. This module knows the form only; what it means
-//! is the checkers' work.
+//! is in order of `t_ns`, nanoseconds on one monotonic clock. What it means is the checkers' work.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -127,8 +126,7 @@ pub enum End {
         token: Option<u64>,
         /// When the attempt that succeeded was sent, where known.
         sent_ns: Option<u64>,
-        /// When the library returned to its caller, on an acquire, where known: this line may be written
-        /// later.
+        /// When an acquire returned to its caller, where known: this line may be written later.
         returned_ns: Option<u64>,
         /// What was granted, on an acquire, if that is less than what was asked for.
         lease_ms: Option<u64>,
@@ -193,8 +191,7 @@ pub enum Event {
         /// Why, in the library's words.
         #[serde(default, deserialize_with = "line::words")]
         reason: Option<String>,
-        /// When it did, where that was before it could be written down: lines are in order of time. Never
-        /// later than the line.
+        /// When it did, where it was written down later: lines are in order of time.
         at_ns: Option<u64>,
     },
     /// A holder wrote to the protected resource.

@@ -11,9 +11,8 @@
 //! 5. Permits that are held together beyond the lock's limit are an overlap too.
 //!
 //! Why this is enough: in any sequential account of an owner-aware mutex the lock is held at least from the
-//! return of an acquire to the call of its release. Two such intervals that intersect admit no account; and
-//! if all are disjoint, the account that takes each acquire at its return and each release at its call is
-//! one.
+//! return of an acquire to the call of its release. Two such intervals that intersect admit no account; if
+//! all are disjoint, each acquire at its return and each release at its call is one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -72,8 +71,7 @@ pub struct Overlap {
     pub from_ns: u64,
     /// When the first of the two ended; for permits, when the limit was kept again.
     pub to_ns: u64,
-    /// A grant of the hold that was there; of several, the one that lasts longest. For nested holds, its
-    /// first grant.
+    /// A grant of the hold that was there, the longest of several; of nested holds, the first grant.
     pub earlier: u32,
     /// The grant that should have waited.
     pub later: u32,
@@ -103,16 +101,14 @@ pub fn overlaps(mut holds: Vec<Hold>, limit: impl Fn(u32) -> Option<u64>) -> Ove
     found
 }
 
-/// Puts holds in order of lock and time, without empty ones, and joins those of one owner that touch, mode by
-/// mode.
+/// Sorts holds by lock and time, without empty ones, and joins those of one owner and mode that touch.
 pub fn join(holds: &mut Vec<Hold>) {
     let order = |hold: &Hold| (hold.lock, hold.from_ns, hold.to_ns, hold.grant);
     holds.retain(|hold| hold.from_ns <= hold.to_ns);
     holds.sort_unstable_by_key(order);
     if holds.iter().any(|hold| hold.mode.nests()) {
         join_touching(holds);
-        // Joined holds end later, which moves them among those that began with them at most: this sort goes
-        // through what is in order.
+        // Joined holds end later, which moves them at most among those that began with them.
         holds.sort_by_key(order);
     }
 }
@@ -141,8 +137,7 @@ fn join_touching(holds: &mut Vec<Hold>) {
     holds.truncate(kept);
 }
 
-/// Something for each owner and mode. The numbers are small and no secret, so a multiplication is hash
-/// enough.
+/// Something per owner and mode. The numbers are small and no secret: a multiplication is hash enough.
 type OfOwners<T> = HashMap<u64, T, BuildHasherDefault<Multiplied>>;
 
 #[derive(Default)]
@@ -175,8 +170,7 @@ struct Sweep<'a> {
     reading: BTreeSet<(u64, usize)>,
     permits: BTreeSet<(u64, usize)>,
     permits_held: u64,
-    /// Until when an owner holds in a nesting mode: at most one hold per mode, since touching ones were
-    /// joined.
+    /// Until when an owner holds in a nesting mode: one hold per mode, since touching ones were joined.
     own: OfOwners<u64>,
 }
 

@@ -17,8 +17,7 @@ use std::collections::HashMap;
 use super::{Call, End, Entry, History, HistoryError, Line};
 
 impl History {
-    /// Reads a whole file. A torn last line is dropped and [`torn`](Self::torn) is set, if a complete line
-    /// precedes it.
+    /// Reads a whole file. A torn last line behind a complete one is dropped and [`torn`](Self::torn) is set.
     ///
     /// # Errors
     /// The first bad line, with its number; or a file without any complete line.

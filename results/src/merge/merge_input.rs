@@ -1,5 +1,4 @@
-//! Runs that are to be joined, with their directories: read, checked for one plan, and copied below the run
-//! that they become.
+//! Runs to be joined, with their directories: read, checked for one plan, copied below the whole.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -126,8 +125,7 @@ impl MergeInput {
     }
 }
 
-/// A directory with all that is in it but a run's own summary. One that is not there was lost before, and is
-/// no reason to lose the rest.
+/// Copies a directory but for a run's own summary. One that was lost is no reason to lose the rest.
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
         return Ok(());

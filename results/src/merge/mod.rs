@@ -71,8 +71,7 @@ pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// What a run was asked to do, part by part. A seed decides what a scenario does, and nothing of what a row
-/// is.
+/// What a run was asked to do, part by part. A seed decides what a scenario does, but not a row.
 fn parts(run: &Run) -> Vec<String> {
     let mut parts = vec![format!("the command {}", run.command)];
     for result in &run.scenarios {
@@ -103,8 +102,7 @@ fn parts(run: &Run) -> Vec<String> {
 /// name in front. Figures of several machines are not pooled: they are samples of different things. The
 /// configuration is that of the first; a warning names every other run whose machine or version is another.
 /// The whole is as expected if every part that expected anything is, and partial if any part is. Parts of one
-/// plan make a whole run: its scenarios stand in the plan's order, and a lock that several parts audited is
-/// one lock.
+/// plan make a whole run: its scenarios stand in the plan's order, and a lock of several parts is one.
 pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let several = runs.len() > 1;
     let origins = origins(&runs);

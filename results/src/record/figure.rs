@@ -1,5 +1,4 @@
-//! Every figure once: its name, heading, unit, direction and where it is found. The gate, comparisons and
-//! every format read this table.
+//! Every figure once, for gate, comparisons and every format: name, heading, unit, direction, getter.
 
 use crate::record::measures::{HandoffMeasures, Renewal, SweepPoint};
 use crate::record::run::{BenchRow, Estimate, FaultSpan, Quantiles, ScenarioResult};
@@ -101,8 +100,7 @@ impl<M: Measured> Measured for Option<M> {
     }
 }
 
-/// A place in a distribution: its name, and its value in nanoseconds; `None` where there are too few samples
-/// for it.
+/// A place in a distribution: its name, and its value in nanoseconds; `None` of too few samples.
 pub(crate) type Quantile = (&'static str, fn(&Quantiles) -> Option<u64>);
 
 const P50: Quantile = ("p50", |quantiles| quantiles.p50);

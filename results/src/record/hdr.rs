@@ -1,6 +1,5 @@
 //! Counted values as an HdrHistogram in its V2 form, in base64: a tenth of the size of the same counts as
-//! JSON, and readable by HdrHistogram's libraries in every language. Runs keep it uncompressed, drivers hand
-//! it over compressed.
+//! JSON, and readable by HdrHistogram's libraries in every language. Drivers hand it over compressed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,8 +25,7 @@ fn histogram(pairs: &[(u64, u64)], digits: u8) -> Result<Histogram<u64>, String>
     Ok(histogram)
 }
 
-/// The pairs of a histogram, the lowest value first; each value is the last of its bucket, as HdrHistogram
-/// states them.
+/// The pairs of a histogram, the lowest value first; each value is the last of its bucket.
 fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())).collect()
 }
@@ -47,8 +45,7 @@ fn decode(text: &str) -> Result<Histogram<u64>, String> {
     read.map_err(|error| format!("not an HdrHistogram V2: {error}"))
 }
 
-/// Writes `(value, count)` pairs as a driver hands them over, with three digits; no pairs are an empty
-/// histogram.
+/// Writes `(value, count)` pairs as a driver hands them over, with three digits; of none an empty histogram.
 #[must_use]
 pub fn encode_compressed(pairs: &[(u64, u64)]) -> String {
     // Writing to memory cannot fail, and the bounds are made to fit.

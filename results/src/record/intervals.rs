@@ -2,8 +2,7 @@
 //!
 //! They are kept inside `run.json`, so that a report can draw latency over time: an interval is a second or
 //! longer, and there are never more than [`INTERVALS_MAX`], whatever the run's length. Values are rounded to
-//! one significant digit of an HdrHistogram, which is less than 7 %; the histogram of the whole run has
-//! three.
+//! one significant digit of an HdrHistogram, which is less than 7 %; those of the whole run have three.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +16,7 @@ const SHORTEST_NS: u64 = 1_000_000_000;
 pub struct Intervals {
     /// The length of each interval in nanoseconds; the first begins at 0.
     pub interval_ns: u64,
-    /// Per interval: durations in nanoseconds and how often. In the file an HdrHistogram, V2, one digit,
-    /// base64; empty where nothing ended.
+    /// Per interval: durations in nanoseconds and how often. In the file as HdrHistograms of one digit.
     #[serde(with = "crate::record::hdr::coarse")]
     #[schemars(with = "Vec<String>")]
     pub histograms: Vec<Vec<(u64, u64)>>,

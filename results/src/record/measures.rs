@@ -1,8 +1,6 @@
-//! What a benchmark row says beyond rate and latency: how it was loaded, how locks were passed on, what they
-//! cost, and how sure that is.
+//! What a benchmark row says beyond rate and latency: load, hand-offs, cost, and how sure that is.
 //!
-//! Every part is absent where it does not apply or was not measured; none is ever a zero that stands for "not
-//! known".
+//! A part that does not apply or was not measured is absent; no zero stands for "not known".
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +17,7 @@ pub(crate) fn bare(durability: &str) -> &str {
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct LoadShape {
-    /// `closed` (a task begins its next cycle when the last one is over) or `open` (cycles begin on a
-    /// schedule).
+    /// `closed` (a task's next cycle begins when its last is over) or `open` (cycles begin on a schedule).
     pub mode: String,
     /// Open loop: `constant` or `poisson`.
     pub arrivals: Option<String>,
@@ -32,8 +29,7 @@ pub struct LoadShape {
     pub hold_ns: u64,
     /// Time between release and the next acquire.
     pub think_ns: u64,
-    /// What a cycle asks for, where that is more than one lock: the share that writes, locks at once,
-    /// permits.
+    /// What a cycle asks for beyond one lock: the share that writes, locks at once, permits.
     pub asks: Option<String>,
     /// The lease; `null` is renewal.
     #[serialize_always]
@@ -53,8 +49,7 @@ pub struct LoadShape {
     pub clients: u32,
     /// Whether each client was a process of its own, apart from the one that measured.
     pub client_processes: bool,
-    /// Whether a driver ran the loop itself, beyond its pipe: the row is then its word, and nothing in it was
-    /// judged.
+    /// Whether a driver ran the loop itself: the row is then its word, and nothing in it was judged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_loop: bool,
     /// How many generators shared the load; absent for one.
@@ -107,13 +102,11 @@ pub struct HandoffMeasures {
     pub to_another: u64,
     /// Grants that followed a hold of the same task.
     pub to_itself: u64,
-    /// From the answer to a release to the grant of the next task, where that one was waiting by then: what
-    /// the news and the waking took.
+    /// From the answer to a release to the grant of the next task that was waiting by then.
     pub notified_ns: Option<Quantiles>,
     /// Commands that clients sent per hand-off to another task.
     pub commands_per_handoff: Option<f64>,
-    /// Commands per grant, without the acquire that succeeded and the release: tries that did not succeed,
-    /// and the price of waiting.
+    /// Commands per grant without the acquire that succeeded and the release: the price of waiting.
     pub wasted_commands_per_grant: Option<f64>,
     /// Server CPU per hand-off to another task, microseconds.
     pub server_cpu_us_per_handoff: Option<f64>,
@@ -129,8 +122,7 @@ pub struct HandoffMeasures {
     pub share_min: Option<f64>,
     /// Longest wait over median wait.
     pub longest_over_median: Option<f64>,
-    /// Share of the window in which the lock was free although a task waited, 0 to 1; of permits, the mean
-    /// over all of them.
+    /// Share of the window in which the lock was free although a task waited, 0 to 1; of permits the mean.
     pub idle: f64,
     /// The longest of these times.
     pub longest_idle_ns: u64,
@@ -146,8 +138,7 @@ pub struct Renewal {
     /// The lease that was renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ns: Option<u64>,
-    /// How long the window of each round was. In one that is shorter than the lease a lock may not have been
-    /// renewed at all.
+    /// The length of each round's window; in one shorter than the lease a lock may not have been renewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ns: Option<u64>,
     /// Renewals per second that clients reported; `null` where they report none.
@@ -193,11 +184,9 @@ impl Interval {
 /// How sure the figures of a row are, and how that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Certainty {
-    /// How often an interval like that of `cycles_per_s` holds the true median, 0 to 1; `null` without an
-    /// interval.
+    /// How often an interval like that of `cycles_per_s` holds the true median, 0 to 1; `null` without one.
     pub cycles_coverage: Option<f64>,
-    /// The mean rate within the rounds, by batch means; says nothing of other rounds. `null` where fewer than
-    /// 20 batches are independent.
+    /// The mean rate within the rounds, by batch means; `null` of fewer than 20 independent batches.
     pub cycles_within_rounds: Option<Interval>,
     /// Autocorrelation of neighbouring batches that is left.
     pub batch_lag1: Option<f64>,
@@ -215,8 +204,7 @@ pub struct Certainty {
     pub server_cpu_us_per_s_per_1000: Option<Interval>,
 }
 
-/// The tail of waits, with those that gave up right-censored (Kaplan and Meier). `null`: beyond the longest
-/// wait.
+/// The tail of waits, with those that gave up right-censored (Kaplan-Meier). `null`: beyond the longest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 #[allow(missing_docs)]
 pub struct WaitTail {
@@ -256,18 +244,15 @@ pub struct RawSeries {
     pub cycles_per_s: Vec<f64>,
     /// Per round: cycles that ended in each of equal parts of the window.
     pub cycles_per_part: Vec<Vec<u32>>,
-    /// All rounds: acquire latency in nanoseconds (rounded to three digits) and how often. In the file an
-    /// HdrHistogram, V2, base64.
+    /// All rounds: acquire latency in nanoseconds and how often. In the file an HdrHistogram, V2, base64.
     #[serde(with = "crate::record::hdr")]
     #[schemars(with = "String")]
     pub acquire_ns: Vec<(u64, u64)>,
-    /// All rounds: hand-off in nanoseconds (rounded to three digits) and how often. In the file an
-    /// HdrHistogram, V2, base64.
+    /// The same of hand-offs.
     #[serde(with = "crate::record::hdr")]
     #[schemars(with = "String")]
     pub handoff_ns: Vec<(u64, u64)>,
-    /// All rounds, one after the other: acquire latency over the time of measuring; `None` in runs that were
-    /// kept before there was any.
+    /// All rounds, one after the other: acquire latency over time; `None` in runs of earlier builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquire_over_time: Option<Intervals>,
 }
@@ -333,8 +318,7 @@ pub struct ClientCost {
     pub first_connections: Option<f64>,
     /// Its connections once it has had locks on every server.
     pub connections: Option<f64>,
-    /// Memory of its process then; of clients in this process by how much that grew for each, where it did
-    /// not fit into what was free.
+    /// Memory of its process then; of clients in this process by how much that grew for each.
     pub memory_bytes: Option<f64>,
 }
 
@@ -367,8 +351,7 @@ pub struct KneeAt {
     pub good_per_s: Option<f64>,
     /// The lowest rate that was not kept.
     pub bad_per_s: Option<f64>,
-    /// The rate at which the search ended without an answer, and why: its row is invalid for another reason
-    /// than the schedule.
+    /// The rate at which the search ended without an answer, and why: its row is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<UnknownRate>,
     /// What "kept" means.

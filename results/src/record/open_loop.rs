@@ -47,8 +47,7 @@ pub struct OpenLoopWaits {
     pub calls: u64,
     /// How many of them got no grant.
     pub without_grant: u64,
-    /// What 99 in 100 of them did not exceed, where a caller without a grant counts as longer than every
-    /// grant; `None` of fewer than 100.
+    /// What 99 in 100 did not exceed, those without a grant as the longest; `None` of fewer than 100.
     pub p99: Option<Length>,
     /// The longest of them.
     pub longest: Length,
@@ -108,8 +107,7 @@ impl OpenLoopWaits {
         let longest_ns = *seen.last()?;
         let enough = (1.0 - SHARE) * seen.len() as f64 >= 1.0 - 1e-9;
         let place = ((SHARE * seen.len() as f64 - 1e-9).ceil() as usize).saturating_sub(1);
-        // Among those without a grant the true p99 is unknown; it is not below that of the waits as far as
-        // they were seen.
+        // Among those without a grant the true p99 is unknown, and not below that of what was seen.
         let length = |ns, more| Length { ns, more };
         let p99 = match granted.get(place) {
             Some(ns) => length(*ns, false),
@@ -130,8 +128,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A caller each 10 ms from 0 on, which waits as many milliseconds as `waits` says; a negative one gets
-    /// no grant.
+    /// A caller each 10 ms from 0 on, which waits so many milliseconds; a negative one gets no grant.
     fn callers(waits: &[i64]) -> Vec<OpenLoopCall> {
         let callers = waits.iter().zip(0..);
         let caller = |(ms, number): (&i64, u64)| OpenLoopCall {
@@ -215,8 +212,7 @@ mod tests {
 
     #[test]
     fn callers_are_cut_by_when_they_were_due_exactly() {
-        // Due at 0, 10, 20, 30, 40 ms; the fault at 20 ms is healed at 35 ms, and the first grant after it
-        // came at 38 ms.
+        // Due at 0, 10, … 40 ms; the fault at 20 ms is healed at 35 ms; the first grant came at 38 ms.
         let open = of(&[1, 90, 18, 14, 5], &[fault(20, 20, Some(35))]);
         let longest = |part: Option<OpenLoopWaits>| part.expect("callers").longest;
         assert_eq!(longest(open.before), exactly(90), "granted after the fault");

@@ -1,7 +1,6 @@
 //! Grants over the time of a history: how many in each part, how long they took, and which owners got them.
 //!
-//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore
-//! short.
+//! The record is kept in `run.json`, so that a report needs no history; it is therefore short.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +24,7 @@ pub struct OverTime {
     pub grants: Vec<u32>,
     /// Grants by `client/owner`; those of further owners stand under `others`.
     pub owners: BTreeMap<String, u32>,
-    /// The share of the client that got least: its grants over what it would have if all had the same, 1 is
-    /// even; `None` with one client.
+    /// The share of the client that got least: its grants over an even share; `None` with one client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_min: Option<f64>,
     /// From the call of an acquire to its grant; `None` in runs that were kept before there was any.
@@ -92,8 +90,7 @@ pub fn jain(counts: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Of clients with so many grants and so many that asked for them, the least grants per asker over the mean
-/// of all: 1 is even, 0 is a client that got nothing. `None` with fewer than two clients, and where none got
-/// anything.
+/// of all: 1 is even, 0 is a client that got nothing. `None` with fewer than two clients or no grant.
 pub fn share_min(clients: &[(u64, u32)]) -> Option<f64> {
     let grants: u64 = clients.iter().map(|client| client.0).sum();
     let askers: u32 = clients.iter().map(|client| client.1).sum();

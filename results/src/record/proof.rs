@@ -12,8 +12,7 @@ use crate::wording::units;
 pub struct Proof {
     /// The holds, operations and faults around it.
     pub timeline: TimelineData,
-    /// Lines of the history that convict by themselves: a valid history file, verbatim. Empty where none was
-    /// found.
+    /// Lines of the history that convict by themselves, a valid history file; empty where none was found.
     pub slice: Vec<String>,
     /// How many lines the whole history has.
     pub of_lines: u64,
@@ -71,8 +70,7 @@ fn more(out: &mut String, all: usize, what: &str) {
     }
 }
 
-/// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks where the anomaly is, `!` a
-/// fault.
+/// One lane per owner: `█` holds, `·` asks, `▾` extends or gives back, `*` marks the anomaly, `!` a fault.
 fn drawn(data: &TimelineData) -> String {
     let [from, to] = [data.from_ns, data.to_ns].map(units::instant);
     let (lock, class) = (&data.lock, &data.class);
@@ -145,8 +143,7 @@ impl<'a> Lane<'a> {
         usize::try_from(u128::from(at_ns) * (WIDTH as u128 - 1) / u128::from(length_ns)).unwrap_or(WIDTH - 1)
     }
 
-    /// Marks a stretch; what lies outside of the window is not drawn, however short a stretch is it gets one
-    /// column.
+    /// Marks a stretch by one column at least; what lies outside of the window is not drawn.
     fn fill(&mut self, from_ns: u64, to_ns: Option<u64>, mark: char) {
         let to_ns = to_ns.unwrap_or(u64::MAX);
         if to_ns < self.data.from_ns || from_ns > self.data.to_ns {

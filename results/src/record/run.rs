@@ -72,8 +72,7 @@ pub struct Run {
     /// Configuration in which the parts differ, where several runs were put together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
-    /// The runs that were joined for a report alone, and are kept each by itself; empty of a run that is
-    /// kept.
+    /// The runs that were joined for a report alone; empty of a run that is kept.
     #[serde(skip)]
     pub joined: Vec<String>,
 }
@@ -133,8 +132,7 @@ pub struct ScenarioShare {
     pub seed: u64,
     /// The part, from 0.
     pub part: u32,
-    /// What decides what it runs, as it was asked for: each by its word, in short or as a hash; empty in runs
-    /// of builds that did not say it.
+    /// What decides what it runs, each by its word, in short or as a hash; empty in runs of older builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digest: BTreeMap<String, String>,
 }
@@ -158,8 +156,7 @@ impl fmt::Display for NotApplicable {
     }
 }
 
-/// How and where a run was made. All of it is taken by the caller: this crate has no clock and asks no
-/// server.
+/// How and where a run was made, as the caller says: this crate has no clock and asks no server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct Meta {
     /// Start in RFC 3339, UTC.
@@ -234,11 +231,9 @@ pub struct BenchRow {
     pub acquire_ns: Quantiles,
     /// From the call of release to its return.
     pub release_ns: Quantiles,
-    /// From the sending of a release to the return of the next acquire of that lock by another task; `null`
-    /// without waiting.
+    /// From the sending of a release to another task's return from acquire; `null` without waiting.
     pub handoff_ns: Option<Quantiles>,
-    /// Commands that clients sent per cycle, scripts' inner calls not included; `null` where they cannot be
-    /// counted.
+    /// Commands that clients sent per cycle, without scripts' inner calls; `null` where not counted.
     pub commands_per_cycle: Option<f64>,
     /// Commands that servers counted per cycle, inner calls included.
     pub server_calls_per_cycle: Option<f64>,
@@ -308,8 +303,7 @@ pub struct Comparison {
     pub b: String,
     /// The metric, by its field name.
     pub metric: String,
-    /// `topology/workload/tasks`, and behind it the round trip that a proxy added:
-    /// `single/contended/16/+3ms`.
+    /// `topology/workload/tasks` and a proxy's round trip: `single/contended/16/+3ms`.
     pub r#where: String,
     /// b over a.
     pub ratio: Ratio,
@@ -339,8 +333,7 @@ pub struct Ratio {
     pub high: Option<f64>,
 }
 
-/// What a configuration means for a usual service whose master fails once a month, with the outage that a
-/// scenario measured.
+/// What a measured outage means for a usual service whose master fails once a month.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FailoverRisk {
     /// The configuration, as `locklab risk` names it.
@@ -379,8 +372,7 @@ pub struct ScenarioResult {
     pub expected: BTreeMap<String, String>,
     /// Whether it came out so.
     pub as_expected: bool,
-    /// 0 as expected, 1 not, 2 unknown; of a lock of the user's own 1 where it was lost, whatever its file
-    /// expects.
+    /// 0 as expected, 1 not, 2 unknown; of a user's own lock 1 where it was lost, whatever its file expects.
     pub exit_code: u8,
     /// What was measured of its clients, by the names of [`BOUNDS`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -392,8 +384,7 @@ pub struct ScenarioResult {
     /// Length of the load in nanoseconds.
     #[serde(default)]
     pub load_ns: u64,
-    /// The lease of its holds: the one that is asked for, or the one that the library renews; `None` in runs
-    /// of earlier builds.
+    /// The lease of its holds, asked for or renewed by the library; `None` in runs of earlier builds.
     pub lease_ns: Option<u64>,
     /// Directory of its history and logs: one name in the run's own, or empty for that itself.
     #[serde(default)]
@@ -410,34 +401,27 @@ pub struct ScenarioResult {
     /// Where its expectation comes from, in its file's words.
     #[serde(default)]
     pub claim: String,
-    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the
-    /// program.
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a built-in scenario.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub declared_at: String,
-    /// What a grant waits for beside the master's answer: `none`, `wait:1`, `wait:all`; empty where it does
-    /// not apply.
+    /// What a grant waits for beside the master: `none`, `wait:1`, `wait:all`; empty where not applicable.
     #[serde(default)]
     pub durability: String,
     /// Why no lock keeps what is expected to be violated, and what helps; `None` where another lock keeps it.
     pub inherent: Option<Inherent>,
-    /// Whether the lock says that it tells its holder when the lock is lost; `None` where it says nothing of
-    /// itself.
+    /// Whether the lock says that it tells its holder of a loss; `None` where it says nothing of itself.
     pub tells_holder: Option<bool>,
-    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody
-    /// asked. What safety costs.
+    /// The longest time for which a free lock was asked for and not granted; `None` where nobody asked.
     pub without_grant_ns: Option<u64>,
-    /// What the configuration means where masters fail; `None` where no master of a sentinel group or a
-    /// cluster was replaced.
+    /// What the configuration means where masters fail; `None` where no master was replaced.
     pub risk: Option<FailoverRisk>,
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub server_config: BTreeMap<String, String>,
-    /// The server that it ran on, by its own word: `redis-7.0.15`, `valkey-9.1.2`; empty where it was not
-    /// asked.
+    /// The server that it ran on, by its own word: `redis-7.0.15`; empty where it was not asked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// How callers used the lock: `clients`, `tasks`, `locks`, `hold`, `think`, …, in words with units; empty
-    /// in runs of earlier builds.
+    /// How callers used the lock: `clients`, `tasks`, `hold`, …, with units; empty in runs of earlier builds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub load: BTreeMap<String, String>,
     /// The holds around the worst anomaly, for the picture; `None` where nothing is to be shown.
@@ -469,8 +453,7 @@ pub struct FaultSpan {
     pub bit: bool,
     /// What shows it.
     pub proof: String,
-    /// From its injection to the first grant that was asked for once it was in place, or that came half a
-    /// second later; `None`: none.
+    /// From its injection to the first grant asked for once it was in place, or half a second later.
     #[serde(default)]
     pub first_grant_after_ns: Option<u64>,
     /// Recovery from it; `None` where no history was judged.
@@ -490,11 +473,9 @@ pub struct FaultRecovery {
     pub operations: u64,
     /// The share of them that ended failed or unknown, 0.0 to 1.0; `None` of none.
     pub error_share: Option<f64>,
-    /// The share of them without an answer a second after the wait that was asked for, 0.0 to 1.0; `None` of
-    /// none.
+    /// The share of them without an answer a second after their wait, 0.0 to 1.0; `None` of none.
     pub hang_share: Option<f64>,
-    /// From the injection until the first holder of that moment was notified that it lost the lock; `None`:
-    /// none was notified.
+    /// From the injection until the first holder was notified that it lost the lock; `None`: none was.
     pub holder_knew_ns: Option<u64>,
     /// Acquires under way in the first second after the heal (after the injection, where nothing was healed).
     pub herd: u64,
@@ -509,8 +490,7 @@ pub struct FaultRecovery {
     /// Grants after the heal.
     #[serde(default)]
     pub grants_after: u64,
-    /// Holds that spanned it: granted before the injection, and believed in after the heal and after the
-    /// servers took writes again.
+    /// Holds granted before the injection and believed in after the heal and the servers' next write.
     #[serde(default)]
     pub holds_across: u64,
 }
@@ -536,8 +516,7 @@ pub struct Difference {
     pub b: String,
 }
 
-/// What is expected of recovery stands beside the classes under this name: `< 3s` from each fault to the next
-/// grant.
+/// What is expected of recovery, beside the classes: `< 3s` from each fault to the next grant.
 pub const RECOVERY: &str = "recovery";
 
 /// Figures of which a bound can be expected beside the classes, `< 20` or `> 0.5`, and what each is.
@@ -583,8 +562,7 @@ impl Run {
         self.scenarios.iter().find(|result| result.dir == decided.dir)
     }
 
-    /// The run in which a result's records are kept: this one, or of runs that were joined for a report alone
-    /// the result's own.
+    /// The run that keeps a result's records: this one, or of runs joined for a report the result's own.
     pub(crate) fn keeper<'a>(&'a self, dir: &str) -> &'a str {
         let own = |name: &&String| {
             dir.strip_prefix(*name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -717,8 +695,7 @@ impl BenchRow {
         self.safety.state == State::Violated
     }
 
-    /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes ask again after
-    /// a while.
+    /// Whether somebody wakes its waiters, as far as is known: a driver and the plain recipes poll.
     pub(crate) fn is_woken(&self) -> bool {
         let polls = ["exec:", "baseline:", "broken:"].iter().chain(&["lock-core:spin"]);
         let spins = self.measures.load.kind.as_deref() == Some("spin");
@@ -737,8 +714,7 @@ impl BenchRow {
         self.topology.clone() + &waits_for + &enclosed(" +", &added.unwrap_or_default(), "")
     }
 
-    /// Where it was measured: topology, added round trip, workload, tasks, and the machine where several were
-    /// put together.
+    /// Where it was measured: topology, added round trip, workload, tasks, and of several the machine.
     pub fn place(&self) -> String {
         with_origin(format!("{} · {} · {} tasks", self.site(), self.workload, self.tasks), &self.origin)
     }
@@ -827,8 +803,7 @@ impl ScenarioResult {
         (!self.faults.is_empty()).then(|| after.into_iter().all(soon))
     }
 
-    /// What is to be said where nothing was granted after the last fault: a load that ends before a lease has
-    /// passed shows no more than that.
+    /// What to say where nothing was granted after the last fault: a load shorter than a lease shows little.
     pub fn unrecovered(&self) -> String {
         let last_ns = self.faults.iter().map(|fault| fault.injected_ns).max();
         match self.lease_ns {

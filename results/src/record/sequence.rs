@@ -1,8 +1,6 @@
-//! A conviction as steps between callers and servers, from the shortest history that convicts: why two were
-//! inside, read from top to bottom.
+//! A conviction as steps between callers and servers, from the shortest history that convicts.
 //!
-//! Only what was recorded becomes a step. Which node a command went to is not recorded, so callers talk to
-//! one column for all servers.
+//! Which node a command went to is not recorded, so callers talk to one column for all servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +56,7 @@ pub enum StepKind {
 }
 
 impl Sequence {
-    /// The conviction of the gravest verdict that has one; `None` where nothing was convicted, or the proof
-    /// has no lines.
+    /// The conviction of the gravest verdict; `None` where nothing was convicted or the proof has no lines.
     pub fn of(result: &ScenarioResult) -> Option<Self> {
         let (verdict, proof) = ["contract", "confirmed", "belief", "effect", "liveness"]
             .into_iter()

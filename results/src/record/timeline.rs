@@ -1,7 +1,6 @@
 //! The small record around one anomaly from which its picture is drawn: holds, overlaps and faults.
 //!
-//! The record is kept inside `run.json`, so that a report can be drawn without the history; it is therefore
-//! capped.
+//! The record is kept in `run.json`, so that a report needs no history; it is therefore capped.
 
 use std::collections::BTreeSet;
 
@@ -95,8 +94,7 @@ pub struct FaultBar {
 }
 
 impl TimelineData {
-    /// The two holds of the longest overlap, the earlier first, and the overlap; `None` where it has none or
-    /// one of the two was left out.
+    /// The two holds of the longest overlap, the earlier first, and the overlap; `None` without both.
     pub(crate) fn two_owners(&self) -> Option<([&HoldBar; 2], Span)> {
         let length_ns = |span: &&Span| span.to_ns.saturating_sub(span.from_ns);
         let overlap = self.overlaps.iter().rev().max_by_key(length_ns)?;
@@ -125,8 +123,7 @@ impl TimelineData {
         })
     }
 
-    /// `orders-3: client 3 held 0.08–3.26 s, client 1 got it at 2.76 s: 504 ms together`; `None` where no two
-    /// owners are known.
+    /// `orders-3: client 3 held 0.08–3.26 s, client 1 got it at 2.76 s: 504 ms together`; or `None`.
     pub(crate) fn in_words(&self) -> Option<String> {
         let ([first, second], overlap) = self.two_owners()?;
         let [holder, other] = self.names_of([first, second]);
@@ -144,8 +141,8 @@ impl TimelineData {
         ))
     }
 
-    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, at
-    /// least 50 ms and at most 5 s.
+    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, 50
+    /// ms to 5 s.
     ///
     /// At most [`MAX_BARS`] holds stay: those nearest to the anomaly's middle; `omitted` counts the others.
     /// Holds come out in order of their start.
@@ -188,8 +185,7 @@ impl TimelineData {
         holds.chain(operations).map(|(client, owner)| (client.as_str(), owner.as_str())).collect()
     }
 
-    /// Adds those operations that reach into the window: at most [`MAX_BARS`], those nearest to its middle,
-    /// in order of their calls.
+    /// Adds operations that reach into the window: the [`MAX_BARS`] nearest to its middle, in their order.
     #[must_use]
     pub fn with_operations(mut self, mut operations: Vec<OperationBar>) -> Self {
         let window = Span { from_ns: self.from_ns, to_ns: self.to_ns };

@@ -31,8 +31,7 @@ pub struct Verdict {
     /// The median length of the anomalies that have one; 0 where none has.
     #[serde(default)]
     pub median_ns: u64,
-    /// Anomalies per minute of load (of the history's length, where the load's is not known); `None` without
-    /// a length.
+    /// Anomalies per minute of load, or of the history where that is not known; `None` without a length.
     pub per_minute: Option<f64>,
     /// Anomalies per injected fault; `None` without a fault.
     pub per_fault: Option<f64>,
@@ -119,8 +118,7 @@ impl State {
 
 impl Verdict {
     /// Whether the verdict keeps to `expected` (`clean`, `violated`, `at-most N/min`), given the length of
-    /// the load in nanoseconds. `None` where that cannot be said: an unknown verdict, a load of no length, or
-    /// words not understood.
+    /// the load in nanoseconds. `None`: an unknown verdict, no length, or words not understood.
     pub fn meets(&self, expected: &str, load_ns: u64) -> Option<bool> {
         if self.state == State::Unknown {
             return None;

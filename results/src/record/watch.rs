@@ -103,8 +103,7 @@ pub struct WatchedLock {
     pub hold_ms: WatchedTimes,
     /// The usual lease; `None`: without an end.
     pub lease_ms: Option<f64>,
-    /// The share of its lease that a hold used, 0 to 1, at the 99th percentile; of holds that were not
-    /// renewed.
+    /// The share of its lease that a hold used, 0 to 1, at the 99th percentile; without renewed holds.
     pub lease_used_p99: Option<f64>,
     /// From the first refused attempt to the grant.
     pub wait_ms: WatchedTimes,

@@ -1,5 +1,4 @@
-//! The documents of an audit and of a watch for programs: the scorecard or the findings, and what they were
-//! made with.
+//! The documents of an audit and a watch for programs: the findings, and what they were made with.
 
 use serde::Serialize;
 

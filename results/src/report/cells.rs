@@ -110,8 +110,7 @@ pub(crate) fn printable(text: &str) -> String {
     shown.collect()
 }
 
-/// Control characters, and those that are invisible, end a line or turn the direction of writing, are shown
-/// as one that says so.
+/// Characters that control, are invisible, end a line or turn the direction of writing are replaced.
 fn visible(c: char) -> char {
     let drives = c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'

@@ -15,8 +15,7 @@ use crate::wording::units;
 pub(super) const THROUGHPUT: &str = "Cycles per second";
 pub(super) const LATENCY: &str = "Acquire latency";
 
-/// Scenarios that have a place on the chart of the price of safety: configurations, with a known contract
-/// verdict.
+/// Scenarios on the chart of the price of safety: configurations with a known contract verdict.
 fn placed(run: &Run) -> impl Iterator<Item = &ScenarioResult> {
     run.scenarios.iter().filter(|result| {
         !result.is_control() && result.verdicts.contract.state != State::Unknown && result.grants_per_s > 0.0
@@ -61,8 +60,7 @@ fn measured_prices(run: &Run) -> Vec<PricePoint> {
     points.collect()
 }
 
-/// The price of safety, one point per configuration with a known contract verdict; `None` with fewer than
-/// two, or if their loads differ.
+/// The price of safety, one point per configuration; `None` with fewer than two, or if loads differ.
 pub(super) fn price(run: &Run) -> Option<Chart> {
     let measured = measured_prices(run);
     if measured.len() > 1 {
@@ -93,8 +91,8 @@ fn label(result: &ScenarioResult) -> String {
     with_origin(format!("{} · {}", result.name, result.topology), bare(&result.durability))
 }
 
-/// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could
-/// not be seen.
+/// Throughput, a chart per workload and number of tasks: beside a free lock's, a contended one's bar is
+/// nothing.
 pub(super) fn throughput(run: &Run) -> Vec<Chart> {
     let chart = |(load, rows): (String, Vec<&BenchRow>)| {
         let rows = rows.into_iter().filter(|row| row.cycles_per_s.median.is_finite());

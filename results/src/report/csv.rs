@@ -33,8 +33,7 @@ pub(super) fn render(run: &Run) -> String {
     out
 }
 
-/// What tells rows of the same place apart: kind, added round trip, the run or machine, and the number among
-/// those that are alike in all of it.
+/// What tells rows of the same place apart: kind, added round trip, run, and number.
 type Tail = [String; 4];
 
 fn tail(run: &Run, (origin, [kind, rtt_ns]): (&str, [String; 2]), number: u32) -> Tail {
@@ -118,8 +117,7 @@ fn push(out: &mut String, place: [&str; 5], figure: [&str; 4], tail: &Tail) {
     out.push('\n');
 }
 
-/// Quoted as in RFC 4180 where needed. Text that a spreadsheet would take for a formula gets an apostrophe in
-/// front.
+/// Quoted as in RFC 4180 where needed. What a spreadsheet would take for a formula gets an apostrophe.
 fn quoted(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '@', '\t', '\r'])
         || (field.starts_with('-') && field.parse::<f64>().is_err());

@@ -1,6 +1,5 @@
 //! What a document says, whatever its form: sections, paragraphs, lists, facts, tables, figures and folds.
-//! `sections/` describes a run with them, each thing once; `html`, `markdown` and `text` render whatever is
-//! described.
+//! `sections/` describes a run with them, each thing once; `html`, `markdown` and `text` render it.
 
 use super::two_owners::TwoOwners;
 use crate::answer::Tone;
@@ -104,8 +103,7 @@ pub(super) struct Figure {
     pub(super) mermaid: String,
 }
 
-/// What is hidden behind a line, but in those forms. Text, which cannot unfold, leaves it out where it is
-/// hidden.
+/// What is hidden behind a line, but in those forms. Text, which cannot unfold, leaves it out.
 #[derive(Clone)]
 pub(super) struct Fold {
     pub(super) summary: Vec<Phrase>,
@@ -113,8 +111,7 @@ pub(super) struct Fold {
     pub(super) body: Vec<Block>,
 }
 
-/// Blocks that belong together: where they are shown, and which kind of part they are, of those that a page
-/// leaves out to stay small.
+/// Blocks that belong together: where they are shown, and which kind of part a page may leave out.
 #[derive(Clone)]
 pub(super) struct Group {
     pub(super) id: String,
@@ -246,8 +243,7 @@ impl Group {
     }
 }
 
-/// What a form shows of blocks: without what is for others, and without sections, folds and tables in which
-/// nothing is left.
+/// What a form shows of blocks: nothing that is for others, and nothing in which nothing is left.
 pub(super) fn shown_in(form: Form, blocks: Vec<Block>) -> Vec<Block> {
     let shown = blocks.into_iter().flat_map(|mut block| {
         let is_there = match &mut block {

@@ -1,5 +1,4 @@
-//! JUnit's XML: one test case per scenario and per row of a benchmark, so that a CI server shows what broke
-//! and why.
+//! JUnit's XML: a test case per scenario and benchmark row, so that a CI server shows what broke.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,8 +45,7 @@ pub(super) fn suite(run: &Run) -> TestSuite {
     for result in results {
         let mut case = case(result);
         let alike = run.scenarios.iter().filter(|other| place(other) == place(result));
-        // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell
-        // two apart.
+        // A CI server follows a test by its name, so the seed is part of it only to tell two apart.
         if alike.count() > 1 {
             case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
         }
@@ -160,8 +158,7 @@ fn case(result: &ScenarioResult) -> TestCase {
     case
 }
 
-/// Says where a problem is: where the subject says that it gave the grant, else where the scenario's file
-/// says what it expects.
+/// Says where a problem is: where the subject gave the grant, else where the scenario's file expects.
 fn point_at(case: &mut TestCase, result: &ScenarioResult) {
     let declared = Some(&result.declared_at).filter(|place| !place.is_empty());
     let is_problem = matches!(case.status, TestCaseStatus::NonSuccess { .. });
@@ -177,8 +174,7 @@ fn point_at(case: &mut TestCase, result: &ScenarioResult) {
 }
 
 /// A lock that was not safe is a failure, and a row that says nothing an error, as a scenario that is
-/// unknown. It is skipped where the exit code does not depend on it either: beside scenarios and beside a row
-/// that is valid.
+/// unknown. It is skipped where the exit code does not depend on it: beside scenarios and valid rows.
 fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
     let why = match row.why_invalid.as_slice() {
         [] => cells::why_invalid(row).unwrap_or_default(),

@@ -22,8 +22,7 @@ pub(super) fn lines(row: &BenchRow) -> Vec<String> {
 
 /// A line about figures of the table, each by its name in braces: `{jain}` is the figure, `{jain~}` its
 /// interval, `{handoff:}` the middle and the tail of a latency, `{handoff#}` its number of samples. It is how
-/// the line begins, and its parts: one is left out if its first figure is not there, and a line without a
-/// part too.
+/// the line begins, and its parts: one without its first figure is left out, and so is a line without a part.
 type Sentence = (&'static str, &'static [&'static str]);
 
 const SENTENCES: &[Sentence] = &[

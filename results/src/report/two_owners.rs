@@ -1,5 +1,4 @@
-//! The picture of two owners: two holds of one lock as bars over one axis, with the time that they had in
-//! common.
+//! The picture of two owners: two holds of a lock as bars over one axis, with their common time.
 
 use crate::record::timeline::{HoldBar, TimelineData};
 use crate::wording::units;

@@ -8,8 +8,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 /// Writes `bytes` to `path` through a temporary file beside it, synced and renamed: a reader, or a crash,
-/// sees the old contents or the new ones. The directory is synced as well, so that the name survives a power
-/// cut.
+/// sees the old contents or the new ones. The directory is synced too: the name survives a power cut.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write_with(path, |file| file.as_file_mut().write_all(bytes))
 }

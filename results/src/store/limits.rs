@@ -14,8 +14,7 @@ pub const LINE: u64 = 16 << 20;
 pub const DRIVER_LINE: usize = 1 << 20;
 /// A file that is read as a whole: a scenario, a budget, a plan, a run's document.
 pub const FILE: u64 = 64 << 20;
-/// The window of a compressed history, which a reader keeps in memory; what `zstd` makes of itself needs 8
-/// MB.
+/// The window of a compressed history, which a reader keeps in memory; `zstd` by itself needs 8 MB.
 pub const WINDOW: u64 = 64 << 20;
 /// The name of a grant.
 pub const GRANT: usize = 1 << 10;

@@ -228,8 +228,7 @@ impl RunStore {
         Ok(listings)
     }
 
-    /// Lets the link `latest` lead to a run, and writes the page that lists all of them. A directory of this
-    /// name stays.
+    /// Lets the link `latest` lead to a run, and writes the page of all runs. A directory `latest` stays.
     pub fn publish(&self, run: &Path) -> Result<(), StoreError> {
         let (link, name) = (self.root.join(LATEST), run.file_name().unwrap_or_default());
         let new = self.root.join(format!(".{LATEST}-{}", std::process::id()));
@@ -259,8 +258,7 @@ impl RunStore {
         Ok(newest.ok_or_else(|| StoreError::Empty { root: root() })?.path)
     }
 
-    /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root, in
-    /// this order.
+    /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root.
     pub fn resolve(&self, run: &str) -> Result<PathBuf, StoreError> {
         if run == LATEST {
             return self.latest();
@@ -311,8 +309,7 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     Ok(run)
 }
 
-/// Refuses a directory in which something leads elsewhere: a run may come from anywhere, and what it holds is
-/// read and copied.
+/// Refuses a directory in which something leads elsewhere: what a run holds is read and copied.
 ///
 /// # Errors
 /// The first symbolic link that is found. A directory that is not there has none.
@@ -325,8 +322,7 @@ pub fn refuse_links(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The JSON schema of `run.json` as this build writes it, with a newline at its end; kept in the repository
-/// as `results/run.schema.json`.
+/// The JSON schema of `run.json` as this build writes it; `results/run.schema.json` in the repository.
 pub fn schema() -> String {
     serde_json::to_string_pretty(&schemars::schema_for!(Run)).unwrap_or_default() + "\n"
 }
@@ -405,8 +401,8 @@ impl RunDir {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Replaces `run.json` in one step. Meant to be called after every benchmark and scenario, with `partial`
-    /// set until the last.
+    /// Replaces `run.json` in one step. To be called after every benchmark and scenario, the last alone not
+    /// `partial`.
     pub fn save(&self, run: &Run) -> Result<(), StoreError> {
         let mut text = serde_json::to_vec_pretty(run).map_err(|error| StoreError::Io {
             verb: "write",
@@ -436,8 +432,7 @@ impl RunDir {
         atomic::write(&path, bytes).map_err(StoreError::io("write", &path))
     }
 
-    /// Creates a directory inside the run's, for a scenario or for logs. A name that is taken gets `-2`, `-3`
-    /// … appended.
+    /// Creates a directory inside the run's. A name that is taken gets `-2`, `-3` … appended.
     pub fn create_dir(&self, name: &str) -> Result<RunDir, StoreError> {
         RunStore::new(&self.path).create("", "", name)
     }

@@ -127,8 +127,7 @@ impl Canvas {
     }
 }
 
-/// A coordinate with at most one decimal: enough for a pixel, and the same on every machine. What is no
-/// number becomes 0.
+/// A coordinate with at most one decimal: the same on every machine. What is no number becomes 0.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();

@@ -149,8 +149,7 @@ fn line_class(index: usize) -> String {
     format!("c-line c-line-{}{dash}", color(index))
 }
 
-/// Puts each label at its height, or below the one above it, between `top` and `bottom`, with a thin line
-/// where it had to move.
+/// Puts each label at its height, or below the one above it with a thin line.
 fn end_labels(canvas: &mut Canvas, x: f64, top: f64, ends: &[(usize, f64, &str)]) {
     let mut sorted: Vec<&(usize, f64, &str)> = ends.iter().collect();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));

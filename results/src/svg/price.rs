@@ -1,8 +1,6 @@
-//! The chart of what safety costs, configuration by configuration: throughput upwards, violations per minute
-//! to the right.
+//! The chart of what safety costs: throughput upwards, violations per minute to the right.
 //!
-//! Most good configurations have no violation at all, which no logarithmic axis can hold; they have a lane of
-//! their own.
+//! Configurations without a violation, which no logarithmic axis can hold, have a lane of their own.
 
 use itertools::Itertools;
 
@@ -64,8 +62,7 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
                 false => across.at(point.violations_per_min),
             };
             let tip = words(point, "contract violations");
-            // Labels go downwards where they would touch the one before; a thin line then leads back to the
-            // point.
+            // Labels go down where they would touch the one before; a thin line leads back to the point.
             let label_y = y.max(lowest + LINE);
             lowest = label_y;
             let room = if clean { lane - LEFT - 60.0 } else { 260.0 };

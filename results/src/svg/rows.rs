@@ -70,8 +70,7 @@ pub fn bars(title: &str, unit: &str, rows: &[Row<Estimate>]) -> Chart {
     Chart::new(title, format!("{unit}. {said}."), bottom + 44.0, canvas)
 }
 
-/// Dots for p50, p90 and p99 on one logarithmic axis of time: the median, and how far the slow ones are from
-/// it.
+/// Dots for p50, p90 and p99 on one logarithmic axis of time: the median, and how far off the slow ones are.
 pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
     const TOP: f64 = 30.0;
     const RIGHT: f64 = 40.0;

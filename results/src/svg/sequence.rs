@@ -59,8 +59,7 @@ pub fn sequence(data: &Sequence) -> Chart {
     Chart::new(&data.title, described.join("; "), bottom + 22.0, canvas)
 }
 
-/// Words as they fit, where they begin, further left where they would go beyond the right edge, and how wide
-/// they are.
+/// Words as they fit, where they begin so as to end before the right edge, and how wide they are.
 fn placed(x: f64, words: &str) -> (String, f64, f64) {
     let shown = canvas::fit(words, WIDTH - LEFT - 24.0);
     let width = shown.chars().count() as f64 * CHARACTER;

@@ -1,5 +1,4 @@
-//! The curve of a sweep: a figure over a rising level, each point with its interval, and from where on a
-//! condition was not kept.
+//! The curve of a sweep: a figure with intervals over a rising level, and from where it was not kept.
 
 use itertools::Itertools;
 

@@ -32,14 +32,12 @@ fn without(run: &Run, options: &[&str]) -> Vec<String> {
     words
 }
 
-/// What was asked, by which runs are alike: the words behind the program, without the seed and the run's own
-/// directory.
+/// What was asked, by which runs are alike: the words without the program, the seed and the directory.
 pub(crate) fn question(run: &Run) -> Vec<String> {
     without(run, &["--seed", "--out"]).into_iter().skip(1).collect()
 }
 
-/// The line that makes a run again, somewhere else: with the seed that was drawn, and without the directory
-/// that is taken now.
+/// The line that makes a run again elsewhere: with its seed, and without its directory.
 pub(crate) fn again(run: &Run) -> String {
     let mut words = without(run, &["--out"]);
     let seeded = words.iter().any(|word| word == "--seed" || word.starts_with("--seed="));

@@ -1,8 +1,7 @@
 //! Takes passwords out of whatever is kept or shown: they become `***`.
 //!
 //! [`redact`] finds them in URLs. What a driver, a server or a library says may repeat a password elsewhere,
-//! so a process remembers those that it was given ([`learn`]), and every text passes [`hide`] before it is
-//! written.
+//! so a process remembers those it was given ([`learn`]), and each text passes [`hide`] when written.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,8 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// `argument` with the password of every URL in it replaced by `***`; the user's name stays, where there is
-/// one.
+/// `argument` with the password of every URL in it replaced by `***`; the user's name stays.
 ///
 /// Every `scheme://user:password@host` is found, also inside a longer argument (`--target=redis://…`). A
 /// password may be written wrongly, with characters that end an address, so all that stands before the last
@@ -69,8 +67,7 @@ fn next_url(text: &str) -> Option<usize> {
 /// Passwords that this process was given, the longest first.
 static KNOWN: RwLock<Vec<Password>> = RwLock::new(Vec::new());
 
-/// A shorter password is found only where it stands as one: anywhere else its letters are more often part of
-/// a word.
+/// A shorter password is found only where it stands as one: elsewhere its letters are often part of a word.
 const LENGTH_MIN: usize = 4;
 
 /// A password, with what stands before and behind it where it is to be found only there.
@@ -174,8 +171,7 @@ impl Password {
     }
 }
 
-/// How many bytes at the beginning of `text` stand for these characters, beside those so far; `None`:
-/// something else stands there.
+/// How many bytes at the beginning of `text` stand for these characters, with those so far, if any do.
 fn written(text: &str, word: &[char], so_far: usize) -> Option<usize> {
     let Some((c, others)) = word.split_first() else {
         return Some(so_far);

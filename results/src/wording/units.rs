@@ -1,7 +1,6 @@
 //! Short words for figures: durations, counts and rates, each with its unit.
 
-/// A duration of nanoseconds with three significant digits: `0 s`, `850 ns`, `12.3 µs`, `303 ms`, `2.15 s`,
-/// `4 min 10 s`.
+/// A duration with three significant digits: `0 s`, `850 ns`, `12.3 µs`, `2.15 s`, `4 min 10 s`.
 pub fn duration(ns: u64) -> String {
     let value = ns as f64;
     match ns {
@@ -26,8 +25,7 @@ pub fn instant(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// A figure with at least three significant digits, as any program reads it: `0.0123`, `4.56`, `812`,
-/// `101775`; `–` where it is no number.
+/// A figure with at least three significant digits: `0.0123`, `4.56`, `101775`; `–` where it is no number.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "–".to_owned(),

@@ -1,5 +1,4 @@
-//! Compresses a plain history above a size to frames of zstd, and removes the plain one once the frames were
-//! read back.
+//! Compresses a plain history above a size with zstd, and removes it once the frames were read back.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
@@ -17,8 +16,8 @@ use crate::store::atomic;
 /// death on the way leaves the plain one. Memory: a few frames, whatever the file's length.
 ///
 /// # Errors
-/// The operating system's, and `InvalidData` if the compressed form was not the same; the plain file is then
-/// as it was.
+/// The operating system's, and `InvalidData` if the compressed form was not the same; the plain file then
+/// stays.
 pub fn compress_above(path: &Path, plain_max_bytes: u64) -> io::Result<PathBuf> {
     let plain = File::open(path)?;
     if plain.metadata()?.len() <= plain_max_bytes {

@@ -78,11 +78,9 @@ pub struct StoredHistory {
     pub warning: Option<String>,
 }
 
-/// The history's file in a scenario's directory: the plain one if there is one, else the compressed one, else
-/// `None`.
+/// The history's file in a scenario's directory: the plain one, else the compressed one, else `None`.
 ///
-/// Both are there for a moment only, while the compressed one takes the other's place. A symbolic link is
-/// neither: it may lead anywhere.
+/// Both are there for a moment only. A symbolic link is neither: it may lead anywhere.
 pub fn of_dir(dir: &Path) -> Option<PathBuf> {
     [HISTORY_FILE, COMPRESSED_FILE]
         .map(|name| dir.join(name))
@@ -92,8 +90,7 @@ pub fn of_dir(dir: &Path) -> Option<PathBuf> {
 
 /// Reads a history file of either form, line by line.
 ///
-/// A torn last line is dropped, and of a cut compressed file what is whole is kept; both set `torn` and are
-/// said in [`StoredHistory::warning`].
+/// Of a torn or cut file what is whole is kept; `torn` and [`StoredHistory::warning`] say so.
 pub fn read(path: &Path) -> Result<StoredHistory, HistoryFileError> {
     let mut lines = Vec::new();
     let warning = read_lines(path, |line| lines.push(line))?;

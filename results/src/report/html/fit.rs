@@ -9,12 +9,10 @@ use std::ops::Range;
 
 use itertools::Itertools;
 
-/// A page that would be larger, in bytes, leaves something out; with what it says of that it stays below 500
-/// kB.
+/// A page that would be larger, in bytes, leaves something out; it stays below 500 kB.
 const LARGEST: usize = 490_000;
 
-/// Kinds of parts, what a reader misses least first, and what they are. The second word of a kind says how
-/// their scenario came out.
+/// Kinds of parts, what a reader misses least first. The second word says how their scenario came out.
 const ORDER: [(&str, &str); 25] = [
     ("charts clean", "charts over time"),
     ("charts convicted", "charts over time of expected convictions"),

@@ -1,7 +1,6 @@
 //! The page for a browser: no file beside it, no network, readable without JavaScript and on paper.
 //!
-//! `templates/page.html` is the page around the sections, `templates/blocks.html` what each kind of block
-//! looks like.
+//! `templates/page.html` is the page around the sections, `templates/blocks.html` each kind of block.
 
 mod fit;
 
@@ -74,8 +73,7 @@ fn tone_class(tone: &Tone) -> &'static str {
     }
 }
 
-/// A heading as the beginning of a line: in capitals but for `p99` and its sisters, and for the name of a
-/// lock.
+/// A heading as the beginning of a line: in capitals but for `p99` and the name of a lock.
 fn capital(name: &str) -> String {
     if name.contains(':') {
         return name.to_owned();

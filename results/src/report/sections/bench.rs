@@ -1,5 +1,4 @@
-//! Benchmark rows: their figures, what more is known of each, sweeps, comparisons, and how they were
-//! configured.
+//! Benchmark rows: their figures, what more is known of each, sweeps, comparisons and settings.
 
 use itertools::Itertools;
 
@@ -81,8 +80,7 @@ fn heads<T>(first: Head, figures: &[Figure<T>]) -> Vec<Head> {
 
 pub(super) fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
     let estimate = (figure.of)(of);
-    // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the
-    // row's details.
+    // How much is done shows how sure it is; latencies have their intervals in the row's details.
     let shown = estimate.filter(|_| figure.unit != Unit::Time);
     Cell {
         key: number(estimate.map(|estimate| estimate.median)),

@@ -1,5 +1,4 @@
-//! What happened around faults: how soon the lock worked again, how long the callers of open loops waited,
-//! how repeats came out.
+//! What happened around faults: recovery, the waits of open loops, and how repeats came out.
 
 use std::collections::BTreeMap;
 
@@ -137,8 +136,7 @@ mod tests {
     use crate::record::run::Meta;
     use crate::report::{FORMATS, text};
 
-    /// Ten seconds of 100 callers each; those of the fifth second, when a master dies, get nothing for 700
-    /// ms.
+    /// Ten seconds of 100 callers each; those of the fifth second, a master dead, get nothing for 700 ms.
     fn run(granted: bool) -> Run {
         let caller = |number: u64| {
             let stalled = (500..600).contains(&number);

@@ -1,5 +1,4 @@
-//! The sections of a run, each described once for every form. One kind of section per file; here is their
-//! order.
+//! The sections of a run, each described once for every form, a kind per file; here is their order.
 //!
 //! | file | what it describes |
 //! |---|---|

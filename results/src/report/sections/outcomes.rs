@@ -181,8 +181,7 @@ fn lost(verdict: &Verdict) -> String {
     }
 }
 
-/// In what a set-up may differ from others on its topology: its lock, what a grant waits for, what the
-/// servers were configured with.
+/// In what a set-up may differ on its topology: lock, durability, configuration of the servers.
 pub(super) fn label(result: &ScenarioResult, several: bool) -> String {
     let config = result.server_config.iter().map(|(key, value)| format!("{key} {value}")).join(", ");
     let config = match config.as_str() {

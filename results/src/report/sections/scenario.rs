@@ -1,5 +1,4 @@
-//! One scenario: its conviction in a line and in steps, its time axis, and behind them its proofs, faults and
-//! settings.
+//! One scenario: its conviction in a line and in steps, its time axis, its proofs, faults and settings.
 
 use std::collections::BTreeSet;
 
@@ -92,8 +91,7 @@ pub(super) fn sequence(id: &str, result: &ScenarioResult) -> Option<Block> {
     Some(Block::Chart(Figure { chart: svg::sequence(&data), id: id.to_owned(), mermaid: data.mermaid() }))
 }
 
-/// Why anything is violated or unknown; as text only what did not come out as expected, with the gravest
-/// proof.
+/// Why anything is violated or unknown; as text only what was not expected, with the gravest proof.
 fn reasons(result: &ScenarioResult) -> Block {
     let outcome = result.outcome();
     let unexpected = outcome >= Outcome::Unknown;

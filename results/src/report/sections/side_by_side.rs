@@ -1,5 +1,4 @@
-//! Configurations side by side: what became of the lock, how fast it was, how long nobody got it, and what a
-//! cycle costs.
+//! Configurations side by side: what became of the lock, speed, time without a grant, and cost.
 
 use itertools::Itertools;
 
@@ -21,8 +20,7 @@ struct Configuration<'a> {
 
 const FIGURES: [Figure<BenchRow>; 5] = [CYCLES, ACQUIRE_P50, ACQUIRE_P99, COMMANDS, SERVER_CPU];
 
-/// The table; nothing where fewer than two configurations are there, or where no speed stands beside what
-/// became of the lock.
+/// The table; nothing of fewer than two configurations, or where no speed stands beside an outcome.
 pub(super) fn table(run: &Run) -> Block {
     let all = configurations(run);
     let is_measured = all.iter().any(|one| one.measured.is_some());
@@ -71,8 +69,7 @@ pub(super) fn table(run: &Run) -> Block {
     Block::only(&[Form::Html, Form::Markdown], vec![section])
 }
 
-/// Those with scenarios in their order, then those that were only measured. What was measured twice has a row
-/// each time.
+/// Those with scenarios in their order, then those only measured; what was measured twice has two rows.
 fn configurations(run: &Run) -> Vec<Configuration<'_>> {
     let quotable = || run.rows.iter().filter(|row| may_be_quoted(row));
     let load = |row: &BenchRow| (row.workload.clone(), row.tasks, row.added_rtt_ns());

@@ -1,5 +1,4 @@
-//! What was seen of locks in traffic: the patterns in a table, each finding with its first example, what may
-//! be locks, who holds what.
+//! What was seen of locks in traffic: patterns, findings with an example, what may be locks, who holds what.
 
 use super::Block;
 use crate::answer::Tone;

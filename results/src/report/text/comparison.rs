@@ -1,5 +1,4 @@
-//! Runs side by side as text: what was configured otherwise comes first, since it may be the reason for all
-//! else.
+//! Runs side by side as text: what was configured otherwise comes first: it may be the reason.
 
 use super::TextOptions;
 use super::summary::blocks;

@@ -1,5 +1,4 @@
-//! A run on one screen: what became of the lock first and last, between them two lines for each loss and one
-//! for each that was kept.
+//! A run on one screen: the answer first and last, two lines for each loss, one for each kept lock.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

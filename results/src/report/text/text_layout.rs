@@ -1,5 +1,4 @@
-//! What text on a terminal is made of: tables that fit its width, colours that mean something, sections
-//! apart.
+//! What text on a terminal is made of: tables that fit its width, and colours that mean something.
 
 use std::ops::Range;
 

@@ -1,5 +1,4 @@
-//! A watch on one screen: the answer first and last, the busiest locks, and the gravest findings with an
-//! example each.
+//! A watch on one screen: the answer first and last, the busiest locks, the gravest findings.
 
 use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap};
 use super::{TextOptions, headline};
