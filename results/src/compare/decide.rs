@@ -16,8 +16,7 @@ const LEVEL: f64 = 0.05;
 ///
 /// `better` and `worse` need three things: an interval that leaves out 1, a p-value that stands after Holm's
 /// correction, and an effect that is larger than what the base differed from itself
-/// ([`Comparison::same_again`]). `equivalent` needs an interval wholly within [`EQUIVALENCE`]. Else:
-/// `not-shown`.
+/// ([`Comparison::same_again`]). `equivalent` needs an interval within [`EQUIVALENCE`]. Else: `not-shown`.
 pub fn decide(comparisons: &mut [Comparison]) {
     let ps: Vec<Option<f64>> = comparisons.iter().map(|c| c.p).collect();
     for (comparison, adjusted) in comparisons.iter_mut().zip(holm(&ps)) {

@@ -69,8 +69,7 @@ impl HistoryWriter {
     /// Appends what `entry` makes of its stamp, stamped by `now_ns` (nanoseconds since the run began, on one
     /// monotonic clock), and returns the stamp.
     ///
-    /// `now_ns` is called inside the lock and must not call the writer. An earlier stamp is raised to the
-    /// last line's.
+    /// `now_ns` is called inside the lock, must not call the writer, and is raised to the last line's stamp.
     pub fn append_with(
         &self,
         now_ns: impl FnOnce() -> u64,

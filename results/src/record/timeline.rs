@@ -141,7 +141,7 @@ impl TimelineData {
         ))
     }
 
-    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on either side, 50
+    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on each side, 50
     /// ms to 5 s.
     ///
     /// At most [`MAX_BARS`] holds stay: those nearest to the anomaly's middle; `omitted` counts the others.

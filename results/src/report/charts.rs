@@ -91,8 +91,7 @@ fn label(result: &ScenarioResult) -> String {
     with_origin(format!("{} · {}", result.name, result.topology), bare(&result.durability))
 }
 
-/// Throughput, a chart per workload and number of tasks: beside a free lock's, a contended one's bar is
-/// nothing.
+/// Throughput, a chart per workload and number of tasks: a free lock's bar would hide a contended one's.
 pub(super) fn throughput(run: &Run) -> Vec<Chart> {
     let chart = |(load, rows): (String, Vec<&BenchRow>)| {
         let rows = rows.into_iter().filter(|row| row.cycles_per_s.median.is_finite());

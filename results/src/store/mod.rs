@@ -401,8 +401,7 @@ impl RunDir {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Replaces `run.json` in one step. To be called after every benchmark and scenario, the last alone not
-    /// `partial`.
+    /// Replaces `run.json` in one step. To be called after every benchmark and scenario.
     pub fn save(&self, run: &Run) -> Result<(), StoreError> {
         let mut text = serde_json::to_vec_pretty(run).map_err(|error| StoreError::Io {
             verb: "write",

@@ -16,8 +16,7 @@ use crate::store::atomic;
 /// death on the way leaves the plain one. Memory: a few frames, whatever the file's length.
 ///
 /// # Errors
-/// The operating system's, and `InvalidData` if the compressed form was not the same; the plain file then
-/// stays.
+/// The system's, and `InvalidData` if the compressed form was not the same; the plain file then stays.
 pub fn compress_above(path: &Path, plain_max_bytes: u64) -> io::Result<PathBuf> {
     let plain = File::open(path)?;
     if plain.metadata()?.len() <= plain_max_bytes {
