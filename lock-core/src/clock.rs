@@ -55,8 +55,7 @@ impl Instant {
             Some(later) => there.checked_add(later),
             None => there.checked_sub(origin.here.0 - self.0),
         };
-        let at = at.and_then(|at| at.checked_sub(suspended()));
-        at.unwrap_or(there)
+        at.and_then(|at| at.checked_sub(suspended())).unwrap_or(there)
     }
 }
 
@@ -122,8 +121,7 @@ impl Origin {
             let here = Instant::now();
             (there.elapsed(), Origin { there, here })
         });
-        let tightest = readings.min_by_key(|(apart, _)| *apart);
-        tightest.expect("there are some").1
+        readings.min_by_key(|(apart, _)| *apart).expect("there are some").1
     }
 }
 

@@ -223,8 +223,7 @@ impl<F: Future> Future for InProcess<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        let turn = this.process.begin(&mut this.task, context);
-        let polled = match (turn, &mut this.work) {
+        let polled = match (this.process.begin(&mut this.task, context), &mut this.work) {
             (TaskState::Go, Some(work)) => work.as_mut().poll(context),
             (TaskState::Wait, _) | (TaskState::Go, None) => Poll::Pending,
             (TaskState::Never, _) => {
@@ -244,8 +243,7 @@ impl<F> Drop for InProcess<F> {
     fn drop(&mut self) {
         if self.work.is_some() {
             // What is dropped may spawn, or close connections: still as its own process.
-            let nobody = Context::from_waker(Waker::noop());
-            self.process.begin(&mut self.task, &nobody);
+            self.process.begin(&mut self.task, &Context::from_waker(Waker::noop()));
             self.work = None;
             self.process.end(self.task, true);
         }

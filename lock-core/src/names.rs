@@ -68,8 +68,7 @@ impl Names {
 
     /// Of a latch that counts down. Its channel puts the name in braces also where it has some.
     pub(crate) fn of_latch(name: &str) -> Self {
-        let channel = format!("redisson_countdownlatch__channel__{{{name}}}");
-        Names::of(name, channel)
+        Names::of(name, format!("redisson_countdownlatch__channel__{{{name}}}"))
     }
 
     /// Whether its scripts can tell a lock's channel from its key by themselves: where the name has no

@@ -131,8 +131,7 @@ impl Client {
     ) -> Result<Self, LockError> {
         if routes.is_empty() || routes.len() > MOST_MASTERS {
             let why = format!("{} masters; 1 to {MOST_MASTERS} can work", routes.len());
-            let target = target.to_string();
-            return Err(LockError::invalid(CONNECT, &target, why));
+            return Err(LockError::invalid(CONNECT, &target.to_string(), why));
         }
         let background = Background::new(runtime);
         Ok(Client {
@@ -187,8 +186,7 @@ impl Client {
             let why = node.untracked.lock().clone()?;
             Some(Concern::tracking(&node.label, &why))
         });
-        let known = self.inner.concerns.iter().cloned();
-        known.chain(refused).chain(untracked).collect()
+        self.inner.concerns.iter().cloned().chain(refused).chain(untracked).collect()
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.
@@ -221,8 +219,7 @@ impl Client {
     ) -> Result<Names, LockError> {
         let invalid = |why: String| LockError::invalid("use", name, why);
         if self.inner.shape == TopologyKind::Masters {
-            let why = format!("a {word} lives in one server set, and redlock:// is several");
-            return Err(invalid(why));
+            return Err(invalid(format!("a {word} lives in one server set, and redlock:// is several")));
         }
         self.names(name, of).map_err(invalid)
     }
@@ -237,8 +234,7 @@ impl Client {
     /// [`lock`](Client::lock). Locks of several slots or servers are for [`MultiLock`](crate::MultiLock).
     pub fn all_of(&self, names: &[&str]) -> Result<Lock, LockError> {
         const WORD: &str = "all-of";
-        let each = names.iter();
-        let each = each.map(|name| self.in_one_set(WORD, name, Names::new));
+        let each = names.iter().map(|name| self.in_one_set(WORD, name, Names::new));
         let together = Names::together(each.collect::<Result<_, LockError>>()?);
         let first = names.first().copied().unwrap_or_default();
         let invalid = |why| LockError::invalid("use all of", first, why);
@@ -290,8 +286,7 @@ impl Client {
 
     /// Both sides of a read-write lock by its name. Nothing is sent; errors as [`lock`](Client::lock).
     pub fn read_write(&self, name: &str) -> Result<ReadWrite, LockError> {
-        let read = self.lock(Kind::Read, name)?;
-        Ok(ReadWrite::new(read, self.lock(Kind::Write, name)?))
+        Ok(ReadWrite::new(self.lock(Kind::Read, name)?, self.lock(Kind::Write, name)?))
     }
 
     /// What was sent so far.
@@ -350,8 +345,7 @@ impl Client {
         let holds = self.inner.guarded.take();
         let permits = self.inner.guarded_permits.take();
         let had_any = !holds.is_empty() || !permits.is_empty();
-        let holds = holds.iter().filter_map(Weak::upgrade);
-        holds.for_each(|hold| release::take_back(&hold));
+        holds.iter().filter_map(Weak::upgrade).for_each(|hold| release::take_back(&hold));
         for (of, count) in permits {
             if let Some(of) = of.upgrade() {
                 semaphore::give_back_unasked(&of, count);
@@ -363,8 +357,7 @@ impl Client {
     async fn end(&self) {
         self.inner.renewals.close();
         idempotent_requests::forget_finished(&self.inner);
-        let longest = self.inner.options.response_timeout * 2;
-        self.inner.background.finish(longest).await;
+        self.inner.background.finish(self.inner.options.response_timeout * 2).await;
     }
 }
 
@@ -415,9 +408,7 @@ fn prepared(
 }
 
 fn fresh_id() -> String {
-    let random = Uuid::new_v4().into_bytes();
-    let id = Builder::from_bytes(random).with_version(Version::Custom);
-    id.into_uuid().to_string()
+    Builder::from_bytes(Uuid::new_v4().into_bytes()).with_version(Version::Custom).into_uuid().to_string()
 }
 
 /// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer
@@ -425,8 +416,6 @@ fn fresh_id() -> String {
 async fn concerns(routes: &[Arc<Route>], options: &ClientOptions) -> Vec<Concern> {
     let deadline = Instant::now() + options.response_timeout;
     let masters: Vec<_> = routes.iter().flat_map(|route| route.masters()).collect();
-    let asked = masters.iter().map(|node| survey::ask_connected(node, deadline));
-    let reports = join_all(asked).await;
-    let judged = reports.iter().flatten();
-    judged.flat_map(|report| report.concerns(options.durability)).collect()
+    let reports = join_all(masters.iter().map(|node| survey::ask_connected(node, deadline))).await;
+    reports.iter().flatten().flat_map(|report| report.concerns(options.durability)).collect()
 }

@@ -164,8 +164,7 @@ impl FromStr for PubSub {
 
     fn from_str(text: &str) -> Result<Self, UnknownPubSub> {
         let all = [PubSub::Auto, PubSub::Plain, PubSub::Sharded, PubSub::Both];
-        let found = all.into_iter().find(|way| way.name() == text);
-        found.ok_or_else(|| UnknownPubSub { text: text.to_owned() })
+        all.into_iter().find(|way| way.name() == text).ok_or_else(|| UnknownPubSub { text: text.to_owned() })
     }
 }
 

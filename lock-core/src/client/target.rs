@@ -301,8 +301,7 @@ impl Target {
         if matches!(self.endpoints.first(), Some(Endpoint::Unix(_))) {
             return UNIX;
         }
-        let mut all = SCHEMES.iter();
-        let ours = all.find(|(_, shape, tls)| (*shape, *tls) == (self.shape, self.tls));
+        let ours = SCHEMES.iter().find(|(_, shape, tls)| (*shape, *tls) == (self.shape, self.tls));
         ours.expect("each shape has a scheme, with TLS and without").0
     }
 }
@@ -514,8 +513,7 @@ fn split_credentials(rest: &str) -> Result<(Credentials, &str), Fault> {
 fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
     let (host, port) = if let Some(inside) = text.strip_prefix('[') {
         let Some((host, after)) = inside.split_once(']') else {
-            let says = "has no closing bracket: an IPv6 address is written [::1]:6379";
-            return refuse(text, says);
+            return refuse(text, "has no closing bracket: an IPv6 address is written [::1]:6379");
         };
         if host.parse::<Ipv6Addr>().is_err() {
             return refuse(host, "in brackets is no IPv6 address");
@@ -530,8 +528,7 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
     } else {
         match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                let says = "has too many colons: an IPv6 address is written [::1]:6379";
-                return refuse(text, says);
+                return refuse(text, "has too many colons: an IPv6 address is written [::1]:6379");
             }
             Some((host, port)) => (host, Some(port)),
             None => (text, None),

@@ -101,8 +101,7 @@ impl Subject<'_> {
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         let asked = self.ask_for_long(&request, read).await;
-        let answer = asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?;
-        Ok(answer.said)
+        Ok(asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?.said)
     }
 
     async fn ask_for_long<T>(
@@ -122,8 +121,7 @@ impl Subject<'_> {
         once: RecordedRequest,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
-        let answered = self.begin(once, read);
-        match tokio::time::timeout(self.patience(), answered).await {
+        match tokio::time::timeout(self.patience(), self.begin(once, read)).await {
             Ok(Ok(asked)) => self.said(action, asked),
             _ => {
                 let name = &self.names.key;
@@ -168,8 +166,7 @@ impl Subject<'_> {
     }
 
     fn said<T>(&self, action: &'static str, asked: Result<Answer<T>, NodeError>) -> Result<T, LockError> {
-        let answer = asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?;
-        Ok(answer.said)
+        Ok(asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?.said)
     }
 
     fn patience(&self) -> Duration {
@@ -191,8 +188,7 @@ async fn ask<T>(
     read: impl Fn(&Value) -> Option<T>,
 ) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
-    let route = client.route();
-    let (sent, doubtful) = ask_again(route, request, one_answer, until, need).await?;
+    let (sent, doubtful) = ask_again(client.route(), request, one_answer, until, need).await?;
     let said = read(&sent.value).ok_or_else(|| no_number(&sent))?;
     Ok(Answer { said, doubtful })
 }

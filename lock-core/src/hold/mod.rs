@@ -93,8 +93,7 @@ impl HolderIdentity {
     fn identity(self, client: &ClientCore) -> (String, Option<u128>) {
         match self {
             HolderIdentity::Owner(owner) => {
-                let text = client.owner_text(owner.unwrap_or_else(Owner::fresh));
-                (text, owner.map(|_| rand::random()))
+                (client.owner_text(owner.unwrap_or_else(Owner::fresh)), owner.map(|_| rand::random()))
             }
             HolderIdentity::Count(_) => (client.owner_text(Owner::fresh()), Some(rand::random())),
             HolderIdentity::Ids(count) => {
@@ -348,8 +347,7 @@ impl Hold {
         state.counts_from = sent_at;
         state.granted_lease = lease;
         state.valid_until = until;
-        let handed_over = self.in_line.get();
-        state.telemetry.held(self.lock.labels(), token, handed_over);
+        state.telemetry.held(self.lock.labels(), token, self.in_line.get());
         true
     }
 
@@ -361,8 +359,7 @@ impl Hold {
             return false;
         }
         if by_watchdog {
-            let until = state.valid_until;
-            state.telemetry.renewed(self.lock.labels(), until, self.lease / 3);
+            state.telemetry.renewed(self.lock.labels(), state.valid_until, self.lease / 3);
         }
         let until = valid_until(sent_at, lease).min(self.longest_until(state.sent_at));
         if until > state.valid_until {
@@ -392,8 +389,7 @@ impl Hold {
         let mut state = self.state.lock();
         let valid = state.phase == Phase::Held && Instant::now() < state.valid_until;
         if state.phase == Phase::Held {
-            let since = state.sent_at;
-            state.telemetry.ended(self.lock.labels(), since, None);
+            state.telemetry.ended(self.lock.labels(), state.sent_at, None);
         }
         state.phase = Phase::Ended;
         state.listeners.clear();
@@ -473,8 +469,7 @@ impl Hold {
     /// Completes at the next loss or at the end, and at the latest when the validity that stands now runs
     /// out.
     pub(crate) async fn change(&self) {
-        let changed = self.changed.notified();
-        let mut changed = std::pin::pin!(changed);
+        let mut changed = std::pin::pin!(self.changed.notified());
         changed.as_mut().enable();
         if !self.is_held() {
             return;
@@ -523,8 +518,7 @@ fn lose(hold: &Hold, state: &mut State, reason: LostReason) {
     if state.phase != Phase::Held {
         return;
     }
-    let since = state.sent_at;
-    state.telemetry.ended(hold.lock.labels(), since, Some(&reason));
+    state.telemetry.ended(hold.lock.labels(), state.sent_at, Some(&reason));
     state.phase = Phase::Lost(reason.clone());
     let at = Instant::now().std();
     tell(state, GuardEvent::Lost { reason, at });

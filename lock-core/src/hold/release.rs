@@ -149,16 +149,14 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 pub(crate) fn in_background(hold: &Arc<Hold>) {
     hold.end();
     watchdog::remove(hold);
-    let mut open = Open::new(hold, ReleaseReason::Release);
-    open.add_all();
+    Open::new(hold, ReleaseReason::Release).add_all();
 }
 
 /// Gives a hold back under its guard, which learns that it is lost.
 pub(crate) fn take_back(hold: &Arc<Hold>) {
     hold.lose(LostReason::Closed);
     watchdog::remove(hold);
-    let mut open = Open::new(hold, ReleaseReason::Release);
-    open.add_all();
+    Open::new(hold, ReleaseReason::Release).add_all();
 }
 
 fn request(hold: &Hold, giving: ReleaseReason, successors: &Handoff) -> Request {

@@ -69,10 +69,8 @@ fn is_followed(hold: &Hold) -> bool {
 async fn follow_key(hold: Arc<Hold>) {
     let client = hold.client();
     let names = &hold.lock.names;
-    let follow = |route: &Arc<Route>| {
-        let check = hold.lock.format.key_check(&hold.request());
-        route.follow_key(&names.key, check)
-    };
+    let follow =
+        |route: &Arc<Route>| route.follow_key(&names.key, hold.lock.format.key_check(&hold.request()));
     let mut keys: Vec<_> = hold.lock.servers.routes().iter().map(follow).collect();
     while hold.is_held() {
         let hint = select_all(keys.iter_mut().map(|key| Box::pin(key.hint())));
@@ -187,8 +185,7 @@ fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOu
                 queue.insert(hold, sent_at + period(hold.lease));
                 if is_followed(hold) && !hold.key_is_followed.get() {
                     hold.key_is_followed.set(true);
-                    let following = follow_key(Arc::clone(hold));
-                    hold.client().background.spawn_uncounted(following);
+                    hold.client().background.spawn_uncounted(follow_key(Arc::clone(hold)));
                 }
             }
         }

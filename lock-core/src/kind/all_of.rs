@@ -31,8 +31,7 @@ impl LockFormat for AllOf {
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        let each = ask.names.all();
-        each.fold(request, |request, _| request.arg(ask.owner.as_bytes()))
+        ask.names.all().fold(request, |request, _| request.arg(ask.owner.as_bytes()))
     }
 
     fn read_extend(&self, value: &Value) -> Option<ExtendAnswer> {

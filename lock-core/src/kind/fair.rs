@@ -118,8 +118,7 @@ impl ServerLine for Fair {
         let request = request(RequestCommand::Script(&HEARTBEAT), waiting.names)
             .arg(waiting.publish.as_bytes())
             .arg_ms(PLACE);
-        let owners = waiting.owners.iter();
-        owners.fold(request, |request, owner| request.arg(owner.as_bytes()))
+        waiting.owners.iter().fold(request, |request, owner| request.arg(owner.as_bytes()))
     }
 
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat> {
@@ -173,8 +172,7 @@ mod tests {
 
     #[test]
     fn the_pattern_of_a_client_fits_its_owners_alone() {
-        let names = Names::new("a*[b]?");
-        let ChannelSpec::Pattern(pattern) = Fair.channel_spec(&names, "u") else {
+        let ChannelSpec::Pattern(pattern) = Fair.channel_spec(&Names::new("a*[b]?"), "u") else {
             panic!("a pattern");
         };
         assert_eq!(pattern, r"redisson_lock__channel:{a\*\[b\]\?}:u:*");

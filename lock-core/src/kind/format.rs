@@ -179,8 +179,7 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
         if let Some(request) = self.extend_counted(ask) {
             return request;
         }
-        let request = Request::new(RequestCommand::Script(self.extend_script()));
-        let request = self.extend_keys(ask, request);
+        let request = self.extend_keys(ask, Request::new(RequestCommand::Script(self.extend_script())));
         self.extend_arg(ask, request.arg_ms(ask.lease))
     }
     /// As `extend`, for an owner with several holds. `None`: the owner alone identifies the hold.

@@ -96,8 +96,7 @@ pub(super) fn acquire_all(ask: &LockRequest<'_>) -> Request {
 }
 
 fn acquire_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
-    let request = with_keys(Request::new(script), ask.names);
-    with_holds(request, ask, ask.owner)
+    with_holds(with_keys(Request::new(script), ask.names), ask, ask.owner)
         .arg_ms(ask.lease)
         .arg(ask.owner.as_bytes())
         .arg(ask.names.all().count().to_string().as_bytes())
@@ -108,8 +107,7 @@ pub(super) fn release_all(ask: &LockRequest<'_>) -> Request {
 }
 
 fn release_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
-    let request = with_keys(Request::new(script), ask.names);
-    let request = with_holds(request, ask, ask.owner)
+    let request = with_holds(with_keys(Request::new(script), ask.names), ask, ask.owner)
         .arg(ask.owner.as_bytes())
         .arg(ask.publish.as_bytes())
         .arg(ask.names.all().count().to_string().as_bytes());
@@ -122,18 +120,15 @@ fn release_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
 pub(super) fn extend_counted(ask: &LockRequest<'_>) -> Option<Request> {
     ask.id?;
     let request = with_keys(Request::new(RequestCommand::Script(&EXTEND_COUNTED)), ask.names);
-    let request = with_holds(request, ask, ask.owner);
-    Some(request.arg_ms(ask.lease).arg(ask.owner.as_bytes()))
+    Some(with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner.as_bytes()))
 }
 
 pub(super) fn with_keys(request: Request, names: &Names) -> Request {
-    let keys = names.all().map(|each| each.key.as_bytes());
-    keys.fold(request, Request::key)
+    names.all().map(|each| each.key.as_bytes()).fold(request, Request::key)
 }
 
 pub(super) fn with_channels(request: Request, names: &Names) -> Request {
-    let channels = names.all().map(|each| each.channel.as_bytes());
-    channels.fold(request, Request::arg)
+    names.all().map(|each| each.channel.as_bytes()).fold(request, Request::arg)
 }
 
 /// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it
@@ -143,8 +138,7 @@ pub(super) fn with_holds(request: Request, ask: &LockRequest<'_>, field: &str) -
         return request;
     };
     let list = |each: &Names| format!("{}:{field}", companion("locklab_holds_latch", &each.key));
-    let lists = ask.names.all().map(list);
-    let request = lists.fold(request, |request, list| request.key(list.as_bytes()));
+    let request = ask.names.all().map(list).fold(request, |request, list| request.key(list.as_bytes()));
     request.key(&ask.names.record("redisson_acquire_latch", id))
 }
 

@@ -243,8 +243,7 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        let mut all = Kind::ALL.iter();
-        let kind = all.find(|kind| kind.name() == name).copied();
+        let kind = Kind::ALL.iter().find(|kind| kind.name() == name).copied();
         kind.ok_or_else(|| UnknownKind { name: name.to_owned() })
     }
 }
@@ -258,8 +257,7 @@ mod tests {
         for kind in Kind::ALL {
             let row = format!("[`Kind::{kind:?}`]");
             let mut lines = include_str!("../lib.rs").lines();
-            let listed = lines.any(|line| line.starts_with("//! |") && line.contains(&row));
-            assert!(listed, "{row}");
+            assert!(lines.any(|line| line.starts_with("//! |") && line.contains(&row)), "{row}");
         }
     }
 

@@ -95,8 +95,7 @@ impl LockFormat for Plain {
 
     fn key_check(&self, ask: &LockRequest<'_>) -> KeyCheck {
         let value = value(ask).as_bytes().to_vec();
-        let request = of_lock(RequestCommand::Command("GET"), ask.names);
-        KeyCheck::new(&request, Value::BulkString(value))
+        KeyCheck::new(&of_lock(RequestCommand::Command("GET"), ask.names), Value::BulkString(value))
     }
 
     fn look(&self, names: &Names) -> Request {

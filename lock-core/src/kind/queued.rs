@@ -210,8 +210,7 @@ impl ServerLine for Queued {
     }
 
     fn read_message(&self, _names: &Names, message: &Message) -> Option<LineMessage> {
-        let text = std::str::from_utf8(&message.payload).ok()?;
-        let mut words = text.split(' ');
+        let mut words = std::str::from_utf8(&message.payload).ok()?.split(' ');
         let mut next = || words.next();
         Some(LineMessage::Called(HandedGrant {
             owner: next()?.to_owned(),
@@ -259,8 +258,7 @@ mod tests {
             server_us: 1_700_000_000_000_000,
             lease: Duration::from_secs(2),
         };
-        let message = b"u:7 42 1700000000000000 2000";
-        assert_eq!(read(message), Some(LineMessage::Called(called)));
+        assert_eq!(read(b"u:7 42 1700000000000000 2000"), Some(LineMessage::Called(called)));
         for foreign in [&b"0"[..], b"", b"u:7 x 1 1", b"\xff 1 1 1"] {
             assert_eq!(read(foreign), None);
         }

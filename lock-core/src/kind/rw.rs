@@ -80,8 +80,7 @@ impl LockFormat for AccessMode {
             AccessMode::Read => &RELEASE_READ,
             AccessMode::Write => &RELEASE_WRITE,
         };
-        let request = of_lock(script.of(ask), ask.names);
-        let request = with_holds(request, ask, &self.field(ask))
+        let request = with_holds(of_lock(script.of(ask), ask.names), ask, &self.field(ask))
             .arg(ask.owner.as_bytes())
             .arg(ask.publish.as_bytes())
             .arg(ask.names.channel.as_bytes());
@@ -90,11 +89,8 @@ impl LockFormat for AccessMode {
 
     fn leave(&self, ask: &LockRequest<'_>) -> Option<Request> {
         (ask.writers_first).filter(|_| matches!(self, AccessMode::Write))?;
-        let request = Request::new(RequestCommand::Script(&LEAVE));
-        let request = request.key(writers(ask.names).as_bytes());
-        let request = request.arg(ask.owner.as_bytes());
-        let request = request.arg(ask.publish.as_bytes());
-        Some(request.arg(ask.names.channel.as_bytes()))
+        let request = Request::new(RequestCommand::Script(&LEAVE)).key(writers(ask.names).as_bytes());
+        Some(request.arg(ask.owner.as_bytes()).arg(ask.publish.as_bytes()).arg(ask.names.channel.as_bytes()))
     }
 
     fn listeners(&self, value: &Value) -> u32 {
@@ -124,8 +120,7 @@ impl LockFormat for AccessMode {
 
     fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
         ask.id?;
-        let request = self.extend_keys(ask, Request::new(EXTEND.of(ask)));
-        let request = with_holds(request, ask, &self.field(ask));
+        let request = with_holds(self.extend_keys(ask, Request::new(EXTEND.of(ask))), ask, &self.field(ask));
         Some(self.extend_arg(ask, request.arg_ms(ask.lease)))
     }
 
@@ -135,8 +130,7 @@ impl LockFormat for AccessMode {
 
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
         let holders = self.read_holders(value)?;
-        let longest = |held: &CurrentHolder| held.left.unwrap_or(Duration::MAX);
-        Some(holders.into_iter().max_by_key(longest))
+        Some(holders.into_iter().max_by_key(|held: &CurrentHolder| held.left.unwrap_or(Duration::MAX)))
     }
 
     fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
@@ -191,7 +185,6 @@ mod tests {
         let longest = AccessMode::Read.read_holder(&answer).flatten();
         assert_eq!(longest.map(|held| held.owner).as_deref(), Some("u:2"));
         assert_eq!(AccessMode::Read.read_holder(&Value::Nil), Some(None));
-        let torn = Value::Array(reader(10, "u:1")[..2].to_vec());
-        assert_eq!(AccessMode::Read.read_holders(&torn), None);
+        assert_eq!(AccessMode::Read.read_holders(&Value::Array(reader(10, "u:1")[..2].to_vec())), None);
     }
 }

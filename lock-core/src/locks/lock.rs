@@ -78,16 +78,14 @@ impl Lock {
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holder(&self.inner, deadline).await;
-        let held = asked.map_err(|error| self.unseen(error))?;
-        Ok(held.map(Holder::from))
+        Ok(asked.map_err(|error| self.unseen(error))?.map(Holder::from))
     }
 
     /// All who hold it now: several where readers share it. As [`holder`](Lock::holder) in all else.
     pub async fn holders(&self) -> Result<Vec<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holders(&self.inner, deadline).await;
-        let held = asked.map_err(|error| self.unseen(error))?;
-        Ok(held.into_iter().map(Holder::from).collect())
+        Ok(asked.map_err(|error| self.unseen(error))?.into_iter().map(Holder::from).collect())
     }
 
     /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or
@@ -100,8 +98,7 @@ impl Lock {
         }
         let text = self.inner.client.owner_text(owner);
         let holders = self.holders().await?;
-        let ours = holders.iter().find(|holder| holder.owner == text);
-        Ok(ours.map_or(0, |holder| holder.holds))
+        Ok(holders.iter().find(|holder| holder.owner == text).map_or(0, |holder| holder.holds))
     }
 
     /// Takes it away from its holder; true if somebody did. The holder learns at its next renewal, extension

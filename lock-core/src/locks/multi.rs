@@ -128,8 +128,7 @@ impl MultiLock {
         let Some(answers) = within(end.map(last_look), asked).await else {
             // Whatever the members may have granted since, dropping their futures gives back.
             let why = "not every member answered in time";
-            let error = LockError::local(ErrorKind::Unknown, ACTION, self.first(), why);
-            return Err((error, false));
+            return Err((LockError::local(ErrorKind::Unknown, ACTION, self.first(), why), false));
         };
         let (mut held, mut error) = (Vec::new(), None);
         for answer in answers {
@@ -141,10 +140,7 @@ impl MultiLock {
         match error {
             None => self.whole(held, end).await,
             // A try does not tell what passes from what does not; waiting in order will.
-            Some(error) => {
-                let passing = error.kind() != ErrorKind::Invalid;
-                Err((give_back(held, error, end).await, passing))
-            }
+            Some(error) => Err((give_back(held, error, end).await, error.kind() != ErrorKind::Invalid)),
         }
     }
 
@@ -161,8 +157,7 @@ impl MultiLock {
             let most = [end.map(left), patience].into_iter().flatten().min();
             // No wait at all would be one try, which has a bound of its own.
             let most = most.map(|most| most.max(Duration::from_millis(1)));
-            let wait = most.map_or(Wait::Forever, Wait::AtMost);
-            match lock.acquire_with(how.clone().wait(wait)).await {
+            match lock.acquire_with(how.clone().wait(most.map_or(Wait::Forever, Wait::AtMost))).await {
                 Ok(guard) => held.push(guard),
                 Err(error) => {
                     // What is over before the time was is not waited for.
@@ -188,8 +183,7 @@ impl MultiLock {
             None => {
                 // Those that came first may have been renewed since.
                 let from = held.iter().map(|guard| guard.hold().counts_from()).min();
-                let sent_at = from.expect("a set has members");
-                Ok(MultiGuard::new(held, sent_at))
+                Ok(MultiGuard::new(held, from.expect("a set has members")))
             }
             Some(name) => {
                 let why = format!("{name} was lost while the others were waited for");
@@ -330,8 +324,7 @@ impl MultiGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let extended = join_all(self.members.iter().map(|guard| guard.extend(lease))).await;
         let errors = extended.into_iter().filter_map(Result::err);
-        let worst = errors.max_by_key(|error| error.weight(ErrorKind::NotHeld));
-        worst.map_or(Ok(()), Err)
+        errors.max_by_key(|error| error.weight(ErrorKind::NotHeld)).map_or(Ok(()), Err)
     }
 
     /// Gives every member back, side by side and whatever becomes of the others. One result for all: the

@@ -84,8 +84,7 @@ pub(crate) fn counted(
     format: &'static dyn LockFormat,
 ) -> Result<Arc<LockInner>, LockError> {
     let names = client.in_one_set(word, name, Names::of_permits)?;
-    let servers = Servers::One(Arc::clone(client.shared().route()));
-    Ok(client.lock_of(names, word, format, servers))
+    Ok(client.lock_of(names, word, format, Servers::One(Arc::clone(client.shared().route()))))
 }
 
 impl Semaphore {
@@ -103,8 +102,7 @@ impl Semaphore {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let (names, publish) = (&self.inner.names, self.inner.publish());
-        let once = requests::set(names, permits, life, publish);
-        self.inner.subject().ask(ACTION, once, yes).await
+        self.inner.subject().ask(ACTION, requests::set(names, permits, life, publish), yes).await
     }
 
     /// Acquires so many permits, all or none, and waits for them for ever if need be; as
@@ -166,9 +164,7 @@ impl Semaphore {
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
         let guard = acquire_for(&self.inner, HolderIdentity::Count(permits), &how).await?;
         if let Some(id) = guard.hold().settled_id() {
-            let client = &self.inner.client;
-            let record = requests::record_of_acquire(&self.inner.names, id);
-            finished(client, record);
+            finished(&self.inner.client, requests::record_of_acquire(&self.inner.names, id));
         }
         // They belong to nobody from now on.
         guard.leave();
@@ -193,8 +189,7 @@ impl Semaphore {
             return Ok(());
         }
         let once = self.giving(permits.into(), absent);
-        let subject = self.inner.subject();
-        subject.ask_surely("release", once, number).await.map(|_| ())
+        self.inner.subject().ask_surely("release", once, number).await.map(|_| ())
     }
 
     /// Adds so many permits, or takes away so many at once if it is a negative number, also below zero. What
@@ -204,8 +199,7 @@ impl Semaphore {
     /// done or not also when the future is dropped.
     pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
         let once = self.giving(permits.into(), MissingCounter::Begins);
-        let subject = self.inner.subject();
-        subject.ask("add permits to", once, number).await
+        self.inner.subject().ask("add permits to", once, number).await
     }
 
     /// Takes all that is free, and says how many that were.
@@ -213,16 +207,14 @@ impl Semaphore {
     /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped,
     /// nobody knows how many were taken.
     pub async fn drain(&self) -> Result<u64, LockError> {
-        let once = requests::drain(&self.inner.names);
-        let drained = self.inner.subject().ask("drain", once, number).await?;
+        let drained = self.inner.subject().ask("drain", requests::drain(&self.inner.names), number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }
 
     /// What is free now, by the word of the master; below zero after more was taken away than there was, and
     /// 0 where there is no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
-        let request = self.inner.format.look(&self.inner.names);
-        self.inner.subject().look(request, number).await
+        self.inner.subject().look(self.inner.format.look(&self.inner.names), number).await
     }
 
     /// Deletes it; true if it was there. Waiters go on waiting for another to begin.
@@ -233,8 +225,7 @@ impl Semaphore {
 
 /// Deletes a semaphore of either sort.
 pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
-    let request = (inner.format).force_release(&inner.names, inner.publish());
-    inner.subject().ask("delete", request, yes).await
+    inner.subject().ask("delete", (inner.format).force_release(&inner.names, inner.publish()), yes).await
 }
 
 fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> RecordedRequest {
@@ -272,8 +263,7 @@ impl SemaphoreGuard {
     pub async fn release(mut self) -> Result<(), LockError> {
         if !self.end() {
             let (kind, name) = (ErrorKind::NotHeld, self.semaphore.name());
-            let why = LostReason::Closed.to_string();
-            return Err(LockError::local(kind, "release", name, why));
+            return Err(LockError::local(kind, "release", name, LostReason::Closed.to_string()));
         }
         self.semaphore.give_back(self.permits, MissingCounter::Stays).await
     }

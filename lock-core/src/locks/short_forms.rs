@@ -27,8 +27,7 @@ macro_rules! short_forms {
             &self,
             timeout: std::time::Duration,
         ) -> Result<$guard, $crate::LockError> {
-            let how = $crate::Acquire::default().wait($crate::Wait::AtMost(timeout));
-            self.acquire_with(how).await
+            self.acquire_with($crate::Acquire::default().wait($crate::Wait::AtMost(timeout))).await
         }
     };
 }

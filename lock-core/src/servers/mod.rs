@@ -138,8 +138,7 @@ impl Servers {
         match self {
             Servers::One(route) => {
                 let sent = route.send(&lock.format.look(&lock.names), deadline).await?;
-                let holders = lock.format.read_holders(&sent.value);
-                holders.ok_or_else(|| not_an_answer(&sent))
+                lock.format.read_holders(&sent.value).ok_or_else(|| not_an_answer(&sent))
             }
             Servers::Majority(_) => {
                 let holder = self.holder(lock, deadline).await?;
@@ -149,9 +148,7 @@ impl Servers {
     }
 
     pub(crate) async fn force_release(&self, lock: &LockInner, deadline: Instant) -> Result<bool, NodeError> {
-        let publish = lock.client.publish_command();
-        let request = lock.format.force_release(&lock.names, publish);
-        self.yes_or_no(request, deadline).await
+        self.yes_or_no(lock.format.force_release(&lock.names, lock.client.publish_command()), deadline).await
     }
 
     async fn yes_or_no(&self, request: Request, deadline: Instant) -> Result<bool, NodeError> {
@@ -296,8 +293,7 @@ pub(crate) async fn extend_together(
         None => None,
     };
     let all: Option<Vec<_>> = answers.iter().map(read).collect();
-    let all = all.filter(|all| all.len() == holds.len());
-    all.ok_or_else(|| not_an_answer(&sent))
+    all.filter(|all| all.len() == holds.len()).ok_or_else(|| not_an_answer(&sent))
 }
 
 /// What a release needs to know of its hold.
@@ -323,8 +319,7 @@ pub(crate) async fn release_at(
     turns.giving(&hold.lock);
     let asked = ask_again(route, request, one_answer, how.deadline, RequestPurpose::Deed).await;
     let (sent, doubtful) = asked?;
-    let given = hold.lock.format.read_release(&sent.value);
-    let given = given.ok_or_else(|| not_an_answer(&sent))?;
+    let given = hold.lock.format.read_release(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
     turns.gave(&hold.lock, route, given, &sent.value);
     let done_before = doubtful && how.valid && !hold.has_records();
     let given = match given {

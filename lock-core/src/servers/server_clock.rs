@@ -24,7 +24,6 @@ impl ServerClock {
         let (sent_at, server_ms) = (*self.0.lock())?;
         let later = deadline.saturating_duration_since(sent_at) + SLACK;
         // Clocks may differ by a hundredth.
-        let later_ms = u64::try_from((later + later / 100).as_millis()).ok()?;
-        server_ms.checked_add(later_ms)
+        server_ms.checked_add(u64::try_from((later + later / 100).as_millis()).ok()?)
     }
 }

@@ -76,8 +76,7 @@ pub(crate) async fn attempt(
         return Box::pin(pipelined(request, node, lease, before, by_text, deadline)).await;
     }
     let sent_at = Instant::now();
-    let limit = deadline.min(sent_at + node.dialer.response_timeout);
-    match lease.conn.request(request, limit).await {
+    match lease.conn.request(request, deadline.min(sent_at + node.dialer.response_timeout)).await {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
         Err(NoReply::Cut(why)) => Answer::Lost { message: why.to_string() },

@@ -53,8 +53,7 @@ impl Conn {
 
     /// For how long the server grants nothing yet.
     pub(super) fn grants_in(&self) -> Option<Duration> {
-        let from = self.grants_from.get()?;
-        let left = from.saturating_duration_since(Instant::now());
+        let left = self.grants_from.get()?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
@@ -91,8 +90,7 @@ impl Conn {
     }
 
     pub(crate) async fn command(&self, command: &Cmd) -> RedisResult<Value> {
-        let bytes = command.get_packed_command();
-        let mut values = self.packed(&bytes, 1, false).await?;
+        let mut values = self.packed(&command.get_packed_command(), 1, false).await?;
         Ok(values.pop().unwrap_or_default())
     }
 
@@ -110,8 +108,7 @@ impl Conn {
             out.extend_from_slice(bytes);
             replies
         };
-        let answer = self.wire.ask(write, None, at_once);
-        match answer.await {
+        match self.wire.ask(write, None, at_once).await {
             Ok(Replies::One(value)) => Ok(vec![value]),
             Ok(Replies::All(values)) => Ok(values),
             Err(NoReply::Silent) => Err(closed("no answer in time")),
@@ -128,8 +125,7 @@ impl Conn {
         }
         let conn = self.clone();
         self.dialer.runtime.spawn(async move {
-            let ping = redis::cmd("PING");
-            if !matches!(timeout(patience, conn.command(&ping)).await, Ok(Ok(_))) {
+            if !matches!(timeout(patience, conn.command(&redis::cmd("PING"))).await, Ok(Ok(_))) {
                 conn.kill();
             }
             conn.probing.store(false, Ordering::Release);

@@ -321,8 +321,7 @@ impl Dialer {
         greeting.cmd(if proof == Proof::IsMaster { "ROLE" } else { "PING" });
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
         // A user that may not ask cannot be told which server it is.
-        let optional = asked.filter(|_| self.restart_delay.is_none());
-        self.check_greeting(&answers, credentials.is_some(), optional)?;
+        self.check_greeting(&answers, credentials.is_some(), asked.filter(|_| self.restart_delay.is_none()))?;
         let info = asked.and_then(|at| answers.get(at));
         if let Some(delay) = self.restart_delay {
             conn.grants_from(Instant::now() + delay.saturating_sub(age(info)?));

@@ -71,8 +71,7 @@ pub(crate) struct ServerReply {
 }
 
 fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = info.lines();
-    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
 /// A request that got no usable answer.
@@ -289,13 +288,11 @@ pub(crate) fn unconnected(
     match target.shape {
         TopologyKind::Single | TopologyKind::Masters => Ok(routes(masters(target, options, tls, runtime))),
         TopologyKind::Sentinel => {
-            let sentinel = Sentinel::new(target, options, tls, runtime);
-            Ok(vec![Arc::new(Route::Sentinel(sentinel))])
+            Ok(vec![Arc::new(Route::Sentinel(Sentinel::new(target, options, tls, runtime)))])
         }
         TopologyKind::Cluster if matches!(way, PubSub::Plain | PubSub::Sharded) => {
             let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
-            let cluster = Cluster::new(target.endpoints.clone(), dialer, way);
-            Ok(vec![Arc::new(Route::Cluster(cluster))])
+            Ok(vec![Arc::new(Route::Cluster(Cluster::new(target.endpoints.clone(), dialer, way)))])
         }
         TopologyKind::Cluster => Err(
             "before its servers can be asked, a cluster's client is to be told how they publish: `?pubsub=sharded` (Redis 7.0 and later) or `?pubsub=plain` in the URL, or \
@@ -312,20 +309,17 @@ fn masters(
     runtime: &ClientRuntime,
 ) -> Vec<Single> {
     let several = target.shape == TopologyKind::Masters;
-    let voters = Voter::all(target.endpoints.len());
-    (target.endpoints.iter().zip(voters))
+    (target.endpoints.iter().zip(Voter::all(target.endpoints.len())))
         .map(|(endpoint, voter)| {
             let mut dialer = Dialer::new(target, options, tls.clone(), runtime);
             dialer.voter = several.then_some(voter);
-            let way = target.pub_sub(options);
-            Single::new(endpoint.clone(), Arc::new(dialer), way)
+            Single::new(endpoint.clone(), Arc::new(dialer), target.pub_sub(options))
         })
         .collect()
 }
 
 fn routes(singles: Vec<Single>) -> Vec<Arc<Route>> {
-    let each = singles.into_iter();
-    each.map(|single| Arc::new(Route::Single(single))).collect()
+    singles.into_iter().map(|single| Arc::new(Route::Single(single))).collect()
 }
 
 /// Servers of which more than half have answered.

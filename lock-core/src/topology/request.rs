@@ -111,16 +111,14 @@ impl Request {
     /// Adds a duration as Redis wants it: whole milliseconds, at least 1.
     pub(crate) fn arg_ms(mut self, duration: Duration) -> Self {
         let mut digits = Digits::new();
-        let ms = u64::try_from(duration.as_millis().max(1)).unwrap_or(u64::MAX);
-        self.part(digits.of(ms));
+        self.part(digits.of(u64::try_from(duration.as_millis().max(1)).unwrap_or(u64::MAX)));
         self
     }
 
     /// Adds a duration in whole microseconds.
     pub(crate) fn arg_us(mut self, duration: Duration) -> Self {
         let mut digits = Digits::new();
-        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.part(digits.of(us));
+        self.part(digits.of(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)));
         self
     }
 
@@ -156,8 +154,7 @@ impl Request {
     fn written(&self) -> [&[u8]; 4] {
         let mut rest = &self.body[..];
         std::array::from_fn(|_| {
-            let digits = rest.iter().position(|&byte| byte == b'\r');
-            let digits = digits.expect("written by the protocol");
+            let digits = rest.iter().position(|&byte| byte == b'\r').expect("written by the protocol");
             let length = (rest[1..digits].iter()).fold(0, |n, &c| n * 10 + usize::from(c - b'0'));
             let (part, after) = rest.split_at(digits + 2 + length + 2);
             rest = after;
@@ -218,8 +215,7 @@ impl Request {
         let value = redis::parse_redis_value(&bytes).expect("written by the protocol");
         let parts: Vec<Vec<u8>> = redis::from_redis_value(value).expect("an array of strings");
         let mut keys: Vec<_> = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
-        let args = keys.split_off(self.keys as usize);
-        (keys, args)
+        (keys, keys.split_off(self.keys as usize))
     }
 }
 

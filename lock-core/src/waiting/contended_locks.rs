@@ -105,8 +105,7 @@ impl ContendedLocks {
         if lock.servers.is_majority() {
             // A majority has pauses of its own; only that there are rivals counts.
             if rivals > 0 {
-                let turn = (table.of.entry(lock.line_key())).or_insert_with(|| ContendedLock::new(now));
-                turn.used_at = now;
+                (table.of.entry(lock.line_key())).or_insert_with(|| ContendedLock::new(now)).used_at = now;
             }
         } else if !freed {
             // Its owner has another hold.
@@ -219,8 +218,7 @@ impl ContendedLock {
     fn owed(&self, heard: Option<&ReceivedMessages>, now: Instant) -> u32 {
         let absent = self.absent.filter(|(_, until)| now < *until);
         let rivals = self.rivals - absent.map_or(0, |(absent, _)| absent.min(self.rivals));
-        let passed = u32::try_from(self.passed(heard)).unwrap_or(u32::MAX);
-        rivals.saturating_sub(passed)
+        rivals.saturating_sub(u32::try_from(self.passed(heard)).unwrap_or(u32::MAX))
     }
 
     fn until(&self, heard: Option<&ReceivedMessages>, now: Instant, part: f64) -> Option<Instant> {
@@ -245,8 +243,7 @@ impl ContendedLock {
         self.vain += 1;
         if self.vain == VAIN {
             self.vain = 0;
-            let absent = self.owed(heard, now);
-            self.absent = Some((absent, now + LEFT_OUT));
+            self.absent = Some((self.owed(heard, now), now + LEFT_OUT));
         }
     }
 }
@@ -346,8 +343,7 @@ mod tests {
         let other = connect().await.expect("it answers");
         let theirs = other.lock(Kind::Reentrant, "n").expect("a good name");
         let waiter = tokio::spawn(async move { theirs.acquire_with(Acquire::default()).await });
-        let channel = ["PUBSUB", "NUMSUB", &lock.inner.names.channel];
-        server.wait_for(&channel, |answer| answer.ends_with('1'));
+        server.wait_for(&["PUBSUB", "NUMSUB", &lock.inner.names.channel], |answer| answer.ends_with('1'));
         guard.release().await.expect("held");
         assert!(!lock.inner.client.turns.is_empty());
         let guard = waiter.await.expect("no panic").expect("entered");

@@ -99,7 +99,6 @@ impl Drop for Handoff {
 /// it stays.
 fn give_back(hold: &Arc<Hold>, giving: ReleaseReason) {
     if hold.is_asked() {
-        let mut open = Open::new(hold, giving);
-        open.add_all();
+        Open::new(hold, giving).add_all();
     }
 }

@@ -187,8 +187,7 @@ impl WaitQueues {
 impl State {
     fn arrives(&mut self, waiter: Waiter) -> u64 {
         self.arrivals += 1;
-        let numbers = self.numbers.entry(waiter.owner.clone()).or_default();
-        numbers.insert(self.arrivals);
+        self.numbers.entry(waiter.owner.clone()).or_default().insert(self.arrivals);
         self.waiters.insert(self.arrivals, waiter);
         self.arrivals
     }
@@ -231,8 +230,7 @@ impl State {
     /// The first of those who have not been called.
     fn first(&self) -> Option<(u64, &Waiter)> {
         let waits = |(_, waiter): &(&u64, &Waiter)| !matches!(waiter.standing, QueuePosition::Called(_));
-        let first = self.waiters.iter().find(waits);
-        first.map(|(number, waiter)| (*number, waiter))
+        self.waiters.iter().find(waits).map(|(number, waiter)| (*number, waiter))
     }
 }
 
@@ -244,8 +242,7 @@ impl Seat {
     /// For how long the lock has been given to another waiter of this client that was not polled since.
     pub(crate) fn unread_call(&self) -> Option<Duration> {
         let state = self.queue.state.lock();
-        let others = state.waiters.values();
-        let called = others.filter_map(|waiter| match waiter.standing {
+        let called = state.waiters.values().filter_map(|waiter| match waiter.standing {
             QueuePosition::Called(at) => Some(at.elapsed()),
             _ => None,
         });
@@ -271,8 +268,7 @@ impl Seat {
             && !route.hears_patterns()
             && let Some(channel) = self.queue.line.own_channel(&lock.names, &self.owner)
         {
-            let tune = Tune::Channel(&channel);
-            self.subscription = Some(route.subscribe(lock.names.key.as_bytes(), tune));
+            self.subscription = Some(route.subscribe(lock.names.key.as_bytes(), Tune::Channel(&channel)));
         }
     }
 
@@ -623,15 +619,13 @@ mod tests {
         let queues = &client.shared().wait_queues;
         let sit = || {
             let who = HolderIdentity::Owner(Some(Owner::numbered(1)));
-            let hold = Hold::new(&lock.inner, who, &Acquire::default(), Durability::None);
-            queues.seat(&hold, line)
+            queues.seat(&Hold::new(&lock.inner, who, &Acquire::default(), Durability::None), line)
         };
         let first = sit();
         let left = Arc::clone(&first.queue);
         drop(first);
         let next = sit();
         assert!(queues.forget(&left));
-        let known = queues.queue(&lock.inner).expect("somebody sits there");
-        assert!(Arc::ptr_eq(&known, &next.queue));
+        assert!(Arc::ptr_eq(&queues.queue(&lock.inner).expect("somebody sits there"), &next.queue));
     }
 }

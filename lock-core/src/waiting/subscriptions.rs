@@ -48,8 +48,7 @@ impl Subscriptions {
 
     /// Completes when enough servers have acknowledged the subscription, or refused it.
     pub(crate) async fn ready(&mut self) {
-        let all = self.subscriptions.iter_mut();
-        let all: FuturesUnordered<_> = all.map(|one| one.ready()).collect();
+        let all: FuturesUnordered<_> = self.subscriptions.iter_mut().map(|one| one.ready()).collect();
         let _: Vec<()> = all.take(self.enough).collect().await;
     }
 
@@ -105,8 +104,7 @@ impl Subscriptions {
     }
 
     fn have_spoken(&self) -> bool {
-        let spoken = self.voices.iter().filter(|voice| **voice == MessageStatus::Spoken);
-        spoken.count() >= self.enough
+        self.voices.iter().filter(|voice| **voice == MessageStatus::Spoken).count() >= self.enough
     }
 
     pub(crate) async fn rest(&mut self) {
@@ -119,8 +117,7 @@ impl Subscriptions {
     /// then worth.
     pub(crate) fn conclude(&mut self) -> bool {
         for who in 0..self.subscriptions.len() {
-            let spoken = self.subscriptions[who].hint().now_or_never();
-            if spoken.is_some() {
+            if self.subscriptions[who].hint().now_or_never().is_some() {
                 self.has_spoken(who);
             }
         }

@@ -107,8 +107,7 @@ mod tests {
     /// A range of slots with its master, and a replica that nobody asks for.
     fn entry(from: i64, to: i64, host: Value, port: i64) -> Value {
         let server = |host: Value, port: i64| {
-            let id = Value::BulkString(format!("id-{port}").into_bytes());
-            Value::Array(vec![host, Value::Int(port), id])
+            Value::Array(vec![host, Value::Int(port), Value::BulkString(format!("id-{port}").into_bytes())])
         };
         let replica = server(Value::BulkString(b"127.0.0.1".to_vec()), 1);
         Value::Array(vec![Value::Int(from), Value::Int(to), server(host, port), replica])
@@ -141,8 +140,7 @@ mod tests {
     #[test]
     fn a_newer_epoch_beats_a_fuller_map() {
         let read = |to, epoch, state| {
-            let slots = vec![entry(0, to, Value::Nil, 1)];
-            view(slots, info(epoch, state), &tcp("h", 1)).expect("a good answer")
+            view(vec![entry(0, to, Value::Nil, 1)], info(epoch, state), &tcp("h", 1)).expect("a good answer")
         };
         assert!(read(100, 8, "ok").rank() > read(16_383, 7, "ok").rank());
         assert!(read(200, 8, "ok").rank() > read(100, 8, "ok").rank());
@@ -159,8 +157,7 @@ mod tests {
             vec![entry(0, 16_384, Value::Nil, 1)],
             vec![entry(0, 1, Value::Nil, 70_000)],
         ] {
-            let seen = view(slots.clone(), info(1, "ok"), &asked);
-            assert_eq!(seen, None, "{slots:?}");
+            assert_eq!(view(slots.clone(), info(1, "ok"), &asked), None, "{slots:?}");
         }
     }
 }

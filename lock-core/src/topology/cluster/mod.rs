@@ -107,8 +107,7 @@ fn refusal(answers: &[redis::Value]) -> (Option<String>, String) {
                 true => "; a single server's URL begins with redis://",
                 false => "",
             };
-            let text = format!("{} {details}{remedy}", error.code());
-            (Some(error.code().to_owned()), text)
+            (Some(error.code().to_owned()), format!("{} {details}{remedy}", error.code()))
         }
         _ => (None, "no master has any".to_owned()),
     }
@@ -139,8 +138,7 @@ impl Topology for Cluster {
         // `MOVED 3999 127.0.0.1:6381`, IPv6 without brackets, the host empty if it is the one that was asked.
         let (host, port) = message.split_whitespace().nth(2)?.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let to = map::endpoint(host, port.parse().ok()?, &from.endpoint)?;
-        Some(self.state.node(to))
+        Some(self.state.node(map::endpoint(host, port.parse().ok()?, &from.endpoint)?))
     }
     fn is_sharded(&self) -> bool {
         true
@@ -223,8 +221,7 @@ impl State {
 
     fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let map = self.map.read();
-        let index = *map.owners.get(usize::from(slot))?;
-        map.masters.get(usize::from(index)).cloned()
+        map.masters.get(usize::from(*map.owners.get(usize::from(slot))?)).cloned()
     }
 
     fn masters(&self) -> Vec<Arc<Node>> {

@@ -163,8 +163,7 @@ impl Feed {
     fn obey(&mut self, order: FeedOrder) {
         match order {
             FeedOrder::Add(channel) => {
-                let name = channel.name.clone();
-                self.members.insert(name, Member::new(channel));
+                self.members.insert(channel.name.clone(), Member::new(channel));
             }
             FeedOrder::Remove(name) => {
                 self.members.remove(&name);
@@ -208,8 +207,7 @@ impl Feed {
                     Some(FeedOrder::Add(channel)) => {
                         let asked = Arc::clone(&channel);
                         let name = channel.name.clone();
-                        let member = self.members.entry(name).or_insert_with(|| Member::new(channel));
-                        member.pending += 1;
+                        self.members.entry(name).or_insert_with(|| Member::new(channel)).pending += 1;
                         self.ask(&mut live, &asked, true);
                     }
                     Some(FeedOrder::Remove(name)) => {
@@ -395,10 +393,7 @@ impl Feed {
         let found = format!("{} {}: {why}", self.verb(channel, true), channel.name);
         let known = match self.to {
             Listening::Keys => self.node.untracked.lock().replace(why.to_owned()).is_some(),
-            _ => {
-                let refusal = (channel.name.clone(), found.clone());
-                self.node.refusal.lock().replace(refusal).is_some()
-            }
+            _ => self.node.refusal.lock().replace((channel.name.clone(), found.clone())).is_some(),
         };
         // It is asked again and again, and said once.
         if !known {

@@ -277,8 +277,7 @@ impl Queue {
     /// of.
     fn abandon(&mut self, index: u32) -> impl Sized + use<> {
         let slot = &mut self.slots[index as usize];
-        let value = std::mem::take(&mut slot.value);
-        let left = (slot.waker.take(), std::mem::take(&mut slot.values), value);
+        let left = (slot.waker.take(), std::mem::take(&mut slot.values), std::mem::take(&mut slot.value));
         if slot.left == 0 {
             self.free.push(index);
             if self.slots.len() > KEEP_SLOTS && self.free.len() == self.slots.len() {
@@ -332,8 +331,7 @@ impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for PendingReply<'_, W> {
                 }
             }
             Step::Asked(index) => {
-                let index = *index;
-                let answer = std::task::ready!(this.wire.take(index, context));
+                let answer = std::task::ready!(this.wire.take(*index, context));
                 this.step = Step::Over;
                 Poll::Ready(answer)
             }
@@ -365,8 +363,7 @@ impl SharedConnection {
         }
         queue.unwritten += 1;
         let batch = queue.unwritten * BATCHES >= queue.burst.max(queue.owed.len());
-        let replies = write(&mut queue.out);
-        let index = queue.place(replies, deadline, context.waker().clone());
+        let index = queue.place(write(&mut queue.out), deadline, context.waker().clone());
         queue.urgent |= at_once && queue.writing;
         let leaves = (batch || at_once) && !queue.writing;
         if leaves {
@@ -410,8 +407,7 @@ impl SharedConnection {
         let slot = &mut queue.slots[index as usize];
         let answer = match slot.fate {
             Fate::Asked | Fate::Abandoned => {
-                let known = slot.waker.as_ref();
-                let old = if known.is_some_and(|waker| waker.will_wake(context.waker())) {
+                let old = if slot.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
                     None
                 } else {
                     slot.waker.replace(context.waker().clone())

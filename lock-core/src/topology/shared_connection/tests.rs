@@ -55,8 +55,7 @@ fn write_ping(out: &mut Vec<u8>) -> u32 {
 /// A connection that asks PING after `quiet`, and the server's end of it.
 async fn connection(quiet: Duration) -> (Arc<SharedConnection>, impl Future<Output = ()> + Send, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let stream = TcpStream::connect(listener.local_addr().unwrap());
-    let stream = stream.await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     let idle = IdleProbe { quiet, patience: quiet, commands: Arc::default() };
     let (wire, driver, timekeeper) = SharedConnection::new(Socket::Tcp(stream), idle);
@@ -129,8 +128,7 @@ async fn each_call_returns_by_its_bound_whatever_its_connection_does() {
     let runs = orders.iter().flat_map(|order| {
         // By itself a reply too many comes before or after the others were taken.
         let alone = order.iter().any(|event| *event != Event::Reply);
-        let ways = [true, false].into_iter().filter(move |way| *way || alone);
-        ways.map(move |in_one_write| async move {
+        [true, false].into_iter().filter(move |way| *way || alone).map(move |in_one_write| async move {
             assert_eq!(
                 endings(order, in_one_write).await,
                 expected(order),
@@ -163,8 +161,7 @@ async fn an_idle_line_is_asked_and_ends_when_it_leads_nowhere() {
         server.write_all(b"+PONG\r\n").await.unwrap();
     }
     // The last one stays unanswered.
-    let patience = Duration::from_secs(20);
-    timeout(patience, driver).await.expect("it ends").unwrap();
+    timeout(Duration::from_secs(20), driver).await.expect("it ends").unwrap();
     let why = wire.queue.lock().end.clone().expect("it has ended");
     assert!(why.starts_with("no answer to PING"), "{why}");
 }

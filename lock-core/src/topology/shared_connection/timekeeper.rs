@@ -50,8 +50,7 @@ impl Timekeeper {
             let next = self.look(now);
             // By what is left and not by the moment: a runtime's clock that is paused, or was advanced, is
             // another than this one.
-            let sooner = connection.sooner.notified();
-            let _ = timeout(next.saturating_duration_since(now), sooner).await;
+            let _ = timeout(next.saturating_duration_since(now), connection.sooner.notified()).await;
         }
     }
 

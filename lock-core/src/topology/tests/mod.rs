@@ -25,8 +25,7 @@ fn options() -> ClientOptions {
 
 async fn connect_to(url: &str) -> Result<Vec<Arc<Route>>, NodeError> {
     let target: Target = url.parse().expect("a good URL");
-    let runtime = ClientRuntime::current().expect("a runtime");
-    connect(&target, &options(), None, &runtime).await
+    connect(&target, &options(), None, &ClientRuntime::current().expect("a runtime")).await
 }
 
 async fn routes(url: &str) -> Vec<Arc<Route>> {

@@ -35,8 +35,7 @@ impl Secure {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let builder = if options.insecure {
-            let anybody = Arc::new(TrustAnyPeer(provider));
-            builder.dangerous().with_custom_certificate_verifier(anybody)
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyPeer(provider)))
         } else {
             builder.with_root_certificates(roots(source(&options.ca_pem, &options.ca_file))?)
         };
@@ -110,8 +109,7 @@ impl fmt::Display for Source<'_> {
 }
 
 fn source<'a>(memory: &'a Option<Pem>, file: &'a Option<PathBuf>) -> Option<Source<'a>> {
-    let file = file.as_deref().map(Source::File);
-    memory.as_ref().map(Source::Memory).or(file)
+    memory.as_ref().map(Source::Memory).or(file.as_deref().map(Source::File))
 }
 
 fn server_name(name: &str) -> Result<ServerName<'static>, String> {
@@ -198,8 +196,7 @@ impl ServerCertVerifier for TrustAnyPeer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, known)
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -208,8 +205,7 @@ impl ServerCertVerifier for TrustAnyPeer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, known)
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
