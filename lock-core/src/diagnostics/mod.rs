@@ -47,11 +47,9 @@ impl Client {
     pub async fn survey(&self) -> Vec<ServerReport> {
         let options = &self.shared().options;
         let deadline = Instant::now() + options.connect_timeout + options.response_timeout;
-        let masters = self
-            .shared()
-            .routes
-            .iter()
-            .flat_map(|route| route.masters().into_iter().map(|node| (node, route.down_after_ms())));
+        let routes = self.shared().routes.iter();
+        let masters =
+            routes.flat_map(|route| route.masters().into_iter().map(|node| (node, route.down_after_ms())));
         let reports = masters.map(|(node, down_after_ms)| async move {
             let mut report = survey::ask_any(&node, deadline).await;
             let said = down_after_ms.map(|ms| (ServerReport::DOWN_AFTER.to_owned(), ms.to_string()));

@@ -215,7 +215,8 @@ impl Request {
         let value = redis::parse_redis_value(&bytes).expect("written by the protocol");
         let parts: Vec<Vec<u8>> = redis::from_redis_value(value).expect("an array of strings");
         let mut keys: Vec<_> = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
-        (keys, keys.split_off(self.keys as usize))
+        let args = keys.split_off(self.keys as usize);
+        (keys, args)
     }
 }
 
