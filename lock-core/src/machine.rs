@@ -134,8 +134,7 @@ fn spawn_on<T: Send + 'static>(
 #[derive(Debug, Clone)]
 pub(crate) struct ClientRuntime {
     handle: Handle,
-    /// Its sender is owned by a task of the runtime, which lasts as long as the runtime or the last clone of
-    /// this.
+    /// Its sender is owned by a task that lasts as long as the runtime or the last clone of this.
     running: watch::Receiver<()>,
 }
 

@@ -68,12 +68,11 @@ const MOST_MASTERS: usize = 64;
 impl Client {
     /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the
     /// client's connections, subscriptions and renewals, whichever runtime asks for them: somebody has to
-    /// drive it. Once that runtime has ended, an acquire is refused with `Failed`, whatever waits for one is
-    /// cut off, and holds that are renewed are [lost](crate::LostReason::RuntimeEnded); what is held can
-    /// still be released from another.
+    /// drive it. Once it has ended, acquires are refused with `Failed`, waits are cut off, and renewed holds
+    /// are [lost](crate::LostReason::RuntimeEnded); what is held can be released from another.
     ///
-    /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target
-    /// or a setting cannot work.
+    /// Errors: `Failed` if no server, or no majority, answered; `Invalid` if the target or a setting cannot
+    /// work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::connect(target, &options, tls, &runtime).await;
@@ -95,8 +94,7 @@ impl Client {
 
     /// As [`connect`](Client::connect), for a service that starts before its Redis: nobody is dialled before
     /// the first use, whose bound counts for the connecting too. An acquire waits for a server as it waits
-    /// for the lock. What [`concerns`](Client::concerns) would say of the servers at connect is for
-    /// [`survey`](Client::survey).
+    /// for the lock. [`survey`](Client::survey) says what [`concerns`](Client::concerns) would have.
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, ErrorKind, Kind};
@@ -113,8 +111,7 @@ impl Client {
     /// ```
     ///
     /// Errors: `Invalid` if the target or a setting cannot work, outside of a Tokio runtime, and for a
-    /// cluster where neither says how messages are published ([`ClientOptions::pub_sub`]), which only its
-    /// servers could.
+    /// cluster where neither says how messages are published ([`ClientOptions::pub_sub`]).
     pub fn new(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::unconnected(target, &options, tls, &runtime);
@@ -171,9 +168,8 @@ impl Client {
     /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were
     /// then; the worst of each server first. Empty where there is nothing to say. Settings that this user may
     /// not read are reported as unknown, and servers that were not reached are not judged:
-    /// [`survey`](Client::survey) asks all. A subscription that a server refuses is there as soon as a waiter
-    /// has wanted it, and as long as it is refused; so is what [`KeyTracking::On`] needs, as soon as a hold
-    /// has wanted it.
+    /// [`survey`](Client::survey) asks all. A refused subscription is there once a waiter has wanted it,
+    /// while it is refused; so is what [`KeyTracking::On`] needs.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
         let is_wanted = self.inner.options.key_tracking == KeyTracking::On;
@@ -411,8 +407,7 @@ fn fresh_id() -> String {
     Builder::from_bytes(Uuid::new_v4().into_bytes()).with_version(Version::Custom).into_uuid().to_string()
 }
 
-/// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer
-/// than for one answer.
+/// What is dangerous about the connected servers. Nobody is dialled, and one answer is waited for.
 async fn concerns(routes: &[Arc<Route>], options: &ClientOptions) -> Vec<Concern> {
     let deadline = Instant::now() + options.response_timeout;
     let masters: Vec<_> = routes.iter().flat_map(|route| route.masters()).collect();

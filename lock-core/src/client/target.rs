@@ -17,8 +17,7 @@ const SENTINEL_PORT: u16 = 26379;
 /// What every message about a bad scheme offers instead.
 const ALLOWED: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
     (rediss://, rediss-sentinel://, rediss-cluster://, redlocks://), or redis+unix://";
-/// Each scheme with its shape, and whether it means TLS; of several that mean the same the one that is shown
-/// comes first.
+/// Each scheme with its shape, and whether it means TLS; of synonyms the one that is shown first.
 const SCHEMES: &[(&str, TopologyKind, bool)] = &[
     ("redis", TopologyKind::Single, false),
     ("rediss", TopologyKind::Single, true),
@@ -42,8 +41,7 @@ const SCHEMES: &[(&str, TopologyKind, bool)] = &[
 const UNIX: &str = "redis+unix";
 const UNIX_TOO: &[&str] = &["unix", "valkey+unix", "redis-socket", "redis+socket"];
 
-/// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place
-/// that tells them apart.
+/// The shape of a deployment, by its URL's scheme. Exhaustive: each match on it has to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyKind {
     /// `redis://`, `rediss://`, `redis+unix://`
@@ -431,8 +429,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Of a URL that has an `@` or a setting for a password no part is repeated, since any may be of a
-    /// password that is written wrongly.
+    /// Of a URL with an `@` or a password setting no part is repeated: any may be of a miswritten password.
     fn message(self, url: &str) -> String {
         let Fault { part, says } = self;
         match part {
@@ -620,8 +617,8 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` or a setting
-/// for a password it repeats nothing.
+/// A URL that is no target, and what would be right. Of one with an `@` or a password setting it repeats
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {

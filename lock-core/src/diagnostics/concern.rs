@@ -1,5 +1,4 @@
-//! What is dangerous for locks about a server, why, and how to fix it; judged from what the server says about
-//! itself. Pure.
+//! What is dangerous for locks about a server, why, and how to fix it, by what the server says. Pure.
 
 use std::{collections::BTreeMap, fmt};
 

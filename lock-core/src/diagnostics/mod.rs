@@ -1,6 +1,5 @@
-//! For tools that look at locks and their servers: what is said on the wire ([`Tracer`]), what is dangerous
-//! about their settings ([`ServerReport`], [`Concern`]), and a handshake for a connection beside the client's
-//! ([`TlsHandshake`]).
+//! For tools: what is said on the wire ([`Tracer`]), what is dangerous about servers' settings
+//! ([`ServerReport`], [`Concern`]), and a handshake beside the client's connections ([`TlsHandshake`]).
 //!
 //! ```
 //! use lock_core::{Client, ClientOptions, Kind, diagnostics::Tracer};
@@ -84,8 +83,7 @@ impl TlsHandshake {
         }))
     }
 
-    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at
-    /// another one.
+    /// Whether certificates are not held against the dialled address, so that a proxy may stand elsewhere.
     pub fn any_address(&self) -> bool {
         self.any_address
     }

@@ -76,8 +76,7 @@ async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -
     let mut counted = lock.format.undo_life().map(|_| background.ticket());
     let mut search = Search::new(hold, end);
     let line = lock.format.line().filter(|_| !once);
-    // Behind others of this client there is nothing to see; but an owner that may hold it already must not
-    // queue.
+    // Behind others of this client nothing is free; but an owner that may hold it already must not queue.
     let waits = !once && how.owner.is_none() && lock.waiters_served().is_some();
     let looks = once || !waits && search.hold_back().is_none();
     if looks && line.is_none() {
@@ -120,8 +119,8 @@ fn waited<'a>(
             }
         };
         tokio::select! {
-            // The end first: who leaves makes the next one ask, and what a client gets while it closes nobody
-            // could give back later.
+            // The end first: who leaves makes the next one ask, and nobody could release what a closing
+            // client gets.
             biased;
             () = background.closed() => None,
             () = background.runtime_ended() => None,
@@ -324,8 +323,7 @@ impl Search {
         }
     }
 
-    /// Gives back what too few replicas have. Only when that is acknowledged is it certain that it is not
-    /// held.
+    /// Gives back what too few replicas have. Only an acknowledgement makes certain that it is not held.
     async fn too_thin(&mut self, acked: u32, demanded: u32) -> LockError {
         let why = self.hold.durability.shortage(acked, demanded);
         let mut kind = ErrorKind::NotDurable;
@@ -406,8 +404,8 @@ impl Search {
                         subscriptions.know();
                     }
                     Some(false) => {
-                        // Until somebody has looked the message counts: a waiter that goes before it has
-                        // leaves the look to the next.
+                        // The message counts until somebody has looked: a waiter that goes before leaves the
+                        // look to the next.
                         let planned = std::mem::replace(&mut front.look_at, Instant::now());
                         if !settle(subscriptions, &lock.servers, front.rivals > 0).await {
                             front.look_at = planned.min(Instant::now() + doubt());
@@ -499,8 +497,7 @@ impl Search {
         let client = Arc::clone(self.hold.client());
         let returning = self.hold.release_key().filter(|_| !line.shares_place());
         if let Some(key) = returning.filter(|key| client.returns.has(key)) {
-            // What the same owner gives back takes its place in the line along: this one's, if it were there
-            // by then.
+            // What the same owner gives back takes its place in the line along, also this one's.
             if within(self.end, client.returns.ended(&key)).await.is_none() {
                 let why = "what its owner had, or waited for, is still being given back";
                 return Err(LockError::local(ErrorKind::Failed, ACTION, &self.hold.lock.names.key, why));
@@ -637,8 +634,7 @@ impl Search {
         LockError::at_node(kind, ACTION, name, error)
     }
 
-    /// The error when the client closes. What an attempt may have taken is given back; that is not waited for
-    /// here.
+    /// The error when the client closes. What an attempt may have taken is given back in the background.
     fn closed(&self, kind: ErrorKind) -> LockError {
         LockError::at_node(kind, ACTION, &self.hold.lock.names.key, NodeError::closed())
     }

@@ -1,5 +1,4 @@
-//! Requests that are safe to repeat, asked until they are answered: with the caller waiting or in the
-//! background.
+//! Requests that are safe to repeat, asked until answered: with the caller waiting or in the background.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -38,8 +37,7 @@ pub(crate) fn finished(client: &Arc<ClientCore>, record: Vec<u8>) {
     }
 }
 
-/// Deletes the records of finished requests in the background. If it does not come to that, they end by
-/// themselves.
+/// Deletes the records of finished requests in the background; else they end by themselves.
 pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
     let is_sharded = client.route().is_sharded();
     // One request reaches one slot.
@@ -80,8 +78,8 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Asks, and again after a lost answer, for four times the response timeout at most. Dropping the future
-    /// leaves open whether it is done.
+    /// Asks until answered, for four response timeouts at most. Dropping the future leaves open whether it is
+    /// done.
     pub(crate) async fn ask<T>(
         &self,
         action: &'static str,
@@ -113,8 +111,7 @@ impl Subject<'_> {
         ask(self.client, request, until, read).await
     }
 
-    /// As `ask`, for what must be done once it was asked for: it goes on in the background when nobody waits
-    /// any more.
+    /// As `ask`, for what must be done once asked for: it goes on in the background when nobody waits.
     pub(crate) async fn ask_surely<T: Send + 'static>(
         &self,
         action: &'static str,
@@ -193,8 +190,7 @@ async fn ask<T>(
     Ok(Answer { said, doubtful })
 }
 
-/// Of an answer that is no number where one is asked for by a command of the server's own: the key is
-/// another's.
+/// Of an answer that is no number where a command of the server's own asks for one: another's key.
 pub(crate) fn no_number(sent: &ServerReply) -> NodeError {
     match &sent.value {
         Value::BulkString(_) => NodeError {

@@ -40,8 +40,7 @@ use crate::servers::server_set::Servers;
 use crate::sync::{Flag, Mutex};
 use crate::telemetry::HoldTelemetry;
 
-/// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both
-/// sides.
+/// What clocks may differ by over a lease: a hundredth, for crystals, and 2 ms, for rounding.
 pub(crate) fn drift(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
@@ -53,8 +52,7 @@ pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
     bad_extension(lease)
 }
 
-/// Why no hold can be extended to this, if so. What is too short to be granted extends nothing, and is no
-/// mistake.
+/// Why no hold can be extended to this, if so. What is too short extends nothing, and is no mistake.
 pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
     if lease < Duration::from_millis(1) {
         return Some("a lease is at least 1 ms");
@@ -137,8 +135,7 @@ pub(crate) struct Hold {
     pub(crate) key_is_followed: Flag,
     /// Of what several may hold at once, there was room for another.
     pub(crate) room: Flag,
-    /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give
-    /// back.
+    /// A bit for each of several masters: whose grant came after a majority's, who had nothing to give back.
     late: AtomicU64,
     absent: AtomicU64,
     place: DueSlot,
@@ -321,8 +318,7 @@ impl Hold {
         self.absent.load(Ordering::SeqCst) & bit != 0
     }
 
-    /// A master had nothing to give back. True if it is known to have granted nevertheless: then the release
-    /// had overtaken the acquire.
+    /// A master had nothing to give back. True if it did grant: then the release had overtaken the acquire.
     pub(crate) fn was_absent(&self, route: usize) -> bool {
         let bit = 1 << route;
         self.absent.fetch_or(bit, Ordering::SeqCst);
@@ -466,8 +462,7 @@ impl Hold {
         receiver
     }
 
-    /// Completes at the next loss or at the end, and at the latest when the validity that stands now runs
-    /// out.
+    /// Completes at the next loss or the end, at the latest when the present validity runs out.
     pub(crate) async fn change(&self) {
         let mut changed = std::pin::pin!(self.changed.notified());
         changed.as_mut().enable();
@@ -497,8 +492,7 @@ impl Renewable for Hold {
     }
 }
 
-/// Raises the lost-signal if the validity has run out, or if nobody renews it any more: time itself ends a
-/// hold, and the first look says so.
+/// Raises the lost-signal if the validity has run out or nobody renews it: the first look says so.
 fn check(hold: &Hold, state: &mut State) {
     if hold.renewed && hold.client().background.has_no_runtime() {
         lose(hold, state, LostReason::RuntimeEnded);

@@ -260,8 +260,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
             Ok(_) => {}
         }
         request.leaves_at_once = false;
-        // Those who wait may be others by the time that a repeated undo finds something: it names nobody, and
-        // they ask.
+        // By the time that a repeated undo finds something, others may wait: it names nobody, and they ask.
         if std::mem::take(&mut names) {
             successors = None;
             request = self::request(hold, giving, &Handoff::none());

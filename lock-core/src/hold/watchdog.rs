@@ -1,5 +1,4 @@
-//! Renewals: one task per client keeps every renewed hold alive, each at its own time, all servers side by
-//! side.
+//! Renewals: one task per client keeps every renewed hold alive at its own time, all servers at once.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

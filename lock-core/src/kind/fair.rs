@@ -1,5 +1,4 @@
-//! The RFairLock format: RLock's hash, a list of who waits, and each one's deadline; every waiter has a
-//! channel of its own.
+//! The RFairLock format: RLock's hash, a list of waiters, their deadlines, and a channel for each.
 
 use std::{borrow::Cow, time::Duration};
 

@@ -155,8 +155,8 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         released(value)
     }
-    /// Subscribers that received the message of a release, as far as the server knows. The release's answer
-    /// is 1 plus their number.
+    /// Subscribers that received a release's message, as far as known. The release's answer is 1 plus their
+    /// number.
     fn listeners(&self, value: &Value) -> u32 {
         match value {
             Value::Int(answer) => u32::try_from(*answer).map_or(0, |n| n.saturating_sub(1)),

@@ -115,8 +115,7 @@ fn release_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
 }
 
 /// Extends one hold of an owner that may have several. By its own acquire alone such a hold is given back and
-/// extended: a release that comes late, from a server that was silent or from a network that kept it, is no
-/// release of the owner's next hold.
+/// extended: a late release is none of the owner's next hold.
 pub(super) fn extend_counted(ask: &LockRequest<'_>) -> Option<Request> {
     ask.id?;
     let request = with_keys(Request::new(RequestCommand::Script(&EXTEND_COUNTED)), ask.names);

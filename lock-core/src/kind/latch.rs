@@ -1,5 +1,4 @@
-//! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a
-//! latch.
+//! The RCountDownLatch format: a number that is gone at nothing. Requests alone: nobody holds a latch.
 
 use super::RecordedRequest;
 use super::format::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};

@@ -1,5 +1,4 @@
-//! The RPermitExpirableSemaphore format: a number of free permits, and the ids of those that are held with
-//! their ends.
+//! The RPermitExpirableSemaphore format: a number of free permits, and held ids with their ends.
 
 use std::{borrow::Cow, time::Duration};
 

@@ -23,8 +23,7 @@ static EXTEND: Script = script!("extend_plain");
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// The value of one hold: the owner, and where the owner may come again, what tells this time from the
-/// others.
+/// The value of one hold: the owner, and where that may come again, what tells its holds apart.
 pub(super) fn value<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
     match ask.id {
         None => ask.owner.into(),

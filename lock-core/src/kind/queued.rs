@@ -1,5 +1,5 @@
-//! A lock with a line: its release calls the next waiter by itself. Our own format; the lock's key excludes
-//! RLock and is excluded by it.
+//! A lock with a line: its release calls the next waiter. Our own format; its key and RLock exclude each
+//! other.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -221,14 +221,12 @@ impl ServerLine for Queued {
     }
 }
 
-/// The owner of one hold: the caller's owner, and where that may come again, what tells this time from the
-/// others.
+/// The owner of one hold: the caller's owner, and where that may come again, what tells holds apart.
 fn hold<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
     plain::value(ask)
 }
 
-/// By what a hold is granted, by any client's script: the lease in ms, and the life of the token counter in
-/// ms, if one is asked for.
+/// By what any client's script grants a hold: the lease and, if asked for, the counter's life, in ms.
 fn terms(lease: Duration, life: Option<Duration>) -> String {
     let ms = |duration: Duration| duration.as_millis().max(1);
     match life {

@@ -51,8 +51,7 @@ fn first_ending(names: &Names, owner: &str) -> String {
     names.suffixed(&format!("{owner}:rwlock_timeout:1"))
 }
 
-/// The writers that wait, each until then. Ours; no peer knows of it, and without such writers it is not
-/// there.
+/// The writers that wait, each until then. Ours: no peer knows of it, and without writers it is not there.
 fn writers(names: &Names) -> String {
     companion("locklab_writers_latch", &names.key)
 }
@@ -107,8 +106,7 @@ impl LockFormat for AccessMode {
     fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         let request = request.key(ask.names.key.as_bytes());
         match self {
-            // Named, so that a server that has the one and not yet the other, since their slot moves, says
-            // so.
+            // Named, so that a server that has only one of them while their slot moves says so.
             AccessMode::Read => request.key(first_ending(ask.names, ask.owner).as_bytes()),
             AccessMode::Write => request,
         }

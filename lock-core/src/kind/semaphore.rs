@@ -55,8 +55,7 @@ impl LockFormat for Semaphore {
         }
     }
 
-    /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see
-    /// `add`.
+    /// Gives back what one acquire took. Permits given by number have no acquire of their own: see `add`.
     fn release(&self, ask: &LockRequest<'_>) -> Request {
         of_record(&UNDO, ask.names, &acquire_record(ask))
             .arg(ask.count.to_string().as_bytes())

@@ -62,8 +62,7 @@ impl Client {
     /// A latch by its name, which is the Redis key itself. Nothing is sent.
     ///
     /// Errors: `Invalid` as for [`lock`](Client::lock); on a cluster also for every name with braces, since
-    /// the channel of RCountDownLatch puts braces around those too. A latch lives in one server set, so not
-    /// in independent masters.
+    /// RCountDownLatch's channel has braces too. A latch lives in one server set, not in independent masters.
     pub fn latch(&self, name: &str) -> Result<Latch, LockError> {
         let names = self.in_one_set("latch", name, Names::of_latch)?;
         let client = Arc::clone(self.shared());
@@ -114,16 +113,15 @@ impl Latch {
         self.wait_with(Wait::Forever).await.map(|_| ())
     }
 
-    /// Waits for `timeout` at most; false if it was not open in that time. As
-    /// [`wait_with`](Latch::wait_with).
+    /// Waits for `timeout` at most; false if it was not open by then. As [`wait_with`](Latch::wait_with).
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, LockError> {
         self.wait_with(Wait::AtMost(timeout)).await
     }
 
-    /// Waits until it is open; false if it was not within the wait. One that opened and was closed again
-    /// between two looks may be missed.
+    /// Waits until it is open; false if it was not within the wait. An opening between two looks may be
+    /// missed.
     ///
-    /// Errors: `Failed` where the last look had no answer or a refusal. Dropping the future leaves nothing
+    /// Errors: `Failed` where the last look had no answer or a refusal. A dropped future leaves nothing
     /// behind.
     pub async fn wait_with(&self, wait: Wait) -> Result<bool, LockError> {
         tokio::select! {

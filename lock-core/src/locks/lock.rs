@@ -23,8 +23,8 @@ pub struct Holder {
     pub holds: u64,
     /// Its fencing token, where the kind tells it to others: [`Kind::Queued`] does.
     pub token: Option<u64>,
-    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for a key without
-    /// an end.
+    /// What is left of its lease if not renewed, rounded down to milliseconds; `None` for a key without an
+    /// end.
     pub remaining: Option<Duration>,
 }
 
@@ -73,8 +73,7 @@ impl Lock {
     }
 
     /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers
-    /// the one with the longest lease. One command for each server, and only a look: it may be over when it
-    /// is read.
+    /// the one with the longest lease. Only a look: it may be over when it is read.
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holder(&self.inner, deadline).await;
@@ -88,8 +87,7 @@ impl Lock {
         Ok(asked.map_err(|error| self.unseen(error))?.into_iter().map(Holder::from).collect())
     }
 
-    /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or
-    /// nobody.
+    /// How many times this client's `owner` holds it, by the servers' word; 0 if another does or nobody.
     ///
     /// Errors: `Invalid` for a number that is no caller's, else as [`holder`](Lock::holder).
     pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
@@ -102,8 +100,7 @@ impl Lock {
     }
 
     /// Takes it away from its holder; true if somebody did. The holder learns at its next renewal, extension
-    /// or release; also where its owner has taken the lock anew meanwhile, which the old guard does not
-    /// touch.
+    /// or release; also where its owner has taken the lock anew, which the old guard leaves.
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.force_release(&self.inner, deadline);

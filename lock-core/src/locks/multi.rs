@@ -20,16 +20,14 @@ use crate::locks::short_forms::short_forms;
 const ACTION: &str = "acquire all of";
 
 /// How long one who holds some waits for the next before it gives all back: against deadlocks with clients
-/// that see another order, such as of the same servers by other addresses. Random, so that two do not give
-/// way to each other in step.
+/// that see another order. Random, so that two do not give way in step.
 const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 
 /// Several locks that are held together: all of them or none.
 ///
 /// The members are ordered by servers and name, whatever order they are given in, so that two of these with
-/// members in common cannot wait for each other. They are first tried side by side, which costs one round
-/// trip when all are free. If one is taken, what was got is given back, and the members are waited for in
-/// their order.
+/// members in common cannot wait for each other. They are first tried side by side, one round trip when all
+/// are free; if one is taken, all go back and are waited for in order.
 ///
 /// Members keep what their kinds promise, each on its own servers: this is no [quorum](crate::Kind::Redlock),
 /// and one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
@@ -66,8 +64,8 @@ type Refusal = (LockError, bool);
 impl MultiLock {
     /// One lock of several. Nothing is sent.
     ///
-    /// Errors: `Invalid` if there are none, or if one is named twice on the same servers: its second part
-    /// would wait for its first.
+    /// Errors: `Invalid` if there are none, or one is named twice on the same servers: it would wait for
+    /// itself.
     pub fn new(members: impl IntoIterator<Item = Lock>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| place(one).cmp(&place(other)));
@@ -144,8 +142,7 @@ impl MultiLock {
         }
     }
 
-    /// Waits for one member after the other. A waiter holds only what comes before in the order that all
-    /// have.
+    /// Waits for one member after the other. A waiter holds only what comes before in the common order.
     async fn in_order(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         let mut held: Vec<Guard> = Vec::new();
         for lock in &self.members {

@@ -35,8 +35,8 @@ pub struct Permit {
 /// Permits under a name, in the wire format of RPermitExpirableSemaphore. Cheap to clone.
 ///
 /// Each permit has an id and a lease, and comes back by itself when that ends: with a renewed lease soon
-/// after its holder died, and never while it lives and reaches the server. Free and held permits together are
-/// always as many as were set.
+/// after its holder died, and never while it reaches the server. Free and held permits are always as many as
+/// were set.
 ///
 /// - Leases are judged by the server's clock. After a failover that is another one, so clocks of masters and
 ///   replicas should agree to well under a lease; those of clients do not matter. A Java peer judges by its
@@ -79,7 +79,7 @@ pub struct Permits {
 impl Client {
     /// Permits by their name, which is a Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, so not in independent
+    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, not in several
     /// masters.
     pub fn permits(&self, name: &str) -> Result<Permits, LockError> {
         let inner = counted(self, "semaphore with permits", name, &requests::Permits)?;
@@ -146,8 +146,7 @@ impl Permits {
     /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are
     /// `Invalid`: everybody who knows an id holds that permit.
     ///
-    /// Errors and bounds as [`Lock::acquire_with`](crate::Lock::acquire_with), and so when the future is
-    /// dropped.
+    /// Errors, bounds and a dropped future as of [`Lock::acquire_with`](crate::Lock::acquire_with).
     pub async fn acquire_many_with(&self, permits: u32, how: Acquire) -> Result<PermitGuard, LockError> {
         let invalid = |why: String| Err(LockError::invalid("acquire", self.name(), why));
         if permits == 0 || permits > MOST {
@@ -176,7 +175,7 @@ impl Permits {
         Err(LockError::local(ErrorKind::NotHeld, "release", self.name(), why))
     }
 
-    /// Gives back those permits that are held, and answers with the ids of the others; in all else as
+    /// Gives back held permits, and answers with the ids of the others; else as
     /// [`release`](Permits::release).
     pub async fn release_held(&self, ids: &[PermitId]) -> Result<Vec<PermitId>, LockError> {
         if ids.is_empty() {
@@ -225,8 +224,8 @@ impl Permits {
         self.inner.subject().look(requests::list(&self.inner.names), listed).await
     }
 
-    /// Deletes them, held ones included; true if there were any. Holders learn at their next renewal, waiters
-    /// go on waiting.
+    /// Deletes them, held ones too; true if there were any. Holders learn at their next renewal, waiters wait
+    /// on.
     pub async fn delete(&self) -> Result<bool, LockError> {
         delete(&self.inner).await
     }

@@ -68,8 +68,8 @@ pub struct Semaphore {
 impl Client {
     /// A semaphore by its name, which is the Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, so not in
-    /// independent masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, not several
+    /// masters.
     pub fn semaphore(&self, name: &str) -> Result<Semaphore, LockError> {
         let inner = counted(self, "semaphore", name, &requests::Semaphore)?;
         Ok(Semaphore { inner })
@@ -127,8 +127,7 @@ impl Semaphore {
     }
 
     /// Acquires so many permits, all or none. They are given back when the guard is dropped; the server knows
-    /// nothing of the guard, so that a process that dies takes the permits along. None at all is granted at
-    /// once, without a question.
+    /// nothing of it: a process that dies takes the permits along. None at all is granted at once.
     ///
     /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire_with`](crate::Lock::acquire_with). After
     /// `Unknown`, and when the future is dropped, what may have been taken is given back in the background.
@@ -142,8 +141,7 @@ impl Semaphore {
         })
     }
 
-    /// Takes so many permits without a guard, and waits for them for ever if need be; as
-    /// [`take_with`](Semaphore::take_with).
+    /// Takes so many permits without a guard, waiting for ever; as [`take_with`](Semaphore::take_with).
     pub async fn take(&self, permits: u32) -> Result<(), LockError> {
         self.take_with(permits, Wait::Forever).await
     }
@@ -192,8 +190,7 @@ impl Semaphore {
         self.inner.subject().ask_surely("release", once, number).await.map(|_| ())
     }
 
-    /// Adds so many permits, or takes away so many at once if it is a negative number, also below zero. What
-    /// is free then.
+    /// Adds so many permits, or takes away a negative number at once, also below zero. What is free then.
     ///
     /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is
     /// done or not also when the future is dropped.
@@ -204,15 +201,14 @@ impl Semaphore {
 
     /// Takes all that is free, and says how many that were.
     ///
-    /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped,
-    /// nobody knows how many were taken.
+    /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown` or a drop nobody knows how many it
+    /// took.
     pub async fn drain(&self) -> Result<u64, LockError> {
         let drained = self.inner.subject().ask("drain", requests::drain(&self.inner.names), number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }
 
-    /// What is free now, by the word of the master; below zero after more was taken away than there was, and
-    /// 0 where there is no such semaphore.
+    /// What is free now, by the master's word; may be below zero, and is 0 where there is no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
         self.inner.subject().look(self.inner.format.look(&self.inner.names), number).await
     }
@@ -241,8 +237,7 @@ pub(crate) fn give_back_unasked(inner: &LockInner, permits: u32) {
     }
 }
 
-/// Permits of a [`Semaphore`] that are given back in the background when this is dropped, if there is such a
-/// semaphore still.
+/// Permits of a [`Semaphore`]; on drop given back in the background, if it still exists.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permits back at once"]
 pub struct SemaphoreGuard {
@@ -268,8 +263,8 @@ impl SemaphoreGuard {
         self.semaphore.give_back(self.permits, MissingCounter::Stays).await
     }
 
-    /// Leaves them taken, for somebody else to give back; as [`forget`](tokio::sync::SemaphorePermit::forget)
-    /// of a permit in tokio.
+    /// Leaves them taken, for others to give back; as tokio's
+    /// [`forget`](tokio::sync::SemaphorePermit::forget).
     pub fn leave(mut self) {
         self.end();
     }

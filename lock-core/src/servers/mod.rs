@@ -159,8 +159,7 @@ impl Servers {
     }
 }
 
-/// What the replicas are asked; half of the time that is left at most, so that a lack of replicas is answered
-/// before the answer counts as lost.
+/// What the replicas are asked; for half of the time left, so that a lack of replicas is answered in time.
 fn wait_for(hold: &Hold, deadline: Instant) -> Option<crate::topology::WaitFor> {
     let timeout = hold.client().options.durability_timeout;
     let time_left = deadline.saturating_duration_since(Instant::now()) / 2;
@@ -206,8 +205,7 @@ pub(crate) async fn acquire_at(
     })
 }
 
-/// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it
-/// is not held.
+/// A script broke off, and may have taken the lock: only an acknowledged undo shows that it is not held.
 async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
     let undo = hold.lock.format.undo(&hold.request());
     match route.send(&undo, deadline.max(Instant::now() + LAST_LOOK)).await {
@@ -246,8 +244,7 @@ pub(crate) async fn extend_at(
     })
 }
 
-/// What holds must have in common to be renewed by one request: servers, script, lease, and on a cluster the
-/// slot.
+/// What holds renewed by one request have in common: servers, script, lease, and on a cluster the slot.
 pub(crate) type Together = (usize, usize, Duration, u16);
 
 /// With which others a hold can be renewed in one request; `None` if only by itself.

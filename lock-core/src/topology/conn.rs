@@ -99,8 +99,7 @@ impl Conn {
         self.packed(&commands.get_packed_pipeline(), count, false).await
     }
 
-    /// Sends `count` commands that are written out already; `at_once` leaves none of them to the connection's
-    /// own task.
+    /// Sends `count` commands that are written out; `at_once` leaves none to the connection's own task.
     pub(crate) async fn packed(&self, bytes: &[u8], count: usize, at_once: bool) -> RedisResult<Vec<Value>> {
         self.dialer.count(count as u64);
         let replies = u32::try_from(count).map_err(|_| closed("too many commands at once"))?;
@@ -117,8 +116,7 @@ impl Conn {
     }
 
     /// A reply did not come in time: asks PING, and kills the connection if that stays unanswered for
-    /// `patience` too. Without it a link that swallows everything would never be noticed. One probe at a
-    /// time.
+    /// `patience` too. Else a link that swallows everything would go unnoticed. One probe at a time.
     pub(crate) fn suspect(self: &Arc<Self>, patience: Duration) {
         if self.is_dead() || self.probing.swap(true, Ordering::AcqRel) {
             return;

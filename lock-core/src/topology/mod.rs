@@ -1,5 +1,4 @@
-//! The seam between a lock algorithm and the servers: requests by key in, replies with their node and time of
-//! sending out.
+//! The seam between a lock algorithm and the servers: requests by key in, replies with node and time out.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -57,8 +56,7 @@ use crate::clock::Instant;
 use crate::machine::ClientRuntime;
 use crate::{ClientOptions, PubSub};
 
-/// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on
-/// purpose.
+/// A reply. `value` never is a server error: those are [`NodeError`]s, also those that a script raises.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerReply {
     pub(crate) value: redis::Value,
@@ -78,8 +76,7 @@ fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
 #[derive(Debug, Clone)]
 pub(crate) struct NodeError {
     pub(crate) node: Option<String>,
-    /// Certainly no effect, of this and of every earlier attempt of the same `send`. With a code and not so:
-    /// a script broke off.
+    /// Certainly no effect, of any attempt of the same `send`. With a code and not so: a script broke off.
     pub(crate) definite: bool,
     /// Server error code (`NOSCRIPT`, `OOM`, …) if the server answered one.
     pub(crate) code: Option<String>,
@@ -166,20 +163,17 @@ pub(crate) trait Topology: Send + Sync {
     fn dialer(&self) -> &Dialer;
     fn channels(&self) -> &Channels;
     fn masters(&self) -> Vec<Arc<Node>>;
-    /// After how much silence of the master sentinels replace it; `None` where there are none, or none has
-    /// said it.
+    /// After how much silence of the master sentinels replace it; `None` where none has said it.
     fn down_after_ms(&self) -> Option<u64> {
         None
     }
     fn close_nodes(&self);
 
-    /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on
-    /// that channel; ends on drop.
+    /// Subscribes to a lock's channel at the node that owns `key`; shared by all its waiters; ends on drop.
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         self.channels().subscribe(key, tune)
     }
-    /// Hints whenever a key may not answer any more as is expected; nothing where the server does not say
-    /// when keys change.
+    /// Hints whenever a key may no longer answer as expected; nothing where the server says no changes.
     fn follow_key(&self, key: &str, check: KeyCheck) -> KeyFollower {
         self.channels().follow_key(key, check)
     }

@@ -36,8 +36,7 @@ pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport
     }
 }
 
-/// The refusal of a subscription as waiters have them, asked on a connection of its own; nothing if it is
-/// acknowledged.
+/// The refusal of a subscription as waiters have them, asked on its own connection; nothing if granted.
 async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
     let asked = async {
         let dialled = node.dialer.dial_for_subscriptions(&node.endpoint, false).await;

@@ -3,8 +3,7 @@
 //! Of a kind without order the first look after a release wins, and the client that gives the lock back has
 //! the shortest way: it knows without a message. So a client that has just had the lock waits a moment before
 //! it looks again, for as long as fewer others have had it since than listened when it gave the lock back.
-//! Who has waited longer looks at once: a hand-off between two that wait costs nothing, and where nobody
-//! listens nobody is waited for.
+//! Who has waited longer looks at once: a hand-off between two that wait costs nothing.
 //!
 //! Nobody says how far the others are. The moment doubles when it was in vain and shrinks when it was not, so
 //! that it finds their distance. Some who listen want nothing: after a few moments in vain as many as did not
@@ -22,15 +21,14 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::topology::{ReceivedMessages, Route};
 use crate::waiting::gate::LineKey;
 
-/// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are
-/// exact to 1 ms.
+/// The shortest and the longest moment. A look comes a round trip after the release; timers are exact to 1
+/// ms.
 const MOMENT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// A moment that was not in vain is so much shorter the next time.
 const SHRINK: f64 = 0.8;
 /// A client that has not had the lock for so long waits for nobody; until then the less the longer.
 const OWES: Duration = Duration::from_millis(500);
-/// After so many moments in vain, one for each grant, those who did not come are left out of account for so
-/// long.
+/// After so many moments in vain, one per grant, those who did not come are left out for so long.
 const VAIN: u32 = 8;
 const LEFT_OUT: Duration = Duration::from_secs(2);
 /// A client that listened to a quorum lock is thought to do so for as long.
@@ -87,8 +85,7 @@ impl ContendedLocks {
         }
     }
 
-    /// The release was answered. Those who have heard it are counted there, this client among them if it
-    /// listens.
+    /// The release was answered. Those who have heard it are counted, this client too if it listens.
     pub(crate) fn gave(&self, lock: &LockInner, route: &Route, given: ReleaseAnswer, answer: &Value) {
         let freed = given == ReleaseAnswer::Freed;
         let listeners = if freed { lock.format.listeners(answer) } else { 0 };

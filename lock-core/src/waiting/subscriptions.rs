@@ -58,8 +58,8 @@ impl Subscriptions {
         self.subscriptions.len() - refused.count() < self.enough
     }
 
-    /// Completes on the next hint; never if there is nothing to hear. What comes late of a release that was
-    /// looked at is no hint.
+    /// Completes on the next hint; never if there is nothing to hear. What comes late of a seen release is
+    /// none.
     pub(crate) async fn hint(&mut self) {
         loop {
             let who = match self.subscriptions.as_mut_slice() {
@@ -113,8 +113,7 @@ impl Subscriptions {
         }
     }
 
-    /// Takes in what has been said by now, and answers whether that is enough for a look, which all of it is
-    /// then worth.
+    /// Takes in what has been said by now, and answers whether that is enough for a look.
     pub(crate) fn conclude(&mut self) -> bool {
         for who in 0..self.subscriptions.len() {
             if self.subscriptions[who].hint().now_or_never().is_some() {

@@ -32,8 +32,7 @@ impl fmt::Display for BadReply {
     }
 }
 
-/// Reads one reply after the other. Elements of an array are taken as they come, so that no byte of a long
-/// array is read twice.
+/// Reads one reply after the other. Elements of an array are taken as they come: no byte is read twice.
 #[derive(Debug, Default)]
 pub(in crate::topology) struct ReplyDecoder {
     arrays: Vec<PartialArray>,
@@ -57,8 +56,8 @@ enum Element {
 }
 
 impl ReplyDecoder {
-    /// The next reply, and how many bytes were used, also where none is complete yet. `input` begins where
-    /// the bytes that were used before end.
+    /// The next reply, and how many bytes were used, also where none is complete. `input` begins behind
+    /// those.
     pub(in crate::topology) fn next(&mut self, input: &[u8]) -> Result<(Option<Value>, usize), BadReply> {
         let mut used = 0;
         while let Some((element, length)) = self.element(&input[used..])? {

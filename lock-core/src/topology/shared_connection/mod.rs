@@ -44,8 +44,7 @@ pub(super) const KEEP: usize = 256 * 1024;
 const KEEP_SLOTS: usize = 4096;
 
 /// In so many writes a burst leaves. Of 2 to 12, measured beside `rslock`, 4 to 8 gave the most cycles at 16
-/// and 64 tasks, hardly different from one another; the more there are, the fewer requests the server gets
-/// for a read.
+/// and 64 tasks, hardly different; the more there are, the fewer requests for a read.
 const BATCHES: usize = 6;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +94,7 @@ struct Queue {
     busy: bool,
     /// The driver has taken bytes that it has not written yet.
     writing: bool,
-    /// Nobody may be left to poll the driver once more: it writes what is left without letting others ask
-    /// before.
+    /// Nobody may be left to poll the driver again: it writes what is left without letting others ask first.
     urgent: bool,
     /// Something has come since the timekeeper looked.
     heard: bool,
@@ -248,8 +246,7 @@ impl Queue {
         true
     }
 
-    /// What nobody has taken yet may be the answer to something else: those who wait for it learn that the
-    /// connection ended.
+    /// What nobody has taken yet may answer something else: its waiters learn that the connection ended.
     fn take_back(&mut self) {
         let answered = self.slots.iter_mut();
         answered.filter(|slot| slot.fate == Fate::Answered).for_each(|slot| slot.fate = Fate::Cut);
@@ -273,8 +270,7 @@ impl Queue {
         self.look_at = next;
     }
 
-    /// Nobody waits for this request any more. What it leaves may be dropped only after the queue is let go
-    /// of.
+    /// Nobody waits for this request any more. What it leaves is dropped only after the queue is let go of.
     fn abandon(&mut self, index: u32) -> impl Sized + use<> {
         let slot = &mut self.slots[index as usize];
         let left = (slot.waker.take(), std::mem::take(&mut slot.values), std::mem::take(&mut slot.value));

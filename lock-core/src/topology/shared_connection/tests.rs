@@ -1,5 +1,4 @@
-//! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound, with
-//! what became of it.
+//! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound.
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -166,8 +165,7 @@ async fn an_idle_line_is_asked_and_ends_when_it_leads_nowhere() {
     assert!(why.starts_with("no answer to PING"), "{why}");
 }
 
-/// A paused clock jumps to the deadline as soon as nobody has anything to do, long before a server could have
-/// answered.
+/// A paused clock jumps to the deadline as soon as nobody has anything to do, before a server answers.
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_fires_before_its_time_keeps_nobody_from_running() {
     let (wire, driver, _server) = connection(Duration::from_secs(60)).await;
@@ -233,8 +231,7 @@ async fn what_is_to_leave_at_once_leaves_with_the_drivers_next_write() {
     assert_eq!(&said, b"PING\r\n");
 }
 
-/// The server answers the first requests of a burst while the others are still being asked; the driver writes
-/// the rest.
+/// The server answers the first of a burst while others are being asked; the driver writes the rest.
 #[tokio::test]
 async fn a_burst_leaves_in_batches() {
     let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;

@@ -83,8 +83,7 @@ impl Secure {
             let alert = error.get_ref().and_then(|inner| inner.downcast_ref());
             DialError {
                 code: None,
-                // A peer that speaks plain Redis or refuses us says so the same way each time; a cut link may
-                // recover.
+                // A peer that speaks plain Redis or refuses us does so each time; a cut link may recover.
                 fatal: matches!(alert, Some(Error::InvalidCertificate(_) | Error::InvalidMessage(_))),
                 message: format!("TLS: {error}"),
             }
