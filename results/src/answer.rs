@@ -194,8 +194,7 @@ fn tried(run: &Run) -> Vec<&ScenarioResult> {
     run.scenarios.iter().filter(|s| !s.is_control()).collect()
 }
 
-/// The answer as a headline, `Redis lost the lock in 3 of 7 set-ups`; of an audit the first part of its
-/// answer, of a run without scenarios the whole.
+/// The answer as a headline, `Redis lost the lock in 3 of 7 set-ups`; of an audit its first part.
 pub(crate) fn headline(run: &Run) -> Part {
     let tried = tried(run);
     if let Some(audit) = &run.audit {

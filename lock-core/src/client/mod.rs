@@ -71,8 +71,7 @@ impl Client {
     /// drive it. Once it has ended, acquires are refused with `Failed`, waits are cut off, and renewed holds
     /// are [lost](crate::LostReason::RuntimeEnded); what is held can be released from another.
     ///
-    /// Errors: `Failed` if no server, or no majority, answered; `Invalid` if the target or a setting cannot
-    /// work.
+    /// Errors: `Failed` without an answer of a server or a majority; `Invalid` if a setting cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::connect(target, &options, tls, &runtime).await;
@@ -292,9 +291,8 @@ impl Client {
 
     /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and
     /// closes the connections. Holds are left to their leases; their guards say lost when those run out.
-    /// Permits of a [`Semaphore`](crate::Semaphore) have none: those that a guard still holds stay taken,
-    /// since somebody may still work under them, unless [`close_and_release`](Client::close_and_release)
-    /// gives them back.
+    /// Permits of a [`Semaphore`](crate::Semaphore) have none: those of a guard stay taken, since somebody
+    /// may still work under them, unless [`close_and_release`](Client::close_and_release) gives them back.
     ///
     /// Every task that waits for anything of this client gets an error at once: `Failed`, or `Unknown` where
     /// it may have been given it, and that or its place in a line is given back before the connections close.

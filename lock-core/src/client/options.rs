@@ -180,11 +180,9 @@ pub struct ClientOptions {
     pub response_timeout: Duration,
     /// Longest wait for a connection, 1 ms to a day. Default 1 s.
     pub connect_timeout: Duration,
-    /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s, as
-    /// Redisson's.
+    /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s.
     pub watchdog_lease: Duration,
-    /// A waiter looks at the lock at least this often, whatever messages it misses; 1 ms to a day. Default 1
-    /// s.
+    /// A waiter looks at the lock at least this often, whatever it misses; 1 ms to a day. Default 1 s.
     pub poll_bound: Duration,
     /// Durability of every acquire that does not say otherwise. Default none.
     pub durability: Durability,
@@ -218,8 +216,7 @@ pub struct ClientOptions {
     pub only_named_addresses: bool,
     /// CLIENT SETNAME of each connection: printable ASCII without spaces, as servers want it.
     pub client_name: Option<String>,
-    /// Tells user and password of the data nodes, instead of the target's URL, where they change. Default
-    /// none.
+    /// Tells user and password of data nodes, instead of the target's URL, where they change. Default none.
     pub credentials: Option<CredentialsProvider>,
     /// Stands before every name of a lock, semaphore, permits or latch, as `app:`. Default nothing.
     pub name_prefix: String,

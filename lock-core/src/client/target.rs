@@ -617,8 +617,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, and what would be right. Of one with an `@` or a password setting it repeats
-/// nothing.
+/// A URL that is no target, and what would be right. One with an `@` or a password is not repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {

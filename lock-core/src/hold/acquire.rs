@@ -119,8 +119,8 @@ fn waited<'a>(
             }
         };
         tokio::select! {
-            // The end first: who leaves makes the next one ask, and nobody could release what a closing
-            // client gets.
+            // The end first: who leaves makes the next ask, and nobody could release what a closing client
+            // gets.
             biased;
             () = background.closed() => None,
             () = background.runtime_ended() => None,
@@ -404,8 +404,8 @@ impl Search {
                         subscriptions.know();
                     }
                     Some(false) => {
-                        // The message counts until somebody has looked: a waiter that goes before leaves the
-                        // look to the next.
+                        // The message counts until somebody has looked: a waiter that goes leaves it to the
+                        // next.
                         let planned = std::mem::replace(&mut front.look_at, Instant::now());
                         if !settle(subscriptions, &lock.servers, front.rivals > 0).await {
                             front.look_at = planned.min(Instant::now() + doubt());

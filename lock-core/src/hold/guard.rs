@@ -83,8 +83,7 @@ impl Guard {
     }
 
     /// For how long it was granted. A [queued](crate::Kind::Queued) lock that another client's release gave
-    /// is given for 2 s at most and claims the rest of its lease after half a second; others get what was
-    /// asked.
+    /// is given for 2 s at most and claims the rest of its lease after half a second.
     pub fn granted_lease(&self) -> Duration {
         self.hold.granted_lease()
     }

@@ -78,7 +78,7 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Asks until answered, for four response timeouts at most. Dropping the future leaves open whether it is
+    /// Asks until answered, for four response timeouts at most. A dropped future leaves open whether it is
     /// done.
     pub(crate) async fn ask<T>(
         &self,

@@ -155,8 +155,7 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         released(value)
     }
-    /// Subscribers that received a release's message, as far as known. The release's answer is 1 plus their
-    /// number.
+    /// Subscribers that received a release's message, as far as known. Its answer is 1 plus their number.
     fn listeners(&self, value: &Value) -> u32 {
         match value {
             Value::Int(answer) => u32::try_from(*answer).map_or(0, |n| n.saturating_sub(1)),

@@ -1,5 +1,4 @@
-//! A lock with a line: its release calls the next waiter. Our own format; its key and RLock exclude each
-//! other.
+//! A lock with a line: its release calls the next waiter. Our own format; it and RLock exclude each other.
 
 use std::{borrow::Cow, time::Duration};
 

@@ -149,8 +149,7 @@ impl Observation {
     }
 }
 
-/// A term of leading, else the [`Guard`] that it dereferences to: [`lost`](Guard::lost) ends it. Dropping it
-/// resigns.
+/// A term of leading, a [`Guard`] by dereferencing: [`lost`](Guard::lost) ends it. Dropping it resigns.
 #[derive(Debug)]
 #[must_use = "dropping it resigns at once"]
 pub struct Leadership {

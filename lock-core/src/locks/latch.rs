@@ -118,11 +118,9 @@ impl Latch {
         self.wait_with(Wait::AtMost(timeout)).await
     }
 
-    /// Waits until it is open; false if it was not within the wait. An opening between two looks may be
-    /// missed.
+    /// Waits until it is open; false if not within the wait. An opening between two looks may be missed.
     ///
-    /// Errors: `Failed` where the last look had no answer or a refusal. A dropped future leaves nothing
-    /// behind.
+    /// Errors: `Failed` where the last look had no answer or a refusal. A dropped future leaves nothing.
     pub async fn wait_with(&self, wait: Wait) -> Result<bool, LockError> {
         tokio::select! {
             biased;

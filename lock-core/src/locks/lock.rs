@@ -23,8 +23,7 @@ pub struct Holder {
     pub holds: u64,
     /// Its fencing token, where the kind tells it to others: [`Kind::Queued`] does.
     pub token: Option<u64>,
-    /// What is left of its lease if not renewed, rounded down to milliseconds; `None` for a key without an
-    /// end.
+    /// What is left of its lease if not renewed, in whole milliseconds; `None` for a key without an end.
     pub remaining: Option<Duration>,
 }
 

@@ -64,8 +64,7 @@ type Refusal = (LockError, bool);
 impl MultiLock {
     /// One lock of several. Nothing is sent.
     ///
-    /// Errors: `Invalid` if there are none, or one is named twice on the same servers: it would wait for
-    /// itself.
+    /// Errors: `Invalid` if there are none, or one twice on the same servers: it would wait for itself.
     pub fn new(members: impl IntoIterator<Item = Lock>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| place(one).cmp(&place(other)));

@@ -35,8 +35,7 @@ pub struct Permit {
 /// Permits under a name, in the wire format of RPermitExpirableSemaphore. Cheap to clone.
 ///
 /// Each permit has an id and a lease, and comes back by itself when that ends: with a renewed lease soon
-/// after its holder died, and never while it reaches the server. Free and held permits are always as many as
-/// were set.
+/// after its holder died, and never while it reaches the server. Free and held ones are as many as were set.
 ///
 /// - Leases are judged by the server's clock. After a failover that is another one, so clocks of masters and
 ///   replicas should agree to well under a lease; those of clients do not matter. A Java peer judges by its
@@ -79,8 +78,7 @@ pub struct Permits {
 impl Client {
     /// Permits by their name, which is a Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, not in several
-    /// masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, not several.
     pub fn permits(&self, name: &str) -> Result<Permits, LockError> {
         let inner = counted(self, "semaphore with permits", name, &requests::Permits)?;
         Ok(Permits { inner })
@@ -224,7 +222,7 @@ impl Permits {
         self.inner.subject().look(requests::list(&self.inner.names), listed).await
     }
 
-    /// Deletes them, held ones too; true if there were any. Holders learn at their next renewal, waiters wait
+    /// Deletes them, held ones too; true if there were any. Holders learn at the next renewal, waiters wait
     /// on.
     pub async fn delete(&self) -> Result<bool, LockError> {
         delete(&self.inner).await

@@ -68,8 +68,7 @@ pub struct Semaphore {
 impl Client {
     /// A semaphore by its name, which is the Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, not several
-    /// masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, not several.
     pub fn semaphore(&self, name: &str) -> Result<Semaphore, LockError> {
         let inner = counted(self, "semaphore", name, &requests::Semaphore)?;
         Ok(Semaphore { inner })
@@ -201,8 +200,7 @@ impl Semaphore {
 
     /// Takes all that is free, and says how many that were.
     ///
-    /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown` or a drop nobody knows how many it
-    /// took.
+    /// Errors as [`add_permits`](Semaphore::add_permits): `Unknown` or a drop leave open how many it took.
     pub async fn drain(&self) -> Result<u64, LockError> {
         let drained = self.inner.subject().ask("drain", requests::drain(&self.inner.names), number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))

@@ -184,8 +184,7 @@ fn single(answer: Value, sent_at: Instant) -> Answer {
     match answer {
         Value::ServerError(error) => {
             let details = error.details().unwrap_or_default();
-            // Inside a script an access rule has no code: the texts of Redis 7.0, and of later ones and
-            // Valkey.
+            // Inside a script an access rule has no code: texts of Redis 7.0, and of later ones and Valkey.
             let forbidden = ["The user executing the script can't", "ACL failure in script"];
             let code = match forbidden.iter().any(|text| details.contains(text)) {
                 true => "NOPERM",

@@ -170,8 +170,7 @@ impl Dialer {
         });
     }
 
-    /// Notes an answer by which a server wants the password after all, or has none; whether to dial once
-    /// more.
+    /// Notes an answer by which a server wants the password after all, or has none; whether to redial.
     fn learns_from(&self, error: &DialError) -> bool {
         let (Some(wanted), Some(_)) = (&self.wants_password, &self.password) else {
             return false;
@@ -361,8 +360,7 @@ impl Dialer {
         authenticates: bool,
         optional: Option<usize>,
     ) -> Result<(), DialError> {
-        // The name is for people who look at the server: one without CLIENT for this user serves all the
-        // same.
+        // The name is for people who look at the server: one without CLIENT for this user serves too.
         let before_name = usize::from(authenticates) + usize::from(self.database != 0);
         let named = self.client_name.as_ref().map(|_| before_name);
         for (position, answer) in answers.iter().enumerate() {

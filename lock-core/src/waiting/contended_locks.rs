@@ -21,8 +21,7 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::topology::{ReceivedMessages, Route};
 use crate::waiting::gate::LineKey;
 
-/// The shortest and the longest moment. A look comes a round trip after the release; timers are exact to 1
-/// ms.
+/// The shortest and the longest moment. A look comes a round trip after a release; timers are exact to 1 ms.
 const MOMENT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// A moment that was not in vain is so much shorter the next time.
 const SHRINK: f64 = 0.8;

@@ -70,8 +70,7 @@ impl Handoff {
             ReleaseAnswer::Freed if !queue.placed(&first.owner, None) => {
                 give_back(&self.holds[0], ReleaseReason::Undo);
             }
-            // An earlier undo may have given the client's place up under later waiters: the first of them
-            // asks.
+            // An earlier undo may have given the client's place up under later waiters: their first asks.
             ReleaseAnswer::Absent => {
                 queue.ask_again(&first.owner);
             }

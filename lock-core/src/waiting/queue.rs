@@ -248,8 +248,7 @@ impl Seat {
         !self.queue.line.shares_place() || self.queue.state.lock().first().is_some_and(asks)
     }
 
-    /// The server has said, to a question sent at `sent_at`, that there is a place, and how long the lock is
-    /// taken.
+    /// The server has said, to a question sent at `sent_at`, that there is a place, and the lock's time left.
     pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64, left: Option<Duration>) {
         self.queue.state.lock().stamp = Some(Stamp { sent_at, server_us });
         let look_at = Instant::now() + until_heartbeat(left);
@@ -493,8 +492,8 @@ impl WaitQueue {
                 let absent = asked.iter().filter(|owner| Some(*owner) != there.as_ref());
                 let (twice, once): (Vec<_>, Vec<_>) =
                     (absent.cloned()).partition(|owner| missing.contains(owner));
-                // A call may be on its way to a missing waiter. If the same one still is a heartbeat later,
-                // it was lost.
+                // A call may be on its way to a missing waiter. If that one still is a heartbeat later, it
+                // was lost.
                 for owner in &twice {
                     self.ask_again(owner);
                 }

@@ -58,8 +58,7 @@ impl Subscriptions {
         self.subscriptions.len() - refused.count() < self.enough
     }
 
-    /// Completes on the next hint; never if there is nothing to hear. What comes late of a seen release is
-    /// none.
+    /// Completes on the next hint; never if there is nothing to hear. A late one of a seen release is none.
     pub(crate) async fn hint(&mut self) {
         loop {
             let who = match self.subscriptions.as_mut_slice() {

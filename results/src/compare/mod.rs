@@ -197,8 +197,7 @@ fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<Verd
     change("outcome", a.outcome().words(), b.outcome().words());
 }
 
-/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid, or of fewer than
-/// [`FEWEST_ROUNDS`] rounds, the verdict is `not-shown`.
+/// Compares every metric that both rows have, `b` against `a`. Invalid rows and few rounds are `not-shown`.
 pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
     let compared = COMPARED.iter().filter_map(|figure| {
         let (ratio, verdict) = against(figure, a, b)?;

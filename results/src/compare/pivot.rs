@@ -94,8 +94,7 @@ pub enum GroupError {
 }
 
 impl Grouping {
-    /// From the words of `--rows` and `--cols`. Without columns they are the runs, or, if the lines are, the
-    /// subjects; without lines, all that is not in the columns.
+    /// From `--rows` and `--cols`. Columns are by default the runs or else the subjects; lines all the rest.
     pub fn new<S: AsRef<str>>(rows: &[S], cols: &[S]) -> Result<Self, GroupError> {
         let find = |word: &S| {
             let name = word.as_ref().trim();

@@ -1,7 +1,6 @@
 //! Reads conditions, one by one or as the lines of a budget file, and says what is wrong with them and where.
 //!
-//! Written by hand: the grammar is short, and every rule has a message with a remedy. A parser library would
-//! give only a position and what it expected there.
+//! Written by hand: the grammar is short, and a parser library's messages would have no remedy.
 
 use super::Measured;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
@@ -126,8 +125,7 @@ impl Condition {
     }
 }
 
-/// The conditions of a budget file: one per line; empty lines, and what follows a `#`, mean nothing. All
-/// errors are given, each with its line from 1.
+/// The conditions of a budget file, one per line, `#` for comments; or all errors with their lines from 1.
 pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarError)>> {
     let mut conditions = Vec::new();
     let mut errors = Vec::new();

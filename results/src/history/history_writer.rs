@@ -66,8 +66,7 @@ impl HistoryWriter {
         }
     }
 
-    /// Appends what `entry` makes of its stamp, stamped by `now_ns` (nanoseconds since the run began, on one
-    /// monotonic clock), and returns the stamp.
+    /// Appends what `entry` makes of its stamp, `now_ns` on the run's monotonic clock, and returns the stamp.
     ///
     /// `now_ns` is called inside the lock, must not call the writer, and is raised to the last line's stamp.
     pub fn append_with(

@@ -239,8 +239,8 @@ pub enum Event {
         client: String,
         /// The lease that the library renews by itself, in milliseconds; `None` where it did not say.
         watchdog_ms: Option<u64>,
-        /// What its driver's hello lists beside the least: of `release_blind` an `ok` to a release proves no
-        /// hold, of `renewals` each is on record.
+        /// What its driver's hello lists: `release_blind` (an `ok` proves no hold), `renewals` (all on
+        /// record), …
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         features: Vec<String>,
     },

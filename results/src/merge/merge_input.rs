@@ -94,8 +94,7 @@ impl MergeInput {
         Ok(())
     }
 
-    /// Joins the runs into one in this directory. The records of each have a directory of their own there,
-    /// under one plain name, so that `check` and `replay` find them.
+    /// Joins the runs into one in this directory, with the records of each under one plain name there.
     ///
     /// # Errors
     /// Runs that cannot be joined, and records that cannot be copied.

@@ -38,9 +38,8 @@ pub enum MergeError {
     Unreadable(String),
 }
 
-/// Whether all runs were made from the plan of the first, as far as they say themselves: the same command,
-/// and the same scenarios with the same seeds, kinds, durabilities and expectations, and the same rows under
-/// the same load. Machines, versions and times may differ.
+/// Whether all runs were made from the plan of the first, as far as they say: the same command, scenarios
+/// (seed, kind, durability, expectation), and rows under one load.
 pub fn same_plan(runs: &[Run]) -> Result<(), MergeError> {
     let Some((base, others)) = runs.split_first() else {
         return Err(MergeError::Nothing);

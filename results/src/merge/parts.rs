@@ -19,8 +19,7 @@ pub struct WholeOutcome {
 /// Looks at runs as parts of one plan. `None`: none of them is a part of anything.
 ///
 /// # Errors
-/// [`MergeError::OtherPlan`] where they are parts of different plans, seeds or versions, where one is given
-/// twice, and where only some are parts.
+/// [`MergeError::OtherPlan`] of other plans, seeds or versions, of one twice, and where only some are parts.
 pub fn whole(runs: &[Run]) -> Result<Option<WholeOutcome>, MergeError> {
     let parts: Vec<Of<'_>> = runs.iter().filter_map(|run| Some((run, run.part.as_ref()?))).collect();
     let Some(base @ (base_run, base_part)) = parts.first() else {
@@ -88,8 +87,7 @@ fn differs((base, of): &Of<'_>, run: &Run, part: &PlanPart) -> Option<String> {
     of.plan.iter().zip(&part.plan).find_map(|(one, two)| differs_within(one, two))
 }
 
-/// By what a share of two parts differs that has one name in both. What only one of them says, of another
-/// build or killed at once, is no difference.
+/// By what a share of two parts differs that has one name in both. What only one says is no difference.
 fn differs_within(one: &ScenarioShare, two: &ScenarioShare) -> Option<String> {
     let both = one.digest.iter().filter_map(|(word, a)| {
         let b = two.digest.get(word)?;

@@ -23,8 +23,7 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Sorts `(ended_ns, duration_ns, how often)` into the intervals of a run of `length_ns`; what ended
-    /// later counts to the last. `None` of nothing.
+    /// Sorts `(ended_ns, duration_ns, how often)` into intervals, what ended later into the last.
     pub fn of(length_ns: u64, samples: impl IntoIterator<Item = (u64, u64, u64)>) -> Option<Self> {
         let count = (length_ns / SHORTEST_NS).clamp(1, INTERVALS_MAX);
         let interval_ns = length_ns.div_ceil(count).max(1);

@@ -116,8 +116,7 @@ pub struct HandoffMeasures {
     pub inversions: f64,
     /// Tasks that asked in the window and got nothing in it, over all rounds.
     pub starved: u64,
-    /// The share of the client that got least: its grants per task over the mean of all, 1 is even, the
-    /// median of rounds; `null` with one client.
+    /// The share of the client that got least, over the mean of all: the median of rounds; `null` with one.
     #[serde(default)]
     pub share_min: Option<f64>,
     /// Longest wait over median wait.

@@ -1,5 +1,4 @@
-//! How long callers waited in an open loop, before a fault, from it until recovery, and after: each timed
-//! from when it was due, and those who got nothing counted too.
+//! How long callers of an open loop waited before, during and after faults, each from when it was due.
 
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
@@ -29,8 +28,7 @@ pub struct OpenLoop {
     pub granted_per_s: f64,
     /// When the first fault was injected; `None`: there was none.
     pub fault_ns: Option<u64>,
-    /// When the last fault was over: healed, and a caller granted that was due after its injection. `None`:
-    /// there was no fault, or one after which nothing was granted.
+    /// When the last fault was healed and a caller granted that was due after it; `None`: never, or no fault.
     pub recovered_ns: Option<u64>,
     /// Callers due before the first fault; `None` of none, here and below.
     pub before: Option<OpenLoopWaits>,

@@ -1,7 +1,6 @@
 //! What is kept of one execution: the contents of `run.json`, and of `--json` on standard output.
 //!
-//! Field names are a contract (see the README); add, never rename. Times are nanoseconds since the run began,
-//! or durations in nanoseconds, and say so in their names.
+//! Field names are a contract: add, never rename. Times are in nanoseconds, since the run began or durations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -309,8 +308,7 @@ pub struct Comparison {
     pub ratio: Ratio,
     /// `better`, `worse`, `not-shown` or `equivalent`: b against a.
     pub verdict: String,
-    /// The same of an arm that is `a` once more, measured beside it: what "no difference" looks like here. A
-    /// difference that is not larger is not shown.
+    /// The same of an arm that is `a` once more: a difference that is not larger is not shown.
     pub same_again: Option<Ratio>,
     /// How likely a difference so large is without any, two-sided; `null` with too few rounds.
     pub p: Option<f64>,
@@ -769,8 +767,8 @@ impl ScenarioResult {
         with_origin(with_origin(format!("{} · {}", self.topology, self.subject), &self.server), &self.origin)
     }
 
-    /// What came out, from `exit_code` and `as_expected`. A scenario that expects nothing has the outcome
-    /// `None`, unless it says by itself that it is unknown or failed.
+    /// What came out, from `exit_code` and `as_expected`; `None` where nothing was expected and nothing
+    /// failed.
     pub fn outcome(&self) -> Outcome {
         match (self.exit_code, self.as_expected) {
             (2, _) => Outcome::Unknown,
@@ -782,8 +780,7 @@ impl ScenarioResult {
         }
     }
 
-    /// Whether an expectation is met: of a class by its verdict, of `recovery` by the faults, of a bound by
-    /// its figure. `None`: nothing can be said.
+    /// Whether an expectation is met: of a class, of `recovery`, or of a bound. `None`: nothing can be said.
     pub fn meets(&self, class: &str, expected: &str) -> Option<bool> {
         if let Some((bound, _)) = BOUNDS.iter().find(|(name, _)| *name == class) {
             let found = *self.figures.get(*bound)?;

@@ -141,11 +141,9 @@ impl TimelineData {
         ))
     }
 
-    /// The part of `holds`, `overlaps` and `faults` that lies around `anomaly`: its length on each side, 50
-    /// ms to 5 s.
+    /// The part of `holds`, `overlaps` and `faults` around `anomaly`: its length on each side, 50 ms to 5 s.
     ///
-    /// At most [`MAX_BARS`] holds stay: those nearest to the anomaly's middle; `omitted` counts the others.
-    /// Holds come out in order of their start.
+    /// The [`MAX_BARS`] holds nearest to the anomaly's middle stay, in order; `omitted` counts the others.
     pub fn around(
         lock: &str,
         class: &str,

@@ -22,8 +22,7 @@ fn placed(run: &Run) -> impl Iterator<Item = &ScenarioResult> {
     })
 }
 
-/// Why throughputs of this run cannot be set beside each other: their loads differ, or are not known; `None`
-/// where they can, or there are none to compare.
+/// Why throughputs of this run cannot be compared, their loads being other or unknown; else `None`.
 pub(super) fn unlike(run: &Run) -> Option<String> {
     let mut all = placed(run);
     let first = all.next()?;

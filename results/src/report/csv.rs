@@ -1,5 +1,4 @@
-//! Comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
-//! file and a new figure adds lines, not columns.
+//! Comma-separated values in the long form: one figure per line, so that new figures add no columns.
 
 use std::collections::BTreeMap;
 

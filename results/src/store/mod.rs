@@ -186,8 +186,7 @@ impl RunStore {
         &self.root
     }
 
-    /// Creates `<root>/<date>-<host>-<name>`; if that is taken, `-2`, `-3` … is appended. Characters that do
-    /// not belong into a file's name become `-`.
+    /// Creates `<root>/<date>-<host>-<name>`, of characters of file names, with `-2`, `-3` … if it is taken.
     pub fn create(&self, date: &str, host: &str, name: &str) -> Result<RunDir, StoreError> {
         fs::create_dir_all(&self.root).map_err(StoreError::io("create", &self.root))?;
         let mut base = [date, host, name].into_iter().map(plain).filter(|part| !part.is_empty()).join("-");
@@ -207,8 +206,7 @@ impl RunStore {
         Ok(RunDir { path })
     }
 
-    /// All runs, newest first; a damaged one is listed as such. A directory without `run.json` is no run and
-    /// is left out. An absent root is an empty store.
+    /// All runs, newest first; a damaged one is listed as such. An absent root is an empty store.
     pub fn list(&self) -> Result<Vec<Listing>, StoreError> {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
@@ -374,8 +372,7 @@ struct SchemaVersion {
 }
 
 impl RunDir {
-    /// Takes `path` itself as a new run's directory (`--out DIR`), creating it if need be. One that holds a
-    /// run already is refused: results are not overwritten.
+    /// Takes `path` itself as a new run's directory, created if need be. One that holds a run is refused.
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
         fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;

@@ -21,8 +21,7 @@ pub struct Row<T> {
 const LEFT: f64 = 250.0;
 const ROW: f64 = 38.0;
 
-/// Draws each row below `top`, by `draw` at its own top, which also says it in words. All of them in a
-/// sentence, for those who cannot see the chart.
+/// Draws each row below `top` by `draw`, which also says it in words for those who cannot see the chart.
 fn each<T>(
     canvas: &mut Canvas,
     top: f64,

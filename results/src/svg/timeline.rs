@@ -1,5 +1,4 @@
-//! What happened below each other over one axis of time: grants, how long they took, who held, what was done
-//! to the servers, and where two held at once.
+//! What happened over one axis of time: grants, how long they took, holds, faults and overlaps.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -15,8 +15,7 @@ use serde_json::Value;
 ///
 /// Every `scheme://user:password@host` is found, also inside a longer argument (`--target=redis://…`). A
 /// password may be written wrongly, with characters that end an address, so all that stands before the last
-/// `@` of a URL counts as one. A password given in another way, as an argument by itself, cannot be
-/// distinguished from any other word and stays.
+/// `@` of a URL counts as one. A password given as an argument by itself is a word like any other, and stays.
 pub fn redact(argument: &str) -> String {
     let mut out = String::with_capacity(argument.len());
     let mut rest = argument;

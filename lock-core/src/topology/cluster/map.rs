@@ -52,8 +52,7 @@ impl View {
             }
             let master = node(master, asked)?;
             covered += u32::from(range.1 - range.0) + 1;
-            // A slot of two masters, which no healthy node says; nor need so long an answer be read to its
-            // end.
+            // A slot of two masters, which no healthy node says; nor need so long an answer be read.
             if covered > u32::from(SLOTS) {
                 return None;
             }

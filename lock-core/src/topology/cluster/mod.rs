@@ -325,8 +325,7 @@ impl State {
         let rank = view.rank();
         let old = self.map.read().clone();
         // A node cut off from the others still knows an older configuration, which is no reason to go back
-        // while the masters of the newer one can be reached. A cluster set up anew counts from 1, and most
-        // nodes say so.
+        // while the masters of the newer one can be reached. A new cluster counts from 1, and most say so.
         let older = rank.0 < old.rank.0 && !by_majority;
         if older && old.masters.iter().any(|master| master.is_connected()) {
             return;

@@ -277,8 +277,7 @@ impl Feed {
         live.queue(verb, Some(&channel.name));
     }
 
-    /// Keys have changed, which may be a renewal: each is asked, and followed on by that. Without names all
-    /// went.
+    /// Keys have changed, maybe by a renewal: each is asked, and followed on by that. Without names all went.
     fn changed(&mut self, live: &mut Live, parts: &[Value]) {
         let names = match parts {
             [Value::BulkString(kind), names] if kind == b"invalidate" => names,

@@ -56,8 +56,7 @@ enum Element {
 }
 
 impl ReplyDecoder {
-    /// The next reply, and how many bytes were used, also where none is complete. `input` begins behind
-    /// those.
+    /// The next reply, and how many bytes were used, also where none is complete. `input` begins behind.
     pub(in crate::topology) fn next(&mut self, input: &[u8]) -> Result<(Option<Value>, usize), BadReply> {
         let mut used = 0;
         while let Some((element, length)) = self.element(&input[used..])? {

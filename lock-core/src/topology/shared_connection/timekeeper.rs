@@ -47,8 +47,7 @@ impl Timekeeper {
         while !connection.has_ended() {
             let now = Instant::now();
             let next = self.look(now);
-            // By what is left and not by the moment: a paused or advanced clock of a runtime is another than
-            // this.
+            // By what is left and not by the moment: a runtime's paused or advanced clock is another.
             let _ = timeout(next.saturating_duration_since(now), connection.sooner.notified()).await;
         }
     }

@@ -44,8 +44,7 @@ const ORDER: [(&str, &str); 25] = [
 const BEGIN: &str = "<!--part ";
 const END: &str = "<!--/part-->";
 
-/// A page as small as it has to be, without its marks. What it leaves out is said where the template has
-/// `<!--left out-->`, with `elsewhere`, which says where that is.
+/// A page as small as it has to be, without marks; `<!--left out-->` says what is missing and `elsewhere`.
 pub(super) fn fit(page: &str, elsewhere: &str) -> String {
     let parts = parts(page).into_iter();
     let parts = parts.sorted_by_key(|(rank, part)| (*rank, Reverse(part.len()), Reverse(part.start)));

@@ -1,5 +1,4 @@
-//! What became of the lock: a row per topology and fault, its set-ups side by side, the worst first; the
-//! verdicts of every scenario, and of every server.
+//! What became of the lock: a row per topology and fault, its set-ups side by side; and the verdicts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +41,7 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     blocks
 }
 
-/// One line: what each configuration whose master was replaced means at one failover a month, with the
-/// longest outage that was measured of it.
+/// One line: what each configuration means at one failover a month, with its longest measured outage.
 pub(super) fn risk(run: &Run) -> Option<Block> {
     let mut longest = BTreeMap::new();
     for risk in run.scenarios.iter().filter_map(|result| result.risk.as_ref()) {
