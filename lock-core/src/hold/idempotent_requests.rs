@@ -14,7 +14,7 @@ use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
-use crate::topology::{NodeError, Request, RequestCommand, RequestPurpose, ServerReply, WRONG_TYPE, slot};
+use crate::topology::{NodeError, Request, RequestPurpose, ServerReply, WRONG_TYPE, slot};
 
 /// For how long something that must be done is tried in the background: well within the time in which a
 /// server knows a repetition, since later it could be done twice.
@@ -45,7 +45,7 @@ pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
     for record in client.spent.take() {
         let slot = if is_sharded { slot(&record) } else { 0 };
         let request = together.remove(&slot);
-        let request = request.unwrap_or_else(|| Request::new(RequestCommand::Command("UNLINK")));
+        let request = request.unwrap_or_else(|| Request::new("UNLINK"));
         together.insert(slot, request.key(&record));
     }
     for request in together.into_values() {

@@ -10,7 +10,7 @@ use super::format::{
 };
 use super::plain;
 use crate::names::{Names, companion};
-use crate::topology::{Message, Request, RequestCommand, Script};
+use crate::topology::{Message, Request, Script};
 
 /// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all
 /// that the server knows it may be gone. After that the next one is called.
@@ -41,27 +41,25 @@ fn counter(names: &Names) -> String {
 }
 
 fn request(script: &'static Script, names: &Names) -> Request {
-    Request::new(RequestCommand::Script(script))
-        .key(names.key.as_bytes())
-        .key(counter(names).as_bytes())
-        .key(line(names).as_bytes())
-        .key(companion("locklab_queue_order", &names.key).as_bytes())
+    Request::new(script)
+        .key(&names.key)
+        .key(counter(names))
+        .key(line(names))
+        .key(companion("locklab_queue_order", &names.key))
 }
 
 impl LockFormat for Queued {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let request = request(&ACQUIRE, ask.names)
-            .arg(terms(ask.lease, ask.token_life).as_bytes())
-            .arg(hold(ask).as_bytes())
-            .arg(ask.publish.as_bytes())
+            .arg(terms(ask.lease, ask.token_life))
+            .arg(&*hold(ask))
+            .arg(ask.publish)
             .arg_ms(UNCLAIMED);
         match ask.place {
             None => request,
-            Some(place) => request
-                .arg(place.client.as_bytes())
-                .arg_ms(ALIVE)
-                .arg(flag(place.subscribed))
-                .arg_us(place.waited),
+            Some(place) => {
+                request.arg(place.client).arg_ms(ALIVE).arg(flag(place.subscribed)).arg_us(place.waited)
+            }
         }
     }
 
@@ -81,19 +79,16 @@ impl LockFormat for Queued {
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        let mut request = request(&RELEASE, ask.names)
-            .arg(hold(ask).as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg_ms(UNCLAIMED);
+        let mut request = request(&RELEASE, ask.names).arg(&*hold(ask)).arg(ask.publish).arg_ms(UNCLAIMED);
         if let Some(place) = ask.place {
-            request = request.arg(place.client.as_bytes());
+            request = request.arg(place.client);
             if !ask.successors.is_empty() {
                 request = request.arg_ms(ALIVE).arg(flag(place.subscribed));
             }
             for successor in ask.successors {
                 request = (request.arg_us(successor.waited))
-                    .arg(terms(successor.lease, successor.token_life).as_bytes())
-                    .arg(successor.owner.as_bytes());
+                    .arg(terms(successor.lease, successor.token_life))
+                    .arg(&successor.owner);
             }
         }
         request
@@ -114,11 +109,11 @@ impl LockFormat for Queued {
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.arg(hold(ask).as_bytes())
+        request.arg(&*hold(ask))
     }
 
     fn look(&self, names: &Names) -> Request {
-        Request::new(RequestCommand::Script(&LOOK)).key(names.key.as_bytes()).key(counter(names).as_bytes())
+        Request::new(&LOOK).key(&names.key).key(counter(names))
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
@@ -137,7 +132,7 @@ impl LockFormat for Queued {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(&FORCE_RELEASE, names).arg(publish.as_bytes()).arg_ms(UNCLAIMED)
+        request(&FORCE_RELEASE, names).arg(publish).arg_ms(UNCLAIMED)
     }
 
     /// A hold has an owner of its own on the server, so a repetition is known without one.
@@ -169,12 +164,12 @@ impl ServerLine for Queued {
 
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request {
         request(&HEARTBEAT, waiting.names)
-            .arg(waiting.client.as_bytes())
+            .arg(waiting.client)
             .arg_ms(ALIVE)
             .arg(flag(waiting.subscribed))
-            .arg(waiting.publish.as_bytes())
+            .arg(waiting.publish)
             .arg_ms(UNCLAIMED)
-            .arg(waiting.owners.first().map_or("", String::as_str).as_bytes())
+            .arg(waiting.owners.first().map_or("", String::as_str))
             .arg_us(waiting.waited)
     }
 

@@ -7,7 +7,7 @@ use redis::Value;
 use super::format::{Counting, CurrentHolder, LockFormat, LockRequest, counting, holder, of_lock, script};
 use super::hash::{REENTRANT, with_holds, with_record_life};
 use crate::names::{Names, companion};
-use crate::topology::{Request, RequestCommand, Script};
+use crate::topology::{Request, Script};
 
 static ACQUIRE_READ: Counting =
     counting!("acquire_read", "rw").given_back_by(&RELEASE_READ.once, &RELEASE_READ.several);
@@ -62,8 +62,8 @@ impl LockFormat for AccessMode {
             AccessMode::Read => &ACQUIRE_READ,
             AccessMode::Write => &ACQUIRE_WRITE,
         };
-        let request = of_lock(script.of(ask), ask.names).key(writers(ask.names).as_bytes());
-        let request = with_holds(request, ask, &self.field(ask)).arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        let request = of_lock(script.of(ask), ask.names).key(writers(ask.names));
+        let request = with_holds(request, ask, &self.field(ask)).arg_ms(ask.lease).arg(ask.owner);
         match (self, ask.writers_first) {
             (AccessMode::Read, Some(first)) => {
                 let patient = ask.place.is_none_or(|place| place.waited < first);
@@ -80,16 +80,14 @@ impl LockFormat for AccessMode {
             AccessMode::Write => &RELEASE_WRITE,
         };
         let request = with_holds(of_lock(script.of(ask), ask.names), ask, &self.field(ask))
-            .arg(ask.owner.as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg(ask.names.channel.as_bytes());
+            .arg(ask.owner)
+            .telling(ask.publish, ask.names);
         with_record_life(request, ask)
     }
 
     fn leave(&self, ask: &LockRequest<'_>) -> Option<Request> {
         (ask.writers_first).filter(|_| matches!(self, AccessMode::Write))?;
-        let request = Request::new(RequestCommand::Script(&LEAVE)).key(writers(ask.names).as_bytes());
-        Some(request.arg(ask.owner.as_bytes()).arg(ask.publish.as_bytes()).arg(ask.names.channel.as_bytes()))
+        Some(Request::new(&LEAVE).key(writers(ask.names)).arg(ask.owner).telling(ask.publish, ask.names))
     }
 
     fn listeners(&self, value: &Value) -> u32 {
@@ -104,16 +102,16 @@ impl LockFormat for AccessMode {
     }
 
     fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        let request = request.key(ask.names.key.as_bytes());
+        let request = request.key(&ask.names.key);
         match self {
             // Named, so that a server that has only one of them while their slot moves says so.
-            AccessMode::Read => request.key(first_ending(ask.names, ask.owner).as_bytes()),
+            AccessMode::Read => request.key(first_ending(ask.names, ask.owner)),
             AccessMode::Write => request,
         }
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.arg(self.field(ask).as_bytes())
+        request.arg(&*self.field(ask))
     }
 
     fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
@@ -123,7 +121,7 @@ impl LockFormat for AccessMode {
     }
 
     fn look(&self, names: &Names) -> Request {
-        of_lock(RequestCommand::Script(&LOOK), names).arg(self.mode())
+        of_lock(&LOOK, names).arg(self.mode())
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
@@ -150,10 +148,7 @@ impl LockFormat for AccessMode {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        of_lock(RequestCommand::Script(&FORCE_RELEASE), names)
-            .arg(publish.as_bytes())
-            .arg(names.channel.as_bytes())
-            .arg(self.mode())
+        of_lock(&FORCE_RELEASE, names).telling(publish, names).arg(self.mode())
     }
 
     fn is_shared(&self) -> bool {

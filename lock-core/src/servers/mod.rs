@@ -21,9 +21,7 @@ use crate::hold::Hold;
 use crate::kind::{CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply};
 use crate::locks::lock_inner::LockInner;
 use crate::servers::server_set::Servers;
-use crate::topology::{
-    NodeError, Request, RequestCommand, RequestPurpose, Route, Script, ServerReply, passes, slot,
-};
+use crate::topology::{NodeError, Request, RequestPurpose, Route, Script, ServerReply, passes, slot};
 
 /// The answer to one attempt to acquire.
 #[derive(Debug)]
@@ -271,7 +269,7 @@ pub(crate) async fn extend_together(
     deadline: Instant,
 ) -> Result<Vec<ExtendOutcome>, NodeError> {
     let lock = &holds[0].lock;
-    let mut request = Request::new(RequestCommand::Script(lock.format.extend_script()));
+    let mut request = Request::new(lock.format.extend_script());
     for hold in holds {
         hold.may_last(deadline, hold.lease);
         request = hold.lock.format.extend_keys(&hold.request(), request);

@@ -10,6 +10,18 @@ pub(crate) enum RequestCommand {
     Command(&'static str),
 }
 
+impl From<&'static Script> for RequestCommand {
+    fn from(script: &'static Script) -> Self {
+        RequestCommand::Script(script)
+    }
+}
+
+impl From<&'static str> for RequestCommand {
+    fn from(command: &'static str) -> Self {
+        RequestCommand::Command(command)
+    }
+}
+
 impl RequestCommand {
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -78,9 +90,9 @@ pub(crate) struct Request {
 
 impl Request {
     /// A call without keys and arguments yet.
-    pub(crate) fn new(what: RequestCommand) -> Self {
+    pub(crate) fn new(what: impl Into<RequestCommand>) -> Self {
         Request {
-            what,
+            what: what.into(),
             tells_by_rule: false,
             wait: None,
             grants: false,
@@ -93,9 +105,9 @@ impl Request {
     }
 
     /// Adds a key; not after an argument.
-    pub(crate) fn key(mut self, key: &[u8]) -> Self {
+    pub(crate) fn key(mut self, key: impl AsRef<[u8]>) -> Self {
         debug_assert_eq!(self.keys, self.parts, "keys come before arguments");
-        let at = self.part(key);
+        let at = self.part(key.as_ref());
         if self.keys == 0 {
             self.first_key = at;
         }
@@ -103,8 +115,8 @@ impl Request {
         self
     }
 
-    pub(crate) fn arg(mut self, argument: &[u8]) -> Self {
-        self.part(argument);
+    pub(crate) fn arg(mut self, argument: impl AsRef<[u8]>) -> Self {
+        self.part(argument.as_ref());
         self
     }
 
@@ -256,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_request_is_written_as_the_client_library_writes_it() {
-        let request = Request::new(RequestCommand::Command("SET"))
+        let request = Request::new("SET")
             .key(b"{a}\r\n")
             .arg(b"")
             .arg_ms(Duration::from_micros(1))
