@@ -64,62 +64,11 @@ fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
 mod tests {
     use super::*;
 
-    fn comparison(metric: &str, low: f64, high: f64, p: f64) -> Comparison {
-        Comparison {
-            metric: metric.into(),
-            ratio: Ratio { point: (low * high).sqrt(), low: Some(low), high: Some(high) },
-            p: Some(p),
-            ..Comparison::default()
-        }
-    }
-
-    fn verdicts(mut comparisons: Vec<Comparison>) -> Vec<String> {
-        decide(&mut comparisons);
-        comparisons.into_iter().map(|c| c.verdict).collect()
-    }
-
     #[test]
     fn holm_multiplies_the_smallest_by_the_number_of_comparisons() {
         let adjusted = holm(&[Some(0.04), None, Some(0.01), Some(0.03)]);
         let near = |a: Option<f64>, b: f64| (a.unwrap() - b).abs() < 1e-12;
         assert!(near(adjusted[2], 0.03) && near(adjusted[3], 0.06) && near(adjusted[0], 0.06));
         assert_eq!(adjusted[1], None);
-    }
-
-    #[test]
-    fn verdicts_know_which_direction_is_good() {
-        let of = |metric| {
-            verdicts(vec![
-                comparison(metric, 1.1, 1.2, 0.001),
-                comparison(metric, 0.8, 0.9, 0.001),
-                comparison(metric, 0.9, 1.1, 0.5),
-                comparison(metric, 0.99, 1.01, 0.5),
-            ])
-        };
-        assert_eq!(of("cycles_per_s"), ["better", "worse", "not-shown", "equivalent"]);
-        assert_eq!(of("handoff_ns"), ["worse", "better", "not-shown", "equivalent"]);
-    }
-
-    #[test]
-    fn one_of_many_comparisons_needs_more_than_one_alone() {
-        let one = comparison("cycles_per_s", 1.01, 1.2, 0.03);
-        assert_eq!(verdicts(vec![one.clone()]), ["better"]);
-        assert_eq!(verdicts(vec![one, comparison("cycles_per_s", 0.9, 1.1, 0.9)])[0], "not-shown");
-    }
-
-    #[test]
-    fn an_effect_below_the_noise_of_equal_arms_is_not_shown() {
-        let mut c = comparison("cycles_per_s", 1.03, 1.07, 0.001);
-        for (point, verdict) in [(0.93, "not-shown"), (0.99, "better")] {
-            c.same_again = Some(Ratio { point, ..Ratio::default() });
-            assert_eq!(verdicts(vec![c.clone()]), [verdict]);
-        }
-    }
-
-    #[test]
-    fn without_an_interval_nothing_is_shown() {
-        let mut c = comparison("cycles_per_s", 2.0, 2.2, 0.001);
-        (c.ratio.low, c.ratio.high) = (None, None);
-        assert_eq!(verdicts(vec![c]), ["not-shown"]);
     }
 }

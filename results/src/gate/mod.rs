@@ -300,6 +300,3 @@ fn judge_word(condition: &Condition, word: &str) -> Outcome {
         false => Outcome::Failed,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -142,62 +142,11 @@ fn without_passwords(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Event, History};
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use crate::history::Event;
 
     fn crash(client: String) -> Entry {
         Entry::Event(Event::Crash { client })
     }
-
-    #[test]
-    fn many_threads_make_one_file_in_order() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("history.jsonl");
-        let writer = HistoryWriter::create(&path).expect("a new file");
-        let clock = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for thread in 0..8 {
-                let (writer, clock) = (&writer, &clock);
-                scope.spawn(move || {
-                    for n in 0..250 {
-                        let entry = crash(format!("c{thread}-{n}"));
-                        let now = || clock.fetch_add(1, Ordering::Relaxed);
-                        writer.append_with(now, |_| entry).expect("an entry");
-                    }
-                });
-            }
-        });
-        assert_eq!(writer.lines(), 2_000);
-        let text = std::fs::read_to_string(&path).expect("the file");
-        let history = History::parse(&text).expect("a good history");
-        assert_eq!(history.lines.len(), 2_000);
-        assert!(!history.torn);
-        let stamps: Vec<u64> = history.lines.iter().map(|line| line.t_ns).collect();
-        assert_eq!(stamps, (0..2_000).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_line_can_be_read_before_the_file_is_finished() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("history.jsonl");
-        let writer = HistoryWriter::create(&path).expect("a new file");
-        let append = |t_ns| writer.append_with(|| t_ns, |_| crash("c1".to_owned()));
-        append(7).expect("an entry");
-        let text = std::fs::read_to_string(&path).expect("the file");
-        let whole = text.ends_with("}\n");
-        assert!(whole && text.contains("\"t_ns\":7"), "{text}");
-        assert_eq!(append(3).expect("an entry"), 7);
-    }
-
-    #[test]
-    fn a_file_that_is_there_is_not_overwritten() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("history.jsonl");
-        std::fs::write(&path, "precious\n").expect("a file");
-        let error = HistoryWriter::create(&path).expect_err("the name is taken");
-        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
-    }
-
     #[test]
     fn after_a_failure_nothing_follows() {
         let full = Path::new("/dev/full");

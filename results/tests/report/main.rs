@@ -1,4 +1,16 @@
-//! Every format over one sample run: the bytes that are promised, and what must never be in them.
+//! Every format over one sample run: the bytes that are promised, and what must never be in them. Beside it what documents
+//! are made of: answers, comparisons, decisions, joined runs, convictions.
+
+mod answers;
+mod comparisons;
+mod convictions;
+mod gates;
+mod merges;
+mod open_loops;
+mod parts;
+mod pivots;
+mod samples;
+mod screens;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,9 @@
 //! Conditions over small runs: what passes, what fails, what is unknown, and what is wrong with a condition.
 
-use super::*;
+use results::gate::{Outcome, decide, parse, parse_budget};
+use results::run::{BenchRow, Run};
+use results::verdict::State;
+
 use crate::samples::{self, around};
 
 fn row(subject: &str, cycles: f64, p99_ms: Option<u64>) -> BenchRow {
@@ -158,7 +161,7 @@ fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
     let with = |subject| {
         let mut row = row(subject, 100.0, Some(3));
         row.measures.passing =
-            Some(crate::record::measures::HandoffMeasures { lost_wakeups: 3, ..Default::default() });
+            Some(results::measures::HandoffMeasures { lost_wakeups: 3, ..Default::default() });
         row
     };
     let polls = with("exec:./driver.py");

@@ -1,12 +1,17 @@
-//! Small runs, rows and scenarios that unit tests start from.
+//! Small runs, rows and scenarios that tests start from: those here and the unit tests.
 
-use crate::compare::decide::FEWEST_ROUNDS;
-use crate::record::run::{BenchRow, Estimate, FaultSpan, Meta, Run, Safety, ScenarioResult};
-use crate::record::verdict::{CLASSES, State};
+use results::decide::FEWEST_ROUNDS;
+use results::run::{BenchRow, Estimate, FaultSpan, Meta, Run, Safety, ScenarioResult};
+use results::verdict::{CLASSES, State};
 
 /// A median with an interval that reaches this share of it to either side.
 pub(crate) fn around(median: f64, share: f64) -> Estimate {
     Estimate { median, low: Some(median * (1.0 - share)), high: Some(median * (1.0 + share)) }
+}
+
+/// A median without an interval.
+pub(crate) fn point(median: f64) -> Estimate {
+    Estimate { median, low: None, high: None }
 }
 
 /// A valid row of a safe lock, of as many rounds as show a difference.
