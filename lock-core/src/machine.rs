@@ -78,10 +78,7 @@ impl Drop for MachineGuard {
 }
 
 fn here() -> Option<Arc<dyn Machine>> {
-    match ENTERED.load(Ordering::Relaxed) {
-        true => HERE.with_borrow(Clone::clone),
-        false => None,
-    }
+    if ENTERED.load(Ordering::Relaxed) { HERE.with_borrow(Clone::clone) } else { None }
 }
 
 /// What a name means now, both with their port; nothing where it means nothing.

@@ -71,10 +71,7 @@ impl ScenarioResult {
             _ if !violated.is_empty() => format!("kept, but {violated} violated"),
             _ => "kept".to_owned(),
         };
-        match self.as_expected {
-            true => format!("{what}, as its file expects"),
-            false => what,
-        }
+        if self.as_expected { format!("{what}, as its file expects") } else { what }
     }
 
     pub(crate) fn answer_tone(&self) -> Tone {
@@ -238,10 +235,7 @@ pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
         return of_watch(watch).split_off(1);
     }
     let tried = tried(run);
-    let mut parts = match tried.is_empty() {
-        true => Vec::new(),
-        false => exclusion(&tried),
-    };
+    let mut parts = if tried.is_empty() { Vec::new() } else { exclusion(&tried) };
     parts.extend(fastest_safe(run, &tried).map(|words| (Tone::Plain, words)));
     parts
 }

@@ -641,10 +641,7 @@ impl Search {
 
     /// What is known when it is cut off.
     fn how_certain(&self) -> ErrorKind {
-        match self.hold.asking.get() || self.unknown.is_some() {
-            true => ErrorKind::Unknown,
-            false => ErrorKind::Failed,
-        }
+        if self.hold.asking.get() || self.unknown.is_some() { ErrorKind::Unknown } else { ErrorKind::Failed }
     }
 }
 

@@ -218,10 +218,7 @@ impl Hold {
     /// The same question by a new identity, so that nothing that was sent for the old one can touch it.
     pub(crate) fn anew(&self) -> Arc<Self> {
         let how = Acquire {
-            lease: match self.renewed {
-                true => Lease::Renewed,
-                false => Lease::Fixed(self.lease),
-            },
+            lease: if self.renewed { Lease::Renewed } else { Lease::Fixed(self.lease) },
             token_life: self.token_life,
             max_hold: self.max_hold,
             ..Acquire::default()

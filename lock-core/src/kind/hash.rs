@@ -41,10 +41,7 @@ impl LockFormat for Hash {
             return of_lock(&ACQUIRE, ask.names).arg_ms(ask.lease).arg(ask.owner);
         }
         let request = acquire_by(&ACQUIRE_COUNTED, ask);
-        match self.reentrant {
-            false => request.arg(b"once"),
-            true => request,
-        }
+        if self.reentrant { request } else { request.arg(b"once") }
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {

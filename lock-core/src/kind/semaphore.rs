@@ -34,10 +34,7 @@ impl LockFormat for Semaphore {
             .arg(ask.count.to_string())
             .arg_ms(ANSWER_LIFE)
             .arg(ask.not_after.unwrap_or(0).to_string());
-        match ask.repeated {
-            true => request.arg(b"again"),
-            false => request,
-        }
+        if ask.repeated { request.arg(b"again") } else { request }
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {

@@ -146,10 +146,7 @@ impl MultiLock {
         let mut held: Vec<Guard> = Vec::new();
         for lock in &self.members {
             let asked_at = Instant::now();
-            let patience = match held.is_empty() {
-                true => None,
-                false => Some(self.patience(how.lease)),
-            };
+            let patience = if held.is_empty() { None } else { Some(self.patience(how.lease)) };
             let most = [end.map(left), patience].into_iter().flatten().min();
             // No wait at all would be one try, which has a bound of its own.
             let most = most.map(|most| most.max(Duration::from_millis(1)));

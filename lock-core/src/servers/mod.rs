@@ -254,10 +254,7 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
     if hold.durability != Durability::None || alone {
         return None;
     }
-    let slot = match route.is_sharded() {
-        true => slot(hold.lock.names.key.as_bytes()),
-        false => 0,
-    };
+    let slot = if route.is_sharded() { slot(hold.lock.names.key.as_bytes()) } else { 0 };
     let route = Arc::as_ptr(route).cast::<()>() as usize;
     let script: *const Script = hold.lock.format.extend_script();
     Some((route, script as usize, hold.lease, slot))

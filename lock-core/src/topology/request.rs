@@ -183,10 +183,7 @@ impl Request {
         let mut digits = Digits::new();
         out.reserve(self.body.len() + 96);
         out.push(b'*');
-        let parts = match self.tells_by_rule {
-            true => 2,
-            false => self.parts,
-        };
+        let parts = if self.tells_by_rule { 2 } else { self.parts };
         match self.what {
             RequestCommand::Script(script) => {
                 out.extend_from_slice(digits.of(u64::from(parts) + 3));

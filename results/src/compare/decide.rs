@@ -40,10 +40,7 @@ fn verdict(comparison: &Comparison) -> &'static str {
     if !significant || !beyond_noise || (low <= 1.0 && high >= 1.0) {
         return "not-shown";
     }
-    match (low > 1.0) == more_is_better(&comparison.metric) {
-        true => "better",
-        false => "worse",
-    }
+    if (low > 1.0) == more_is_better(&comparison.metric) { "better" } else { "worse" }
 }
 
 /// Holm's step-down correction: the smallest of m p-values times m, the next times m − 1, …, never falling.

@@ -232,10 +232,7 @@ pub(crate) fn against(
     if !rounds_suffice(a, b) {
         (ratio.low, ratio.high) = (None, None);
     }
-    let shown = match a.valid && b.valid {
-        true => verdict(&ratio, figure.more_is_better),
-        false => "not-shown",
-    };
+    let shown = if a.valid && b.valid { verdict(&ratio, figure.more_is_better) } else { "not-shown" };
     Some((ratio, shown))
 }
 
@@ -262,10 +259,7 @@ pub fn verdict(ratio: &Ratio, more_is_better: bool) -> &'static str {
         return "not-shown";
     };
     if low > 1.0 || high < 1.0 {
-        match (low > 1.0) == more_is_better {
-            true => "better",
-            false => "worse",
-        }
+        if (low > 1.0) == more_is_better { "better" } else { "worse" }
     } else if low >= 1.0 - EQUIVALENCE && high <= 1.0 + EQUIVALENCE {
         "equivalent"
     } else {

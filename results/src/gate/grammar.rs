@@ -139,10 +139,7 @@ pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarErr
             Err(error) => errors.push((index + 1, error)),
         }
     }
-    match errors.is_empty() {
-        true => Ok(conditions),
-        false => Err(errors),
-    }
+    if errors.is_empty() { Ok(conditions) } else { Err(errors) }
 }
 
 /// Parses one condition.

@@ -260,10 +260,7 @@ fn judge_part<'a>(
                 false => Outcome::Failed,
             };
             let close = figure.low.zip(figure.high).is_some_and(|(low, high)| low <= bound && bound <= high);
-            match close {
-                true => "its interval reaches over the bound: the next run may say otherwise",
-                false => "",
-            }
+            if close { "its interval reaches over the bound: the next run may say otherwise" } else { "" }
         }
         Err(why) => why,
     };

@@ -105,10 +105,7 @@ impl MergeInput {
             let name = dir.file_name().unwrap_or_default().to_string_lossy();
             run.run = format!("{number:02}-{name}");
             for result in &run.scenarios {
-                let to = match several {
-                    true => plain(&beside(&run.run, &result.dir)),
-                    false => result.dir.clone(),
-                };
+                let to = if several { plain(&beside(&run.run, &result.dir)) } else { result.dir.clone() };
                 let (from, to) = (dir.join(&result.dir), target.path().join(to));
                 copy_dir(&from, &to).map_err(|error| {
                     let (from, to) = (from.display(), to.display());

@@ -49,10 +49,7 @@ impl Proof {
     pub fn text(&self) -> String {
         let mut out = drawn(&self.timeline);
         if !self.slice.is_empty() {
-            let most = match self.shortest {
-                true => ", none of which can be left out",
-                false => "",
-            };
+            let most = if self.shortest { ", none of which can be left out" } else { "" };
             let (shown, all) = (self.slice.len(), units::count(self.of_lines));
             out += &format!("what convicts: {shown} of {all} lines{most}\n");
             for line in self.slice.iter().take(MOST) {

@@ -600,10 +600,7 @@ impl Run {
             None => Outcome::None,
         };
         let outcome = stated.max(worst.unwrap_or(Outcome::None));
-        match self.partial {
-            true => outcome.max(Outcome::Unknown),
-            false => outcome,
-        }
+        if self.partial { outcome.max(Outcome::Unknown) } else { outcome }
     }
 }
 

@@ -116,10 +116,7 @@ impl TimelineData {
                 Some(Ok(number)) => format!("client {number}"),
                 _ => hold.client.clone(),
             };
-            match first.client == second.client {
-                true => format!("{name} ({})", hold.owner),
-                false => name,
-            }
+            if first.client == second.client { format!("{name} ({})", hold.owner) } else { name }
         })
     }
 

@@ -121,10 +121,7 @@ fn quoted(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '@', '\t', '\r'])
         || (field.starts_with('-') && field.parse::<f64>().is_err());
     let field = format!("{}{field}", if formula { "'" } else { "" });
-    match field.contains(['"', ',', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
-    }
+    if field.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
 
 #[cfg(test)]

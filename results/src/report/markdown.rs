@@ -41,10 +41,7 @@ fn block(block: &Block, drawn: &mut usize) -> String {
         Block::Table(of) => table(of),
         Block::Chart(figure) => {
             *drawn += 1;
-            match *drawn <= DRAWN_MAX {
-                true => format!("```mermaid\n{}```", figure.mermaid),
-                false => String::new(),
-            }
+            if *drawn <= DRAWN_MAX { format!("```mermaid\n{}```", figure.mermaid) } else { String::new() }
         }
         Block::Owners(two) => escaped(&two.words),
         Block::Fold(fold) => {

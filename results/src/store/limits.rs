@@ -63,10 +63,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub fn read_all(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(FILE + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > FILE {
-        true => Err(beyond("a file that is read as a whole", FILE)),
-        false => Ok(bytes),
-    }
+    if bytes.len() as u64 > FILE { Err(beyond("a file that is read as a whole", FILE)) } else { Ok(bytes) }
 }
 
 /// As [`read`], of a text. The error names the file, and the place of a byte that is no text.
@@ -86,10 +83,7 @@ pub fn read_text(path: impl AsRef<Path>) -> Result<String, String> {
 /// Appends the next line with its end, and says how long it is; 0 at the end of the file.
 pub fn read_line(source: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     let length = source.take(LINE + 1).read_until(b'\n', line)?;
-    match length as u64 > LINE {
-        true => Err(beyond("a line", LINE)),
-        false => Ok(length),
-    }
+    if length as u64 > LINE { Err(beyond("a line", LINE)) } else { Ok(length) }
 }
 
 /// The last bytes of a file, however large it is.

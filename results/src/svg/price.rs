@@ -57,10 +57,7 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
         let mut lowest = f64::MIN;
         for point in points.iter().filter(|point: &&&PricePoint| (point.violations_per_min <= 0.0) == clean) {
             let y = up.at(point.throughput);
-            let x = match clean {
-                true => LEFT + 24.0,
-                false => across.at(point.violations_per_min),
-            };
+            let x = if clean { LEFT + 24.0 } else { across.at(point.violations_per_min) };
             let tip = words(point, "contract violations");
             // Labels go down where they would touch the one before; a thin line leads back to the point.
             let label_y = y.max(lowest + LINE);

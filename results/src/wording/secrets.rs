@@ -236,10 +236,7 @@ pub fn hidden<T: Serialize + DeserializeOwned>(value: T) -> T {
     let Ok(mut document) = serde_json::to_value(&value) else {
         return value;
     };
-    match hide_in(&mut document) {
-        true => serde_json::from_value(document).unwrap_or(value),
-        false => value,
-    }
+    if hide_in(&mut document) { serde_json::from_value(document).unwrap_or(value) } else { value }
 }
 
 /// Every argument of a command line through [`redact`].

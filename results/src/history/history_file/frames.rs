@@ -73,10 +73,7 @@ impl<R: BufRead> Frames<R> {
     }
 
     fn failed(&mut self, error: &FrameDecoderError) -> io::Error {
-        self.broke(match self.source.ended {
-            true => Broken::Cut,
-            false => Broken::Damaged(error.to_string()),
-        })
+        self.broke(if self.source.ended { Broken::Cut } else { Broken::Damaged(error.to_string()) })
     }
 
     fn broke(&mut self, broken: Broken) -> io::Error {

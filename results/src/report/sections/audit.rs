@@ -111,10 +111,7 @@ fn conform(subject: &AuditedSubject) -> Block {
     let note =
         "Its scenarios were run all the same. What they show may be the driver's doing and not the lock's.";
     let title = format!("The driver of {} does not conform", subject.name);
-    let body = match lines.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::note(note), Block::List(lines)],
-    };
+    let body = if lines.is_empty() { Vec::new() } else { vec![Block::note(note), Block::List(lines)] };
     Block::section(&format!("conform-{}", subject.name), &title, body)
 }
 

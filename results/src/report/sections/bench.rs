@@ -181,10 +181,7 @@ pub(super) fn comparisons(run: &Run) -> Block {
     let table = Table::new("Comparisons", heads, usize::MAX, rows);
     let note = "ratio: B over A with its 95 % interval; A again: A over itself, measured beside it; shown from: the smallest ratio that four of five \
                 such runs would show. Better and worse are said only where the interval of the ratio leaves out 1; all else is not shown to differ.";
-    let body = match table.rows.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::note(note), Block::Table(table)],
-    };
+    let body = if table.rows.is_empty() { Vec::new() } else { vec![Block::note(note), Block::Table(table)] };
     Block::section("comparisons-h", "Comparisons", body)
 }
 

@@ -31,10 +31,7 @@ fn recovery(run: &Run) -> Block {
     let table = recovery_table(rows.collect());
     let note = "before, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
                 acquires in the second after the heal";
-    let body = match table.rows.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::Table(table), Block::note(note)],
-    };
+    let body = if table.rows.is_empty() { Vec::new() } else { vec![Block::Table(table), Block::note(note)] };
     Block::section("recovery", "Recovery from each fault", body)
 }
 
@@ -61,10 +58,7 @@ fn open_loops(run: &Run) -> Block {
     let table = Table::new("Waits of open loops", heads, 1, rows);
     let note = "Waits count from when each caller was due, and are sorted by that moment: before the first fault, from it until recovery, after \
                 recovery. A caller without a grant counts as longer than every grant.";
-    let body = match table.rows.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::note(note), Block::Table(table)],
-    };
+    let body = if table.rows.is_empty() { Vec::new() } else { vec![Block::note(note), Block::Table(table)] };
     Block::section("open-h", "How long callers waited", body)
 }
 

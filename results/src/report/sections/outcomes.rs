@@ -262,10 +262,7 @@ fn servers(run: &Run) -> Table {
     let tried = tried.filter(several).collect_vec();
     let of_one = tried.iter().map(|of| of.1).all_equal();
     let rows = tried.iter().map(|of| {
-        let title = match of_one {
-            true => of.0.to_owned(),
-            false => format!("{} by {}", of.0, of.1),
-        };
+        let title = if of_one { of.0.to_owned() } else { format!("{} by {}", of.0, of.1) };
         let cells = servers.iter().map(|server| repeated(&on(*of, server)));
         std::iter::once(title.into()).chain(cells).collect::<Row>()
     });

@@ -184,10 +184,7 @@ fn faults(result: &ScenarioResult) -> Table {
     let unbroken = |text: &str| text.replace("->", "-\u{2060}>");
     let rows = result.faults.iter().map(|fault| {
         let healed = fault.healed_ns.map_or("not in this run".to_owned(), units::instant);
-        let effect = match fault.bit {
-            true => "✓ yes",
-            false => "? no evidence",
-        };
+        let effect = if fault.bit { "✓ yes" } else { "? no evidence" };
         [
             fault.fault.clone(),
             unbroken(&fault.targets.join(", ")),

@@ -53,10 +53,7 @@ pub fn columns(rows: &[Vec<String>], figures: Range<usize>) -> Vec<String> {
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, wide))| {
             let pad = " ".repeat(wide - self::width(cell));
-            match figures.contains(&at) {
-                true => pad + cell,
-                false => cell.clone() + &pad,
-            }
+            if figures.contains(&at) { pad + cell } else { cell.clone() + &pad }
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
