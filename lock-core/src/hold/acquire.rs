@@ -280,10 +280,7 @@ impl Search {
             Err(error) if error.definite => {
                 self.nothing_taken();
                 if !passes(&error, RequestPurpose::Answer) {
-                    let kind = match self.unknown {
-                        Some(_) => ErrorKind::Unknown,
-                        None => ErrorKind::Failed,
-                    };
+                    let kind = if self.unknown.is_some() { ErrorKind::Unknown } else { ErrorKind::Failed };
                     return Err(LockError::at_node(kind, ACTION, &lock.names.key, error));
                 }
                 self.last = LastAttempt::Trouble(error);

@@ -129,10 +129,7 @@ impl Guard {
 
     /// Says `NotHeld` if it is lost: for work that computes, between two steps of it.
     pub fn check(&self) -> Result<(), LockError> {
-        match self.hold.lost() {
-            None => Ok(()),
-            Some(reason) => Err(self.not_held("go on under", &reason)),
-        }
+        self.hold.lost().map_or(Ok(()), |reason| Err(self.not_held("go on under", &reason)))
     }
 
     /// Runs `work` while it is held: its output, or `NotHeld` as soon as the hold is lost, with `work`

@@ -470,10 +470,7 @@ impl Counting {
     }
 
     pub(super) fn of(&'static self, ask: &LockRequest<'_>) -> RequestCommand {
-        RequestCommand::Script(match ask.id {
-            None => &self.once,
-            Some(_) => &self.several,
-        })
+        RequestCommand::Script(ask.id.map_or(&self.once, |_| &self.several))
     }
 }
 

@@ -25,10 +25,7 @@ pub(crate) struct Plain;
 
 /// The value of one hold: the owner, and where that may come again, what tells its holds apart.
 pub(super) fn value<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
-    match ask.id {
-        None => ask.owner.into(),
-        Some(id) => format!("{}:{id:032x}", ask.owner).into(),
-    }
+    ask.id.map_or_else(|| ask.owner.into(), |id| format!("{}:{id:032x}", ask.owner).into())
 }
 
 /// The owner is what stands before the number of the hold, where there is one.

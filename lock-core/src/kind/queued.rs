@@ -223,10 +223,7 @@ fn hold<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
 /// By what any client's script grants a hold: the lease and, if asked for, the counter's life, in ms.
 fn terms(lease: Duration, life: Option<Duration>) -> String {
     let ms = |duration: Duration| duration.as_millis().max(1);
-    match life {
-        Some(life) => format!("{}:{}", ms(lease), ms(life)),
-        None => ms(lease).to_string(),
-    }
+    life.map_or_else(|| ms(lease).to_string(), |life| format!("{}:{}", ms(lease), ms(life)))
 }
 
 fn flag(yes: bool) -> &'static [u8] {

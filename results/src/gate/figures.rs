@@ -104,10 +104,7 @@ impl Value {
     pub(super) fn words(&self, figure: &Estimate, bound: Option<f64>) -> String {
         let rounded = self.number_words(figure.median);
         let alike = |bound: &f64| *bound != figure.median && self.number_words(*bound) == rounded;
-        let point = match bound.filter(alike) {
-            Some(bound) => self.digits(figure.median, bound),
-            None => rounded,
-        };
+        let point = bound.filter(alike).map_or(rounded, |bound| self.digits(figure.median, bound));
         match figure.low.zip(figure.high).map(<[f64; 2]>::from) {
             Some(ends) => {
                 let [low, high] = ends.map(|end| self.number_words(end));

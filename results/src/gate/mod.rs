@@ -188,10 +188,7 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> JudgedConditio
     let worst = parts.iter().map(|part| part.outcome).max();
     JudgedCondition {
         condition: condition.text.clone(),
-        outcome: worst.unwrap_or(match not_applicable {
-            Some(_) => Outcome::Passed,
-            None => Outcome::Unknown,
-        }),
+        outcome: worst.unwrap_or(not_applicable.map_or(Outcome::Unknown, |_| Outcome::Passed)),
         why: match (worst, not_applicable) {
             (None, Some(why)) => format!("not applicable: {why}"),
             (None, None) => "no row and no scenario of the run has it".to_owned(),

@@ -130,10 +130,7 @@ fn refused(error: &Error, line: &[u8]) -> HistoryError {
     HistoryError {
         line: 1,
         column: (error.column() > 0).then(|| error.column()),
-        found: match field {
-            Some(field) => format!("`{field}`: {found}"),
-            None => found.to_owned(),
-        },
+        found: field.map_or_else(|| found.to_owned(), |field| format!("`{field}`: {found}")),
         allowed: match allowed {
             "" => "one JSON object per line, each field once".to_owned(),
             allowed => allowed.to_owned(),

@@ -107,10 +107,7 @@ impl OpenLoopWaits {
         let place = ((SHARE * seen.len() as f64 - 1e-9).ceil() as usize).saturating_sub(1);
         // Among those without a grant the true p99 is unknown, and not below that of what was seen.
         let length = |ns, more| Length { ns, more };
-        let p99 = match granted.get(place) {
-            Some(ns) => length(*ns, false),
-            None => length(seen[place], true),
-        };
+        let p99 = granted.get(place).map_or_else(|| length(seen[place], true), |ns| length(*ns, false));
         Some(Self {
             calls: seen.len() as u64,
             without_grant: (seen.len() - granted.len()) as u64,

@@ -66,10 +66,7 @@ pub(in crate::report) fn times(count: u64) -> String {
 
 /// A length in milliseconds, to three digits.
 pub(in crate::report) fn ms(ms: Option<f64>) -> String {
-    match ms {
-        None => "–".to_owned(),
-        Some(ms) => crate::wording::units::duration((ms * 1e6) as u64),
-    }
+    ms.map_or("–".to_owned(), |ms| crate::wording::units::duration((ms * 1e6) as u64))
 }
 
 /// A figure per grant, or a dash.
