@@ -242,11 +242,7 @@ pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
 
 /// What was seen of locks in traffic.
 fn of_watch(watch: &WatchReport) -> Vec<Part> {
-    let counted = |count: usize, one: &str| match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {one}s"),
-    };
-    let locks = counted(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
+    let locks = units::several(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
     let [violated, sure, likely] =
         [Certainty::Violated, Certainty::Sure, Certainty::Likely].map(|one| watch.count(one));
     let mut parts = Vec::new();
@@ -255,7 +251,10 @@ fn of_watch(watch: &WatchReport) -> Vec<Part> {
         let tone = if endless > 0 { Tone::Doubt } else { Tone::Plain };
         parts.push((
             tone,
-            format!("{} held now, {endless} of them without an end", counted(watch.holders.len(), "lock")),
+            format!(
+                "{} held now, {endless} of them without an end",
+                units::several(watch.holders.len(), "lock")
+            ),
         ));
     }
     if watch.is_empty() {
@@ -263,11 +262,11 @@ fn of_watch(watch: &WatchReport) -> Vec<Part> {
             format!("Too little was seen: no lock was taken and given back in {} commands", watch.commands);
         parts.push((Tone::Doubt, words));
     } else if violated > 0 {
-        let words = format!("Two had a lock at once ({} of {locks})", counted(violated, "finding"));
+        let words = format!("Two had a lock at once ({} of {locks})", units::several(violated, "finding"));
         parts.push((Tone::Lost, words));
     }
     if sure > 0 {
-        parts.push((Tone::Lost, format!("{} for certain", counted(sure, "danger"))));
+        parts.push((Tone::Lost, format!("{} for certain", units::several(sure, "danger"))));
     } else if violated == 0 && !watch.locks.is_empty() {
         parts.push((Tone::Kept, format!("Nothing dangerous in {locks}, {} grants", watch.grants())));
     }

@@ -3,6 +3,7 @@
 
 use super::two_owners::TwoOwners;
 use crate::answer::Tone;
+use crate::record::figure;
 use crate::record::verdict::{State, Verdict};
 use crate::svg::Chart;
 
@@ -154,6 +155,18 @@ pub(super) struct Cell {
     pub(super) key: String,
 }
 
+impl Head {
+    pub(super) fn new(name: &str, about: &str, figures: bool) -> Self {
+        Self { name: name.to_owned(), about: about.to_owned(), figures }
+    }
+}
+
+impl<T> From<&figure::Figure<T>> for Head {
+    fn from(figure: &figure::Figure<T>) -> Self {
+        Self::new(figure.head, figure.about, true)
+    }
+}
+
 impl<T: Into<Phrase>> From<T> for Cell {
     fn from(words: T) -> Self {
         Self { words: vec![words.into()], ..Self::default() }
@@ -181,11 +194,8 @@ impl Table {
         figures_from: usize,
         rows: impl IntoIterator<Item = Row>,
     ) -> Self {
-        let heads = heads.into_iter().enumerate().map(|(index, name)| Head {
-            name: name.to_owned(),
-            about: String::new(),
-            figures: index >= figures_from,
-        });
+        let heads = heads.into_iter().enumerate();
+        let heads = heads.map(|(index, name)| Head::new(name, "", index >= figures_from));
         Self { title: title.to_owned(), class: "", heads: heads.collect(), rows: rows.into_iter().collect() }
     }
 

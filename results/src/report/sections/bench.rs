@@ -62,20 +62,11 @@ fn pictures(run: &Run) -> Block {
 }
 
 fn head(first: &str) -> Head {
-    Head {
-        name: first.to_owned(),
-        about: "The lock under test, and where it was measured".to_owned(),
-        figures: false,
-    }
+    Head::new(first, "The lock under test, and where it was measured", false)
 }
 
 fn heads<T>(first: Head, figures: &[Figure<T>]) -> Vec<Head> {
-    let figures = figures.iter().map(|figure| Head {
-        name: figure.head.to_owned(),
-        about: figure.about.to_owned(),
-        figures: true,
-    });
-    std::iter::once(first).chain(figures).collect()
+    std::iter::once(first).chain(figures.iter().map(Head::from)).collect()
 }
 
 pub(super) fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
@@ -108,12 +99,8 @@ fn rows(run: &Run) -> Table {
         }
     });
     let mut heads = heads(head("subject"), &BENCH);
-    heads.push(Head {
-        name: "safety".to_owned(),
-        about: "Whether the lock was safe while it was measured, and whether the figures may be quoted"
-            .to_owned(),
-        figures: false,
-    });
+    let about = "Whether the lock was safe while it was measured, and whether the figures may be quoted";
+    heads.push(Head::new("safety", about, false));
     Table { title: "Benchmark rows".to_owned(), class: "bench", heads, rows: rows.collect() }
 }
 

@@ -30,29 +30,17 @@ pub(super) fn table(run: &Run) -> Block {
     }
     let base = all.iter().find_map(|one| one.measured);
     let rows = all.iter().map(|one| one.row(base));
-    let of_rows = FIGURES.iter().map(|figure| Head {
-        name: figure.head.to_owned(),
-        about: figure.about.to_owned(),
-        figures: true,
-    });
-    let words =
-        |name: &str, about: &str, figures| Head { name: name.to_owned(), about: about.to_owned(), figures };
+    let silence = "The longest time for which a free lock was asked for and not granted";
     let heads = [
-        words("configuration", "The lock, its servers, and what a grant waits for", false),
-        words("the lock", "What became of it in all scenarios of this configuration", false),
-    ];
-    let recovery = [
-        words(
-            "without a grant",
-            "The longest time for which a free lock was asked for and not granted",
-            true,
-        ),
-        words("recovery", "From a fault to the first grant after it, the longest", true),
+        Head::new("configuration", "The lock, its servers, and what a grant waits for", false),
+        Head::new("the lock", "What became of it in all scenarios of this configuration", false),
+        Head::new("without a grant", silence, true),
+        Head::new("recovery", "From a fault to the first grant after it, the longest", true),
     ];
     let table = Table {
         title: "Configurations side by side".to_owned(),
         class: "",
-        heads: heads.into_iter().chain(recovery).chain(of_rows).collect(),
+        heads: heads.into_iter().chain(FIGURES.iter().map(Head::from)).collect(),
         rows: rows.collect(),
     };
     let load = base.map_or(String::new(), |row| {

@@ -5,7 +5,8 @@ use super::{TextOptions, headline};
 use crate::record::run::Run;
 use crate::record::watch::{Certainty, WatchFinding, WatchReport};
 use crate::report::cells::printable;
-use crate::report::sections::watch::{HEADS, ms, row, times, tone, watched};
+use crate::report::sections::watch::{HEADS, ms, row, tone, watched};
+use crate::wording::units;
 
 /// So many locks, holders and findings are shown; of the others the number is said.
 const LOCKS_MAX: usize = 8;
@@ -85,7 +86,8 @@ fn of_finding(finding: &WatchFinding) -> Vec<String> {
     };
     let head = format!("{mark} {} {}", finding.kind, finding.certainty.word());
     let head = paint(tone_color(tone(finding.certainty)), &head);
-    let mut lines = vec![format!("{head}  {}  {}{worst}", printable(&finding.pattern), times(finding.count))];
+    let mut lines =
+        vec![format!("{head}  {}  {}{worst}", printable(&finding.pattern), units::times(finding.count))];
     let shown = finding.first.len().saturating_sub(LINES_MAX);
     lines.extend(finding.first[shown..].iter().map(|line| paint(GREY, &format!("    {}", printable(line)))));
     lines.push(format!("    {}", finding.remedy));
