@@ -181,9 +181,7 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
             parts.push((Tone::Plain, format!("{only} controls ran: {}", controls(run))));
         }
     }
-    if parts.is_empty() {
-        parts.push((Tone::Plain, "Nothing was measured".to_owned()));
-    }
+    parts.extend(parts.is_empty().then(|| (Tone::Plain, "Nothing was measured".to_owned())));
     parts
 }
 
@@ -270,9 +268,7 @@ fn of_watch(watch: &WatchReport) -> Vec<Part> {
     } else if violated == 0 && !watch.locks.is_empty() {
         parts.push((Tone::Kept, format!("Nothing dangerous in {locks}, {} grants", watch.grants())));
     }
-    if likely > 0 {
-        parts.push((Tone::Doubt, format!("{likely} likely, to be looked at")));
-    }
+    parts.extend((likely > 0).then(|| (Tone::Doubt, format!("{likely} likely, to be looked at"))));
     parts
 }
 
@@ -288,9 +284,7 @@ fn of_audit(audit: &Audit) -> Vec<Part> {
             let broke = count(|subject| subject.score.broken > 0);
             let rest = all - broke;
             let mut parts = Vec::new();
-            if lost > 0 {
-                parts.push((Tone::Lost, format!("LOST by {lost} of {all} locks")));
-            }
+            parts.extend((lost > 0).then(|| (Tone::Lost, format!("LOST by {lost} of {all} locks"))));
             if broke > lost {
                 parts.push((Tone::Lost, format!("{} more broke another promise", broke - lost)));
             }
@@ -371,9 +365,7 @@ pub fn small_print(run: &Run) -> Vec<String> {
         }
         lines.push(words);
         let mut is_control = run.scenarios.iter().map(ScenarioResult::is_control);
-        if !is_control.all_equal() {
-            lines.push(format!("controls: {}", controls(run)));
-        }
+        lines.extend((!is_control.all_equal()).then(|| format!("controls: {}", controls(run))));
     }
     let (total, rows) = (run.rows.len(), units::plural(run.rows.len(), "row"));
     if total > 0 {

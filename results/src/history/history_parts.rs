@@ -271,9 +271,7 @@ impl Shift<'_> {
             let entry = Entry::Event(clock);
             lines.push(Line { t_ns, entry });
         }
-        if let Some(entry) = self.entry(line.entry) {
-            lines.push(Line { t_ns, entry });
-        }
+        lines.extend(self.entry(line.entry).map(|entry| Line { t_ns, entry }));
         lines
     }
 

@@ -239,9 +239,7 @@ fn message(result: &ScenarioResult) -> String {
         let expected = result.expected.get(what);
         expected.filter(|expected| result.meets(what, expected) != Some(true))
     };
-    if missed(RECOVERY).is_some() {
-        lines.push(format!("recovery: {}", cells::recovery(result)));
-    }
+    lines.extend(missed(RECOVERY).is_some().then(|| format!("recovery: {}", cells::recovery(result))));
     for (bound, expected) in BOUNDS.iter().filter_map(|(name, _)| Some((name, missed(name)?))) {
         let found = result.figures.get(*bound);
         let found = found.map_or("not measured".to_owned(), |found| format!("{found:.2}"));

@@ -141,9 +141,7 @@ fn load(row: &BenchRow) -> String {
         _ => "closed loop".to_owned(),
     }];
     for (what, ns) in [("hold", load.hold_ns), ("think", load.think_ns)] {
-        if ns > 0 {
-            words.push(format!("{what} {}", units::duration(ns)));
-        }
+        words.extend((ns > 0).then(|| format!("{what} {}", units::duration(ns))));
     }
     words.push(match load.lease_ns {
         Some(ns) => format!("lease {}", units::duration(ns)),
@@ -154,9 +152,7 @@ fn load(row: &BenchRow) -> String {
         n => format!("{} locks", units::count(u64::from(n))),
     });
     words.extend(load.asks.clone());
-    if load.durability != "none" {
-        words.push(load.durability.clone());
-    }
+    words.extend((load.durability != "none").then(|| load.durability.clone()));
     words.push(match load.added_rtt_ns.map(units::duration) {
         Some(wanted) => {
             let really = enclosed(" and added ", &added(load).map_or(String::new(), units::duration), "");

@@ -16,9 +16,7 @@ const SCENARIOS_MAX: usize = 8;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
     let mut blocks = Vec::new();
-    if run.scenarios.len() <= SCENARIOS_MAX {
-        blocks.push(Block::only(PLAIN, vec![recovery(run)]));
-    }
+    blocks.extend((run.scenarios.len() <= SCENARIOS_MAX).then(|| Block::only(PLAIN, vec![recovery(run)])));
     blocks.push(open_loops(run));
     blocks.push(Block::section("repeats", "Repeats", vec![Block::list(repeats(run))]));
     blocks

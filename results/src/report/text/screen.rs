@@ -68,9 +68,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     above.extend(warnings.map(|text| warning(text).trim_end().to_owned()));
     let further = run.warnings.len().saturating_sub(REASONS_MAX);
     above.extend((further > 0).then(|| warning(&format!("{further} more warnings (--verbose)"))));
-    if run.partial {
-        above.push(warning("the run was cut short: this was measured until then"));
-    }
+    above.extend(run.partial.then(|| warning("the run was cut short: this was measured until then")));
     let mut entries = by_reason(entries(run));
     let place = |entry: &Entry| (entry.name.clone(), entry.place.clone());
     entries.sort_by_cached_key(|entry| (order(entry.tone), Reverse(entry.weight_ns), place(entry)));
@@ -116,9 +114,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     middle.extend(below);
     let mut out = String::new();
     for lines in [above, middle, last, end] {
-        if !lines.is_empty() && !out.is_empty() {
-            out.push('\n');
-        }
+        out.extend((!lines.is_empty() && !out.is_empty()).then_some('\n'));
         for line in lines {
             // A link opens as it stands, and a command is copied.
             out += &match line.starts_with("page: ") || line.starts_with(COMMAND) {

@@ -66,9 +66,7 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
         ));
     }
     lines.push(String::new());
-    if !page.is_empty() {
-        lines.push(format!("page: {page}"));
-    }
+    lines.extend((!page.is_empty()).then(|| format!("page: {page}")));
     lines.push(headline(run, true).trim_end().to_owned());
     let wrapped = lines.iter().map(|line| match line.starts_with("page: ") {
         true => line.clone(),
