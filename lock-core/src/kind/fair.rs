@@ -118,11 +118,8 @@ impl ServerLine for Fair {
     }
 
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat> {
-        let Value::Array(parts) = value else {
-            return None;
-        };
         let [Value::Int(now), Value::Int(pttl_ms), Value::BulkString(head), Value::Int(free), absent @ ..] =
-            parts.as_slice()
+            value.as_sequence()?
         else {
             return None;
         };

@@ -64,10 +64,7 @@ impl LockFormat for Queued {
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        let Value::Array(parts) = value else {
-            return None;
-        };
-        match parts.as_slice() {
+        match value.as_sequence()? {
             [Value::Int(1), Value::Int(token), Value::Int(_)] => {
                 Some(Reply::Granted { token: Some(u64::try_from(*token).ok()?) })
             }
@@ -174,11 +171,8 @@ impl ServerLine for Queued {
     }
 
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat> {
-        let Value::Array(parts) = value else {
-            return None;
-        };
         let [Value::Int(now), Value::BulkString(standing), Value::Int(pttl_ms), holder @ ..] =
-            parts.as_slice()
+            value.as_sequence()?
         else {
             return None;
         };

@@ -31,19 +31,13 @@ impl View {
 
     /// Reads what the node `asked` answered to CLUSTER SLOTS and INFO; its own host stands for an empty one.
     pub(super) fn read(answers: &[Value], asked: &Endpoint) -> Option<View> {
-        let [slots, info] = answers else {
-            return None;
-        };
-        let Value::Array(entries) = slots else {
+        let [Value::Array(entries), Value::BulkString(info)] = answers else {
             return None;
         };
         let mut shards: Vec<Shard> = Vec::new();
         let mut covered = 0;
         for entry in entries {
-            let Value::Array(parts) = entry else {
-                return None;
-            };
-            let [Value::Int(from), Value::Int(to), master, ..] = parts.as_slice() else {
+            let [Value::Int(from), Value::Int(to), master, ..] = entry.as_sequence()? else {
                 return None;
             };
             let range = (u16::try_from(*from).ok()?, u16::try_from(*to).ok()?);
@@ -61,9 +55,6 @@ impl View {
                 None => shards.push(Shard { master, ranges: vec![range] }),
             }
         }
-        let Value::BulkString(info) = info else {
-            return None;
-        };
         let info = String::from_utf8_lossy(info);
         let epoch = info_field(&info, "cluster_current_epoch")?.parse().ok()?;
         let serves = info_field(&info, "cluster_state") == Some("ok");
@@ -72,10 +63,7 @@ impl View {
 }
 
 fn node(value: &Value, asked: &Endpoint) -> Option<Endpoint> {
-    let Value::Array(parts) = value else {
-        return None;
-    };
-    let [host, Value::Int(port), ..] = parts.as_slice() else {
+    let [host, Value::Int(port), ..] = value.as_sequence()? else {
         return None;
     };
     let host = match host {
