@@ -32,7 +32,7 @@ impl MergeInput {
         for name in names {
             let dir = match store.resolve(name) {
                 // A part that was killed at once has a directory and nothing in it.
-                Err(StoreError::NotARun { path }) => {
+                Err(StoreError::NotARun(path)) => {
                     empty.push(path);
                     continue;
                 }
@@ -55,7 +55,7 @@ impl MergeInput {
             killed.extend(blank.into_iter().map(|(run, _)| run.run));
             found = kept;
         } else if let Some(path) = empty.into_iter().next() {
-            return Err(unreadable(StoreError::NotARun { path }));
+            return Err(unreadable(StoreError::NotARun(path)));
         }
         let (runs, dirs) = found.into_iter().unzip();
         Ok(Self { runs, dirs, killed_at_once: killed })

@@ -68,17 +68,11 @@ pub enum StoreError {
         remedy: String,
     },
     /// There is no run at all, so that none is the latest.
-    #[error("there is no run in {} yet", root.display())]
-    Empty {
-        /// Where runs are looked for.
-        root: PathBuf,
-    },
+    #[error("there is no run in {} yet", .0.display())]
+    Empty(PathBuf),
     /// A directory without `run.json`.
-    #[error("{} is no run: it holds no {RUN_FILE}", path.display())]
-    NotARun {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("{} is no run: it holds no {RUN_FILE}", .0.display())]
+    NotARun(PathBuf),
     /// The file is no run of this form.
     #[error("{}:{line}:{column}: {}{message}", path.display(), enclosed("field `", field, "`: "))]
     Damaged {
@@ -102,11 +96,8 @@ pub enum StoreError {
         dir: String,
     },
     /// A file or a directory of the run leads elsewhere.
-    #[error("{} is a symbolic link, and those of a run are not followed: it may lead anywhere", path.display())]
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
+    #[error("{} is a symbolic link, and those of a run are not followed: it may lead anywhere", .0.display())]
+    Link(PathBuf),
     /// A later version of this program wrote the file.
     #[error("{} has schema {found}, and this version reads up to {known}: use a newer locklab", path.display())]
     Newer {
@@ -118,11 +109,8 @@ pub enum StoreError {
         known: u32,
     },
     /// The directory given for a new run holds one already.
-    #[error("{} already holds a run; give another directory", path.display())]
-    Occupied {
-        /// The directory.
-        path: PathBuf,
-    },
+    #[error("{} already holds a run; give another directory", .0.display())]
+    Occupied(PathBuf),
 }
 
 impl StoreError {
@@ -252,8 +240,7 @@ impl RunStore {
     /// The directory of the newest run, by the start that it states.
     pub fn latest(&self) -> Result<PathBuf, StoreError> {
         let newest = self.list()?.into_iter().next();
-        let root = || self.root.clone();
-        Ok(newest.ok_or_else(|| StoreError::Empty { root: root() })?.path)
+        Ok(newest.ok_or_else(|| StoreError::Empty(self.root.clone()))?.path)
     }
 
     /// The directory that `run` means: `latest`, a directory, its `run.json`, or a name under the root.
@@ -291,7 +278,7 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
     let bytes = match limits::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound && directory.is_dir() => {
-            return Err(StoreError::NotARun { path: directory.to_owned() });
+            return Err(StoreError::NotARun(directory.to_owned()));
         }
         Err(error) => return Err(StoreError::io("read", &path)(error)),
     };
@@ -314,7 +301,7 @@ pub fn load_dir(directory: &Path) -> Result<Run, StoreError> {
 pub fn refuse_links(directory: &Path) -> Result<(), StoreError> {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-            return Err(StoreError::Link { path: entry.path() });
+            return Err(StoreError::Link(entry.path()));
         }
     }
     Ok(())
@@ -377,7 +364,7 @@ impl RunDir {
         let path = path.into();
         fs::create_dir_all(&path).map_err(StoreError::io("create", &path))?;
         if path.join(RUN_FILE).exists() {
-            return Err(StoreError::Occupied { path });
+            return Err(StoreError::Occupied(path));
         }
         Ok(Self { path })
     }
@@ -385,7 +372,7 @@ impl RunDir {
     /// Opens the directory of a run that was kept before, to write a report beside it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let path = path.into();
-        if path.join(RUN_FILE).is_file() { Ok(Self { path }) } else { Err(StoreError::NotARun { path }) }
+        if path.join(RUN_FILE).is_file() { Ok(Self { path }) } else { Err(StoreError::NotARun(path)) }
     }
 
     /// The directory.

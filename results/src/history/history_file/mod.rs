@@ -62,11 +62,8 @@ pub enum HistoryFileError {
         good_bytes: u64,
     },
     /// The compressed data end so early that not one line is whole.
-    #[error("{}: the compressed data are cut off before the first whole line", path.display())]
-    Cut {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: the compressed data are cut off before the first whole line", .0.display())]
+    Cut(PathBuf),
 }
 
 /// A history and what a reader must know of its file.
@@ -150,7 +147,7 @@ fn lines(
     }
     let torn = match reader.finish() {
         Ok(torn) => torn,
-        Err(_) if cut => return Err(HistoryFileError::Cut { path: path_of() }),
+        Err(_) if cut => return Err(HistoryFileError::Cut(path_of())),
         Err(error) => return Err(form(error)),
     };
     let what = match (cut, torn) {
