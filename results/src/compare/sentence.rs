@@ -66,7 +66,8 @@ fn share(ratio: &Ratio) -> String {
 
 /// How many locks each lost in scenarios whose outcome both know; controls do not count.
 fn safety(base: &Run, other: &Run) -> Option<String> {
-    let both = pairs(&base.scenarios, &other.scenarios, scenario_key).iter().filter(|(a, _)| !a.is_control());
+    let both = pairs(&base.scenarios, &other.scenarios, scenario_key).into_iter();
+    let both = both.filter(|(a, _)| !a.is_control());
     let both: Vec<_> = both.map(|(a, b)| [&a.verdicts.contract, &b.verdicts.contract]).collect();
     let known = |pair: &&[&Verdict; 2]| pair.iter().all(|one| one.state != State::Unknown);
     let known: Vec<_> = both.iter().filter(known).collect();

@@ -124,7 +124,8 @@ fn tagged<'de, T: Deserialize<'de>>(word: &'de str, text: &'de [u8]) -> Result<T
 /// What serde says of a line, with the field that it means.
 fn refused(error: &Error, line: &[u8]) -> HistoryError {
     let field = key_before(line, error.column()).filter(|_| error.is_data());
-    let text = error.to_string().split(" at line ").next().unwrap_or_default();
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or_default();
     let (found, allowed) = text.split_once(", expected ").unwrap_or((text, ""));
     let field = field.filter(|_| !found.contains(" field `"));
     HistoryError {

@@ -110,7 +110,8 @@ pub fn merge(runs: Vec<Run>, run: &str) -> Result<Run, MergeError> {
     let mut runs = runs.into_iter().zip(origins);
     let (mut whole, origin) = runs.next().ok_or(MergeError::Nothing)?;
     if several {
-        name_parts(&mut whole, &whole.run.clone(), &origin);
+        let own = whole.run.clone();
+        name_parts(&mut whole, &own, &origin);
     }
     whole.run = run.to_owned();
     for (mut part, origin) in runs {

@@ -117,7 +117,8 @@ fn together(owners: BTreeMap<String, u32>) -> BTreeMap<String, u32> {
     }
     let mut sorted: Vec<(String, u32)> = owners.into_iter().collect();
     sorted.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    sorted.push(("others".to_owned(), sorted.split_off(OWNERS_MAX - 1).iter().map(|one| one.1).sum()));
+    let rest = sorted.split_off(OWNERS_MAX - 1);
+    sorted.push(("others".to_owned(), rest.iter().map(|one| one.1).sum()));
     sorted.into_iter().collect()
 }
 

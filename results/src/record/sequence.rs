@@ -76,7 +76,8 @@ impl Sequence {
             drawn.line(line);
         }
         let begun = result.faults.iter().filter(|f| f.injected_ns <= last_ns);
-        for fault in begun.skip(begun.clone().count().saturating_sub(FAULTS_MAX)) {
+        let skipped = begun.clone().count().saturating_sub(FAULTS_MAX);
+        for fault in begun.skip(skipped) {
             let label = fault.label();
             let evidence = units::enclosed(": ", &fault.proof, "");
             drawn.note(fault.injected_ns, &fault.targets, format!("{label} begins{evidence}"));

@@ -21,13 +21,15 @@ pub(super) fn render(run: &Run) -> String {
         let apart = [kind.unwrap_or_default(), whole(rtt_ns)];
         let key = (&row.subject, &row.topology, &row.workload, row.tasks);
         let of = (row.origin.as_str(), apart);
-        bench(&mut out, row, &tail(run, of, number_among(&mut known, (key, of.clone()))));
+        let number = number_among(&mut known, (key, of.clone()));
+        bench(&mut out, row, &tail(run, of, number));
     }
     let mut known = BTreeMap::new();
     for result in &run.scenarios {
         let key = (&result.subject, &result.topology, &result.name);
         let of = (result.origin.as_str(), <[String; 2]>::default());
-        scenario(&mut out, result, &tail(run, of, number_among(&mut known, (key, of.clone()))));
+        let number = number_among(&mut known, (key, of.clone()));
+        scenario(&mut out, result, &tail(run, of, number));
     }
     out
 }

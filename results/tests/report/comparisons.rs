@@ -5,7 +5,12 @@ use results::decide::decide;
 use results::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, ScenarioResult};
 use results::verdict::State;
 
-use crate::samples::{around, point};
+use crate::samples::around;
+
+/// A median without an interval.
+pub(crate) fn point(median: f64) -> Estimate {
+    Estimate { median, low: None, high: None }
+}
 
 fn row(subject: &str, median: f64, spread: Option<f64>) -> BenchRow {
     crate::samples::row(subject, "single", spread.map_or(point(median), |spread| around(median, spread)))
@@ -149,7 +154,8 @@ fn another_load_is_refused_unless_forced_and_then_listed() {
     let runs = [with("a", Some(3_000_000_000)), with("b", None)];
     let message = compare(&runs, false).expect_err("another lease").to_string();
     assert!(message.contains("lease is 3 s in the base and renewed here"), "{message}");
-    let mut fields = compare(&runs, true).expect("forced").differences.iter().map(|one| &one.field);
+    let forced = compare(&runs, true).expect("forced");
+    let mut fields = forced.differences.iter().map(|one| &one.field);
     assert!(fields.any(|field| field.ends_with(": lease")));
 }
 

@@ -173,7 +173,8 @@ fn a_lock_that_polls_is_not_asked_whether_wake_ups_were_lost() {
 #[test]
 fn a_budget_file_gives_all_its_errors_with_their_lines() {
     let good = parse_budget("# CI\n\np99(acquire) < 5ms  # fast\ncontract == clean\n");
-    let texts: Vec<&str> = good.expect("two conditions").iter().map(|one| one.text.as_str()).collect();
+    let good = good.expect("two conditions");
+    let texts: Vec<&str> = good.iter().map(|one| one.text.as_str()).collect();
     assert_eq!(texts, ["p99(acquire) < 5ms", "contract == clean"]);
     let bad = parse_budget("cycles\n\ncontract == clean\nspeed > 1\n").expect_err("two errors");
     let lines: Vec<usize> = bad.iter().map(|(line, _)| *line).collect();

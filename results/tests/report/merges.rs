@@ -37,7 +37,8 @@ fn one_failed_or_partial_part_makes_the_whole_so() {
 fn another_machine_is_named() {
     let mut other = part("b", None);
     other.meta.environment.cores = 64;
-    let mut warnings = merge(vec![part("a", None), other], "both").expect("two runs").warnings.iter();
+    let whole = merge(vec![part("a", None), other], "both").expect("two runs");
+    let mut warnings = whole.warnings.iter();
     assert!(warnings.any(|warning| warning.starts_with("b was made on another machine")));
 }
 

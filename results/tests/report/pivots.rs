@@ -3,7 +3,8 @@
 use results::compare::pivot::{GroupError, Grouping, Pivot, pivot};
 use results::run::Run;
 
-use crate::samples::{point, row};
+use crate::comparisons::point;
+use crate::samples::row;
 
 fn run(name: &str, rows: &[(&str, &str, f64)]) -> Run {
     let rows = rows.iter().map(|(subject, topology, cycles)| row(subject, topology, point(*cycles)));

@@ -9,11 +9,6 @@ pub(crate) fn around(median: f64, share: f64) -> Estimate {
     Estimate { median, low: Some(median * (1.0 - share)), high: Some(median * (1.0 + share)) }
 }
 
-/// A median without an interval.
-pub(crate) fn point(median: f64) -> Estimate {
-    Estimate { median, low: None, high: None }
-}
-
 /// A valid row of a safe lock, of as many rounds as show a difference.
 pub(crate) fn row(subject: &str, topology: &str, cycles_per_s: Estimate) -> BenchRow {
     BenchRow {
