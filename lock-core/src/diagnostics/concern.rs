@@ -396,7 +396,7 @@ mod tests {
                 ServerReport { replicas: Some(connected), given_replicas: given, ..ServerReport::default() };
             let concerns = report.concerns(durability.parse().expect("a durability"));
             let of_kind = |concern: &Concern| concern.kind == ConcernKind::Acknowledgements;
-            concerns.into_iter().filter(of_kind).next().map(|concern| (concern.severity, concern.found))
+            concerns.into_iter().find(of_kind).map(|concern| (concern.severity, concern.found))
         };
         let few = "wait:all of 1 replicas, and 2 are connected".to_owned();
         assert_eq!(said("wait:all", 2, Some(1)), Some((Severity::Danger, few)));

@@ -233,7 +233,8 @@ impl Search {
             _ => false,
         };
         if refused && let Some(key) = &returning {
-            if within(Some(deadline), lock.client.returns.ended(key)).await.is_some() {
+            let ended = lock.client.returns.ended(key);
+            if within(Some(deadline), ended).await.is_some() {
                 return Box::pin(self.look()).await;
             }
         }

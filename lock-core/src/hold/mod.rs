@@ -382,7 +382,8 @@ impl Hold {
         let mut state = self.state.lock();
         let valid = state.phase == Phase::Held && Instant::now() < state.valid_until;
         if state.phase == Phase::Held {
-            state.telemetry.ended(self.lock.labels(), state.sent_at, None);
+            let since = state.sent_at;
+            state.telemetry.ended(self.lock.labels(), since, None);
         }
         state.phase = Phase::Ended;
         state.listeners.clear();

@@ -132,7 +132,7 @@ pub(super) fn with_holds(request: Request, ask: &LockRequest<'_>, field: &str) -
     };
     let list = |each: &Names| format!("{}:{field}", companion("locklab_holds_latch", &each.key));
     let request = ask.names.all().map(list).fold(request, |request, list| request.key(list));
-    request.key(&ask.names.record("redisson_acquire_latch", id))
+    request.key(ask.names.record("redisson_acquire_latch", id))
 }
 
 /// Adds for how long the answer to a release is kept, where it is.

@@ -111,7 +111,7 @@ pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -
 }
 
 pub(crate) fn lease(names: &Names, permit: PermitId, lease: Duration, publish: &'static str) -> Request {
-    with_keys(&LEASE, names).arg(publish).arg_ms(lease).arg(&permit.0).arg(&names.channel)
+    with_keys(&LEASE, names).arg(publish).arg_ms(lease).arg(permit.0).arg(&names.channel)
 }
 
 pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> RecordedRequest {

@@ -137,7 +137,10 @@ impl MultiLock {
         match error {
             None => self.whole(held, end).await,
             // A try does not tell what passes from what does not; waiting in order will.
-            Some(error) => Err((give_back(held, error, end).await, error.kind() != ErrorKind::Invalid)),
+            Some(error) => {
+                let passing = error.kind() != ErrorKind::Invalid;
+                Err((give_back(held, error, end).await, passing))
+            }
         }
     }
 

@@ -359,7 +359,8 @@ impl SharedConnection {
         }
         queue.unwritten += 1;
         let batch = queue.unwritten * BATCHES >= queue.burst.max(queue.owed.len());
-        let index = queue.place(write(&mut queue.out), deadline, context.waker().clone());
+        let replies = write(&mut queue.out);
+        let index = queue.place(replies, deadline, context.waker().clone());
         queue.urgent |= at_once && queue.writing;
         let leaves = (batch || at_once) && !queue.writing;
         if leaves {

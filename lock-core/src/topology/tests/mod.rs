@@ -40,7 +40,7 @@ async fn route(url: &str) -> Arc<Route> {
 
 /// A script that counts calls in the key: a repeated or lost execution shows.
 fn incr(key: &str) -> Request {
-    Request::new(&INCR).key(&key)
+    Request::new(&INCR).key(key)
 }
 
 fn incr_and_wait(key: &str) -> Request {
