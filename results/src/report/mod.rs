@@ -1,5 +1,4 @@
-//! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing
-//! else.
+//! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run alone.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -37,7 +36,7 @@ pub use cells::{printable_json, printable_lines, printable_message};
 pub use index::index;
 
 use crate::answer::{answer, lost};
-use crate::run::Run;
+use crate::record::run::Run;
 use crate::svg;
 
 /// Why a document could not be made.
@@ -145,8 +144,7 @@ pub static FORMATS: [&Format; 8] = [
     },
 ];
 
-/// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, and where
-/// the lock was lost.
+/// A run as programs get it: the fields of `run.json`, the answer, and where the lock was lost.
 pub fn answered(run: &Run) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(run)?;
     document["answer"] = answer(run).into();

@@ -24,7 +24,7 @@ pub use self::text_layout::columns;
 use self::text_layout::{GREY, paint, tone_color};
 use super::cells::printable;
 use crate::answer::{Tone, parts, small_print};
-use crate::run::Run;
+use crate::record::run::Run;
 
 /// How the summary is to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +43,7 @@ impl Default for TextOptions {
 
 /// What became of the lock, in colours, and in grey whether scenarios came out as their files expect.
 fn headline(run: &Run, details: bool) -> String {
-    let parts = parts(run).into_iter();
-    let parts = parts.filter(|(tone, _)| details || *tone != Tone::Detail);
+    let parts = parts(run).into_iter().filter(|(tone, _)| details || *tone != Tone::Detail);
     let parts = parts.map(|(tone, words)| paint(tone_color(tone), &printable(&words)));
     let mut out = format!("{}.\n", parts.format("; "));
     for line in small_print(run) {

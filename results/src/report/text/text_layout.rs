@@ -1,5 +1,4 @@
-//! What text on a terminal is made of: tables that fit its width, colours that mean something, sections
-//! apart.
+//! What text on a terminal is made of: tables that fit its width, and colours that mean something.
 
 use std::ops::Range;
 
@@ -16,8 +15,7 @@ const WORD_MAX: usize = 30;
 pub(super) fn table(width: u16, header: Vec<String>, right_from: usize, rows: Vec<Vec<String>>) -> String {
     let words = |at: usize| {
         let cells = rows.iter().chain([&header]).filter_map(|row| row.get(at));
-        let words = cells.flat_map(|cell| cell.split([' ', '\n'])).map(self::width);
-        words.max().unwrap_or(0).min(WORD_MAX) + 2
+        cells.flat_map(|cell| cell.split([' ', '\n'])).map(self::width).max().unwrap_or(0).min(WORD_MAX) + 2
     };
     let mut words: Vec<usize> = (0..header.len()).map(words).collect();
     // Where not all fit, names are broken before figures.
@@ -53,13 +51,9 @@ pub fn columns(rows: &[Vec<String>], figures: Range<usize>) -> Vec<String> {
     let width = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(at, (cell, wide))| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, wide))| {
             let pad = " ".repeat(wide - self::width(cell));
-            match figures.contains(&at) {
-                true => pad + cell,
-                false => cell.clone() + &pad,
-            }
+            if figures.contains(&at) { pad + cell } else { cell.clone() + &pad }
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
@@ -68,8 +62,7 @@ pub fn columns(rows: &[Vec<String>], figures: Range<usize>) -> Vec<String> {
 
 /// The columns that a text takes: colours take none.
 fn width(text: &str) -> usize {
-    let shown = text.chars().filter(|c| !COLORS.contains(c));
-    shown.count()
+    text.chars().filter(|c| !COLORS.contains(c)).count()
 }
 
 /// A line that does not fit, broken at spaces, its other lines indented. No word is cut.
