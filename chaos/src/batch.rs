@@ -20,8 +20,9 @@ use tokio::sync::watch;
 
 use crate::audit::fitted;
 use crate::faults::engine::Engine;
-use crate::kept_plan::{self, PLAN_FILE};
-use crate::plan::Plan;
+use crate::planning::kept_plan;
+use crate::planning::kept_plan::PLAN_FILE;
+use crate::planning::plan::Plan;
 use crate::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use crate::scenario::Scenario;
 

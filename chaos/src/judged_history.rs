@@ -14,8 +14,8 @@ use results::store::{HISTORY_FILE, refuse_links};
 use results::verdict::{State, Verdict};
 
 use crate::checkers::{self, CheckOptions, CheckReport, Reader, Record};
-use crate::kept_plan::PLAN_FILE;
-use crate::plan::Plan;
+use crate::planning::kept_plan::PLAN_FILE;
+use crate::planning::plan::Plan;
 use crate::proof;
 use crate::run::RunError;
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::audit::fitted;
 use crate::batch::{BatchOptions, PlannedRun, run_options, this_program};
-use crate::plan::Plan;
+use crate::planning::plan::Plan;
 use crate::run::{RunError, ScenarioRun, run_scenario};
 use crate::scenario::Scenario;
 

@@ -18,7 +18,7 @@ use bench::{
 use lock_core::machine::in_process;
 use tokio::sync::mpsc;
 
-use crate::process::Process;
+use crate::runtime::process::Process;
 
 pub(crate) async fn connect(
     subject: &Arc<dyn Subject>,

@@ -13,7 +13,9 @@ use bench::{
 use chaos::plan::{ClientPlan, Plan};
 use results::history::{Entry, Event};
 
-use crate::{client, process::Process, system::Skew};
+use crate::client;
+use crate::runtime::process::Process;
+use crate::runtime::system::Skew;
 
 /// A restarted client tries for so long to find a server.
 const TRIES: u32 = 100;

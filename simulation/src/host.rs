@@ -3,10 +3,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    server::{ConnectionId, LinkId, Loss, Order, Server},
-    system::Skew,
-};
+use crate::runtime::system::Skew;
+use crate::server::{ConnectionId, LinkId, Loss, Order, Server};
 
 /// A timer of a server is never set closer than this.
 const SHORTEST: Duration = Duration::from_millis(1);

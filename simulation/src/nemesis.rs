@@ -20,13 +20,11 @@ use results::{
 };
 use tokio::sync::watch;
 
-use crate::{
-    clients::Clients,
-    network::{MessageFault, Network},
-    run::{MASTER_NAME, by_name},
-    server::{Loss, Reply},
-    system::Skew,
-};
+use crate::clients::Clients;
+use crate::network::{MessageFault, Network};
+use crate::run::{MASTER_NAME, by_name};
+use crate::runtime::system::Skew;
+use crate::server::{Loss, Reply};
 
 pub(crate) const FAULTS: [&str; 20] = [
     "client-kill",

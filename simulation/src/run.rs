@@ -38,14 +38,12 @@ use results::{
 };
 use tokio::sync::watch;
 
-use crate::{
-    clients::Clients,
-    host::Host,
-    nemesis::NemesisContext,
-    network::{Machine, Network, State},
-    server::{Address, Membership, Persistence, Server, Settings, Shard, Watch},
-    system,
-};
+use crate::clients::Clients;
+use crate::host::Host;
+use crate::nemesis::NemesisContext;
+use crate::network::{Machine, Network, State};
+use crate::runtime::system;
+use crate::server::{Address, Membership, Persistence, Server, Settings, Shard, Watch};
 
 pub(crate) const MASTER_NAME: &str = "locklab";
 

@@ -10,7 +10,11 @@ use cluster_config::Topology;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use crate::{client, network::Network, process::Process, run, server::Loss, system};
+use crate::network::Network;
+use crate::runtime::process::Process;
+use crate::runtime::system;
+use crate::server::Loss;
+use crate::{client, run};
 
 /// How long a message is under way: in one room.
 const LATENCY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_micros(900));

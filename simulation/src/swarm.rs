@@ -10,12 +10,11 @@ use results::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    draw::{self, FixedChoices},
-    forked_copy::{self, CopyOutcome, ForkedCopy, Limit},
-    run::{self, Outcome},
-    server, system,
-};
+use crate::draw::FixedChoices;
+use crate::run::Outcome;
+use crate::runtime::forked_copy::{CopyOutcome, ForkedCopy, Limit};
+use crate::runtime::{forked_copy, system};
+use crate::{draw, run, server};
 
 /// What an operation was in the middle of when a fault was injected.
 pub const PHASES: [&str; 4] = ["acquire", "hold", "extend", "release"];

@@ -10,7 +10,7 @@ use cluster_config::TopologyKind;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-use crate::checkers::kinds::is_alone;
+use crate::checkers::record::kinds::is_alone;
 use crate::roles::ROLES;
 use crate::scenario::Scenario;
 
@@ -208,7 +208,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::plan::Plan;
+    use crate::planning::plan::Plan;
 
     #[test]
     fn every_point_of_the_table_is_a_scenario_on_either_shape_whatever_is_drawn() {

@@ -24,8 +24,8 @@ use results::run::{FaultSpan, ScenarioResult};
 use results::units;
 use results::verdict::{State, Verdict};
 
-use crate::checkers::kinds::is_alone;
-use crate::plan;
+use crate::checkers::record::kinds::is_alone;
+use crate::planning::plan;
 use crate::scenario::{FaultTrigger, Length, Load, Scenario};
 
 /// Kinds that one holder has alone, and that promise no more.
@@ -532,7 +532,7 @@ fn doubts(result: &ScenarioResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builtin;
+    use crate::scenario::builtin;
     use results::over_time::OverTime;
     use results::run::FaultRecovery;
     use results::verdict::{Anomaly, Verdicts};

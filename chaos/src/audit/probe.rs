@@ -12,7 +12,7 @@ use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::place;
 use crate::batch::in_processes;
-use crate::checkers::kinds::is_alone;
+use crate::checkers::record::kinds::is_alone;
 use crate::run::RunError;
 
 /// How long a driver's reply may take beyond its wait.

@@ -22,12 +22,13 @@ use super::drawn_faults::{Point, least_tried_first};
 use super::probe::{ProbedLock, meet};
 use super::{OpenQuestion, beside, doubt, fitted, place};
 use crate::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
-use crate::plan::Plan;
-use crate::plan_parts::{self, Digest};
+use crate::planning::plan::Plan;
+use crate::planning::plan_parts;
+use crate::planning::plan_parts::Digest;
 use crate::run::{RunError, ScenarioRun, missing_server};
+use crate::scenario::scenario_source::{FitServers, MatrixServer, ScenarioSource, digest, on_server};
 use crate::scenario::{Scenario, scenario_text};
-use crate::scenario_source::{FitServers, MatrixServer, ScenarioSource, digest, on_server};
-use crate::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
+use crate::search::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
 
 /// A scenario of an audit.
 pub struct AuditScenario {
@@ -534,7 +535,7 @@ impl<'a> AuditRuns<'a> {
             return String::new();
         };
         let name = &met.audited.name;
-        let scenario = match crate::builtin::find(&plan.name) {
+        let scenario = match crate::scenario::builtin::find(&plan.name) {
             Some(builtin) if builtin.path == asked.file => builtin.name,
             _ => asked.file.as_str(),
         };

@@ -6,8 +6,8 @@
 //! 3. Nothing else ends it: a paused client still believes, and so does one whose lease ran out unnoticed.
 
 use super::exclusion::Class;
-use super::holds::{Grant, OperationEnd, Record};
 use super::{CheckOptions, Finding};
+use crate::checkers::record::holds::{Grant, OperationEnd, Record};
 
 pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
     let released = record.releases(grant).map(|release| release.called_ns);

@@ -5,8 +5,8 @@
 //! 3. Without such an answer it is empty.
 
 use super::exclusion::Class;
-use super::holds::{Grant, OperationEnd, Record, Step, StepKind};
 use super::{CheckOptions, Finding};
+use crate::checkers::record::holds::{Grant, OperationEnd, Record, Step, StepKind};
 
 /// Whether the answer to a step shows that the servers had its grant when it was called.
 pub(super) fn proves(record: &Record, grant: &Grant, step: &Step) -> bool {

@@ -16,8 +16,8 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::{Class, described};
-use super::holds::{Ask, Grant, OperationEnd, Record, StepKind, ms};
 use super::{CheckOptions, Finding, belief};
+use crate::checkers::record::holds::{Ask, Grant, OperationEnd, Record, StepKind, ms};
 
 /// A start of a lease, and how long it runs; `None`: it does not run out by itself.
 type Start = (u64, Option<u64>);

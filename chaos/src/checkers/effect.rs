@@ -20,8 +20,8 @@ use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
 use super::exclusion::described;
-use super::holds::{Accepted, Grant, Record, ms};
 use super::{CheckOptions, Finding, contract};
+use crate::checkers::record::holds::{Accepted, Grant, Record, ms};
 
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {

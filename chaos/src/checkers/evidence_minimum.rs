@@ -21,8 +21,9 @@ use std::collections::BTreeSet;
 
 use results::units;
 
-use super::holds::{Grant, Record, ms};
-use super::{CheckOptions, belief, faults, recovery};
+use crate::checkers::record::faults;
+use crate::checkers::record::holds::{Grant, Record, ms};
+use crate::checkers::{CheckOptions, belief, recovery};
 
 /// How much must have happened before *clean* may be said, besides what must have in every run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

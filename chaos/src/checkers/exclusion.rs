@@ -2,7 +2,7 @@
 //!
 //! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that
 //!    interval.
-//! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`super::kinds`].
+//! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`crate::checkers::record::kinds`].
 //! 3. `permits` on an acquire is read as the semaphore's size if it is above 1, each hold weighing 1. Without
 //!    it, permits held together are a doubt.
 
@@ -12,8 +12,8 @@ use results::overlap::{Hold, Mode, Overlap, overlaps};
 use results::verdict::Anomaly;
 
 use super::Finding;
-use super::clocks::certain;
-use super::holds::{Grant, OperationEnd, Record, StepKind, ms};
+use crate::checkers::record::clocks::certain;
+use crate::checkers::record::holds::{Grant, OperationEnd, Record, StepKind, ms};
 
 pub(crate) struct Class<'a> {
     /// What a holder does in it, e.g. `believed to hold`.

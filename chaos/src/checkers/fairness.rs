@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use results::over_time::jain;
 
-use super::holds::Record;
+use crate::checkers::record::holds::Record;
 
 /// Jain's index; `None` with fewer than two clients, or where nobody was granted.
 pub(super) fn of(record: &Record) -> Option<f64> {

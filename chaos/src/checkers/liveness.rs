@@ -28,10 +28,11 @@
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
-use super::faults::{self, ClientFaults, TouchesByLock};
-use super::holds::{Ask, Grant, OperationEnd, Record, Step, StepKind, ms};
-use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
+use crate::checkers::record::faults;
+use crate::checkers::record::faults::{ClientFaults, TouchesByLock};
+use crate::checkers::record::holds::{Ask, Grant, OperationEnd, Record, Step, StepKind, ms};
+use crate::checkers::record::spans::{Span, Spans};
 use crate::scenario::nanoseconds;
 
 /// Two tries of one owner with no more than this between them are one asking.

@@ -17,38 +17,28 @@
 //!
 //! | file | what it is for |
 //! |---|---|
-//! | `reader.rs`, `holds.rs`, `names.rs` | from lines of a history to grants |
-//! | `kinds.rs` | what each kind of lock promises |
-//! | `exclusion.rs`, `spans.rs` | two grants at one time, given an interval for each |
+//! | `record/` | from lines of a history to grants, faults and times |
+//! | `exclusion.rs` | two grants at one time, given an interval for each |
 //! | `contract.rs`, `confirmed.rs`, `belief.rs` | three intervals: promised, confirmed by servers, believed |
 //! | `effect.rs`, `liveness.rs`, `order.rs` | lost writes, a free lock refused, order of grants |
-//! | `evidence_minimum.rs`, `clocks.rs`, `stalls.rs` | doubts |
+//! | `evidence_minimum.rs` | doubts |
 //! | `severity.rs` | verdicts from anomalies and doubts |
-//! | `faults.rs`, `majority_reach.rs` | which client a fault touches, and when |
 //! | `recovery.rs`, `fairness.rs` | figures beside the verdicts |
 //! | `porcupine.rs` | the same history for another judge |
 
 pub mod belief;
-mod clocks;
 pub mod confirmed;
 pub mod contract;
 pub mod effect;
 pub mod evidence_minimum;
 mod exclusion;
 mod fairness;
-mod faults;
-pub mod holds;
-pub mod kinds;
 pub mod liveness;
-mod majority_reach;
-pub mod names;
 mod order;
 pub mod porcupine;
-mod reader;
+pub mod record;
 mod recovery;
 mod severity;
-mod spans;
-mod stalls;
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -61,10 +51,12 @@ use results::verdict::Verdicts;
 
 use crate::scenario::nanoseconds;
 
-pub use clocks::Clocks;
 pub use evidence_minimum::EvidenceMinimum;
-pub use holds::{Grant, Record};
-pub use reader::Reader;
+pub use record::clocks::Clocks;
+pub use record::holds::{Grant, Record};
+pub use record::reader::Reader;
+use record::stalls;
+pub use record::{holds, kinds, names};
 pub use severity::{Finding, join, worst};
 
 /// One checker: a class of verdict.

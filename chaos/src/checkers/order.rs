@@ -12,9 +12,9 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::described;
-use super::faults::ClientFaults;
-use super::holds::{Ask, Grant, OperationEnd, Record, ms};
 use super::{Finding, belief};
+use crate::checkers::record::faults::ClientFaults;
+use crate::checkers::record::holds::{Ask, Grant, OperationEnd, Record, ms};
 
 /// By then a waiter is in the queue.
 const QUEUED_NS: u64 = 500_000_000;

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::confirmed;
 use super::contract::Starts;
 use super::exclusion::sizes;
-use super::holds::{Grant, OperationEnd, Record, StepKind};
+use crate::checkers::record::holds::{Grant, OperationEnd, Record, StepKind};
 
 /// What an operation does with its grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -23,9 +23,10 @@ use results::run::FaultRecovery;
 use results::verdict::Verdicts;
 
 use super::belief;
-use super::faults::{self, Fault};
-use super::holds::{Ask, OperationEnd, Record};
-use super::spans::Span;
+use crate::checkers::record::faults;
+use crate::checkers::record::faults::Fault;
+use crate::checkers::record::holds::{Ask, OperationEnd, Record};
+use crate::checkers::record::spans::Span;
 
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
 

@@ -12,8 +12,8 @@ use tokio::process::Command;
 use super::{
     Fault, FaultGuard, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, field, nodes,
 };
-use crate::hooks::Hook;
 use crate::polling::until;
+use crate::servers::hooks::Hook;
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 /// So long after the command the harm may take to show.

@@ -11,12 +11,13 @@ use async_trait::async_trait;
 use cluster_config::Party;
 
 use super::command_fault::{LOOK, SHOWS_WITHIN, run_id, shown};
-use super::{
+use crate::faults::process::clock;
+use crate::faults::{
     Fault, FaultGuard, FaultKind, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, Target,
-    clock, nodes, settings,
+    nodes, settings,
 };
 use crate::scenario::{FaultSpec, Settings};
-use crate::shim::Skew;
+use crate::servers::shim::Skew;
 
 /// A replica hears of its master every second; silence of more is a harm.
 const SILENT_S: u64 = 3;

@@ -8,9 +8,9 @@ use bench::exec::Member;
 use cluster_config::{ClusterError, Deployment};
 
 use super::{FaultError, Target};
-use crate::names::Names;
 use crate::polling::until;
-use crate::shim::{Page, Shims};
+use crate::servers::names::Names;
+use crate::servers::shim::{Page, Shims};
 
 /// What a fault may do to client processes. Clients count from 1.
 #[async_trait]

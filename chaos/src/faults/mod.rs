@@ -8,13 +8,10 @@
 //! |---|---|
 //! | `fault_world.rs`, `settings.rs` | what faults act on, and how they are set |
 //! | `per_target.rs` | the common form: harm a target, show evidence, set it right |
-//! | `kill.rs`, `pause.rs`, `restart.rs`, `power_cut.rs`, `upgrade.rs` | processes |
-//! | `block.rs`, `clock.rs`, `disk.rs`, `stress.rs` | what a process runs on |
-//! | `link.rs`, `link_harms.rs`, `message.rs`, `late_writes.rs`, `names.rs` | the network |
-//! | `client_kill.rs`, `client_pause.rs`, `refuse_command.rs`, `change_password.rs` | servers and clients |
-//! | `command.rs`, `config_set.rs`, `maxmemory.rs` | what a server keeps and how it is configured |
-//! | `failover.rs`, `promote.rs`, `takeover.rs` | another master |
-//! | `migrate_slot.rs`, `migrate_atomic.rs` | slots that move |
+//! | `process/` | processes, and what a process runs on |
+//! | `network/` | links, messages, names |
+//! | `commands/` | what a command does to a server and its clients |
+//! | `leadership/` | another master, slots that move |
 //! | `command_fault.rs`, `engine.rs` | faults that somebody else carries out |
 
 /// Why a fault could not be injected or undone, in the words of `format!`.
@@ -28,37 +25,15 @@ macro_rules! proof {
     ($bit:expr, $($words:tt)*) => { $crate::faults::Proof::of($bit, format!($($words)*)) };
 }
 
-mod block;
-mod change_password;
-mod client_kill;
-mod client_pause;
-mod clock;
-mod command;
 pub(crate) mod command_fault;
-mod config_set;
-mod disk;
+mod commands;
 pub mod engine;
-mod failover;
 mod fault_world;
-mod kill;
-mod late_writes;
-pub(crate) mod link;
-mod link_harms;
-mod maxmemory;
-pub(crate) mod message;
-mod migrate_atomic;
-mod migrate_slot;
-mod names;
-mod pause;
+mod leadership;
+pub(crate) mod network;
 mod per_target;
-mod power_cut;
-mod promote;
-mod refuse_command;
-mod restart;
+pub mod process;
 pub mod settings;
-pub mod stress;
-mod takeover;
-pub(crate) mod upgrade;
 
 use std::fmt;
 use std::sync::Arc;
@@ -68,7 +43,12 @@ use cluster_config::{LinkFault, Party, Role, Topology};
 
 use crate::scenario::{FaultSite, Settings};
 
+use commands::{change_password, client_kill, client_pause, command, config_set, maxmemory, refuse_command};
 pub use fault_world::{ClientControl, FaultWorld};
+use leadership::{failover, migrate_atomic, migrate_slot, promote, takeover};
+use network::{late_writes, link, link_harms, message, names as server_names};
+pub use process::stress;
+use process::{block, clock, disk, kill, pause, power_cut, restart, upgrade};
 
 /// A kind of fault as the registry lists it.
 #[derive(Clone, Copy)]
@@ -99,9 +79,9 @@ pub struct FaultKind {
     pub blocks: Blocks,
     /// What shows that it took effect where a hook carries it out.
     pub shows: HookEvidence,
-    /// Whether processes must have been started with the shim ([`crate::shim`]).
+    /// Whether processes must have been started with the shim ([`crate::servers::shim`]).
     pub needs_shim: bool,
-    /// Whether clients must know the servers by name ([`crate::names`]).
+    /// Whether clients must know the servers by name ([`crate::servers::names`]).
     pub needs_names: bool,
     /// Words of CLUSTER HELP of which a server has one that can do it; empty: every server can. And which
     /// servers those are.
@@ -296,8 +276,8 @@ pub enum SettingKind {
 pub static FAULTS: [FaultKind; 38] = [
     kill::KIND,
     restart::KIND,
-    names::NEW_ADDRESS,
-    names::RESOLVE,
+    server_names::NEW_ADDRESS,
+    server_names::RESOLVE,
     upgrade::KIND,
     pause::KIND,
     block::KIND,

@@ -15,7 +15,7 @@ use super::fault_world::unwritable;
 use super::{
     Fault, FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target, settings,
 };
-use crate::shim::Page;
+use crate::servers::shim::Page;
 
 #[derive(Clone, Copy)]
 pub(super) struct TargetContext<'a> {

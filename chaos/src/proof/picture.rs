@@ -3,7 +3,7 @@
 use results::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
 use results::verdict::Anomaly;
 
-use crate::checkers::holds::{Grant, Record, Step};
+use crate::checkers::record::holds::{Grant, Record, Step};
 use crate::checkers::{CheckReport, belief, confirmed, contract};
 
 /// The picture around an anomaly of a class; `None` if its lock is not on record. Classes without intervals

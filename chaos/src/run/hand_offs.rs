@@ -7,7 +7,7 @@ use bench::subject::Subject;
 use bench::subjects::turn;
 use results::units;
 
-use crate::checkers::holds::Record;
+use crate::checkers::record::holds::Record;
 
 /// A note for each pair of libraries, in both directions; none where all clients are of one. A hand-off is
 /// from a release, as it was called, to the return of the next acquire, where that was waiting by then.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::recorded::record;
 use super::{RunError, RunOptions};
-use crate::plan::Plan;
+use crate::planning::plan::Plan;
 use crate::scenario::{Length, Range, share_of_knee};
 
 const TRIAL: Duration = Duration::from_secs(2);

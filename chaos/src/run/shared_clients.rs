@@ -33,12 +33,12 @@ use super::recorded::Recorded;
 use super::run_judgement::judged;
 use super::{RunError, RunOptions, ScenarioRun, carried_out};
 use crate::batch::PlannedRun;
-use crate::client_sizes;
 use crate::faults::{Target, find};
-use crate::kept_plan::PLAN_FILE;
-use crate::plan::Plan;
+use crate::planning::kept_plan::PLAN_FILE;
+use crate::planning::plan::Plan;
+use crate::run::client_sizes;
+use crate::run::tracker::Tracker;
 use crate::scenario::{FaultParty, FaultSite, FaultTrigger};
-use crate::tracker::Tracker;
 
 const PART_FILE: &str = "part.json";
 /// How often the reference is asked for the time.

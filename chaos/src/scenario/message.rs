@@ -6,7 +6,7 @@ use cluster_config::{Pattern, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::target::{self, FaultParty};
-use crate::faults::message::{pattern, role};
+use crate::faults::network::message::{pattern, role};
 
 /// A message between a client or a server and a server, as it passes a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

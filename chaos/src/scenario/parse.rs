@@ -11,7 +11,7 @@ use cluster_config::input::{Problems, Section, one_of, read_file, read_table};
 use toml::de::DeTable;
 
 use crate::audit::place;
-use crate::checkers::kinds::names;
+use crate::checkers::record::kinds::names;
 
 use super::faults::ScenarioServers;
 use super::file::{Audit, CLIENTS_MAX, ExpectTable, FaultTable, File, Load, Lock};

@@ -7,7 +7,7 @@ use cluster_config::input::{nearest, one_of};
 use cluster_config::{Party, Role, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::partition;
+use crate::planning::partition;
 
 /// Who a fault may be put on, as written in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

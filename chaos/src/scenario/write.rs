@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{FaultParty, FaultSpec, FaultTrigger, OnMessage, Setting};
 use crate::faults::{SettingKind, SettingSpec};
-use crate::plan::Plan;
+use crate::planning::plan::Plan;
 
 /// The scenario file of a plan.
 pub fn scenario_text(plan: &Plan) -> String {
@@ -213,8 +213,8 @@ fn duration(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builtin::BUILTINS;
     use crate::scenario::Scenario;
+    use crate::scenario::builtin::BUILTINS;
 
     #[test]
     fn a_plan_of_every_scenario_comes_back_from_its_file() {

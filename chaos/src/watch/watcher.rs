@@ -7,19 +7,20 @@ use hashbrown::HashMap;
 use results::history::Line;
 use results::watch::WatchReport;
 
-use super::finding_kinds::FindingKind;
 use super::holds_over_time::over_time;
-use super::key_reads::{KeyState, WantedKey, value_command};
-use super::lock_state::{
+use crate::watch::lock::finding_kinds::FindingKind;
+use crate::watch::lock::lock_state::{
     AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockState, REMEMBERED_MAX, REMEMBERED_OF_MANY,
     SeenFinding, WatchOptions, count,
 };
-use super::patterns::{LibraryTrace, LockPattern, Patterns, pattern_of};
-use super::recipe_table::{HASH, Recipe, SET_NX};
-use super::recipes::{self, ScriptRole};
-use super::units::{Assembler, Unit, hash};
-use super::votes::{Majority, MemberVote, Votes, WHOLE_SET};
-use super::watch_step::WatchStep;
+use crate::watch::lock::votes::{Majority, MemberVote, Votes, WHOLE_SET};
+use crate::watch::lock::watch_step::WatchStep;
+use crate::watch::recognition::patterns::{LibraryTrace, LockPattern, Patterns, pattern_of};
+use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
+use crate::watch::recognition::recipes;
+use crate::watch::recognition::recipes::ScriptRole;
+use crate::watch::recognition::units::{Assembler, Unit, hash};
+use crate::watch::sources::key_reads::{KeyState, WantedKey, value_command};
 
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;

@@ -12,7 +12,7 @@ use lock_core::machine;
 use tokio::io::ReadBuf;
 
 use super::{Event, Network, Phase};
-use crate::process::Process;
+use crate::runtime::process::Process;
 
 pub(crate) struct Machine(pub(crate) Arc<Network>);
 

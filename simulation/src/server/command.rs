@@ -143,14 +143,14 @@ impl Spec {
         let all = &command[1..];
         match self.name {
             "eval" | "evalsha" => {
-                let count = all.get(1).and_then(|count| super::number::whole(count));
+                let count = all.get(1).and_then(|count| crate::server::keys::number::whole(count));
                 let count = count.and_then(|count| usize::try_from(count).ok());
                 count.and_then(|count| all.get(2..2 + count)).unwrap_or(&[])
             }
             "dbsize" | "flushall" => &[],
             "del" | "unlink" | "exists" | "ssubscribe" | "sunsubscribe" => all,
             "migrate" => {
-                let listed = all.iter().position(|word| super::keyspace::is(word, "keys"));
+                let listed = all.iter().position(|word| crate::server::keys::keyspace::is(word, "keys"));
                 listed.map_or(&all[2..3], |at| &all[at + 1..])
             }
             "spublish" | "restore" => &all[..1],

@@ -1,14 +1,12 @@
 //! What a server says of itself: TIME, CONFIG and INFO.
 
-use super::{
-    Server,
-    command::{unknown_part, wrong_number},
-    keyspace::is,
-    number,
-    reply::Reply,
-    settings::Persistence,
-    strings::fits,
-};
+use crate::server::Server;
+use crate::server::command::{unknown_part, wrong_number};
+use crate::server::keys::keyspace::is;
+use crate::server::keys::number;
+use crate::server::keys::strings::fits;
+use crate::server::reply::Reply;
+use crate::server::settings::Persistence;
 
 impl Server {
     pub(super) fn about_server(&mut self, name: &str, args: &[Vec<u8>]) -> Reply {

@@ -13,63 +13,45 @@
 //! | file | rules |
 //! |---|---|
 //! | `command.rs` | which commands there are and when each is refused |
-//! | `keyspace.rs`, `strings.rs`, `hashes.rs`, `lists.rs`, `sorted.rs` | keys, and when they end |
-//! | `scripts.rs` | scripts |
+//! | `keys/` | keys, when they end, scripts, and what outlives a crash |
 //! | `pubsub.rs`, `connection.rs`, `info.rs` | who listens, who speaks, what a server says of itself |
-//! | `file.rs` | what outlives a crash |
-//! | `replication.rs`, `replica_link.rs` | a master's and a replica's side of the stream; `WAIT` |
-//! | `links.rs` | connections that a process opens itself |
-//! | `sentinel.rs`, `failover.rs` | what a sentinel knows and says; when it fails over |
-//! | `cluster.rs`, `bus.rs`, `takeover.rs` | whose each slot is; what nodes tell each other; when a replica becomes master |
-//! | `migrate.rs` | how keys go from one node to another |
+//! | `reply.rs`, `settings.rs` | answers as bytes; what a server is started with |
+//! | `replication/` | the stream from masters to replicas; connections that a process opens itself |
+//! | `sentinel/`, `cluster/` | sentinels; nodes of a cluster |
 
-mod bus;
 mod cluster;
 mod command;
 mod connection;
-mod failover;
-mod file;
-mod hashes;
 mod info;
-mod keyspace;
-mod links;
-mod lists;
-mod migrate;
-mod number;
+mod keys;
 mod pubsub;
-mod replica_link;
 mod replication;
 mod reply;
-mod scripts;
 mod sentinel;
-mod sentinel_answers;
 mod settings;
-mod sorted;
-mod strings;
-mod takeover;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use cluster::Cluster;
+use cluster::migrate::Migration;
+use cluster::node::Cluster;
 use command::{Family, Spec};
 use connection::Connection;
-use file::File;
-use keyspace::Expiry;
-use migrate::Migration;
-use number::Digits;
-use replica_link::Following;
-use replication::{Stream, Waiting};
-use sentinel::Sentinel;
+use keys::file::File;
+use keys::keyspace::Expiry;
+use keys::number::Digits;
+use replication::replica_link::Following;
+use replication::stream::{Stream, Waiting};
+use sentinel::state::Sentinel;
 
-pub use file::Loss;
-pub use keyspace::Keyspace;
-pub use links::{LinkId, Order};
+pub use keys::file::Loss;
+pub use keys::keyspace::Keyspace;
+pub(crate) use keys::scripts::prepare;
+pub use replication::links::{LinkId, Order};
 pub(crate) use reply::counted;
 pub use reply::{Reply, write_command};
-pub(crate) use scripts::prepare;
 pub use settings::{Address, Membership, Persistence, Settings, Shard, Watch};
 
 const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -101,7 +83,7 @@ pub struct Server {
     listeners: pubsub::Listeners,
     /// What goes behind the answer of the command of this moment.
     behind_answer: Vec<Reply>,
-    scripts: scripts::Scripts,
+    scripts: keys::scripts::Scripts,
     /// Until when commands are kept back, and whether only those that write.
     paused: Option<(Duration, bool)>,
     loading_until: Option<Duration>,
@@ -110,7 +92,7 @@ pub struct Server {
     file: File,
     stream: Stream,
     following: Option<Following>,
-    links: BTreeMap<LinkId, links::Link>,
+    links: BTreeMap<LinkId, replication::links::Link>,
     linked: u64,
     orders: Vec<Order>,
     sentinel: Option<Sentinel>,

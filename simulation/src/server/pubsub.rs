@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    ConnectionId, Server,
-    command::unknown_part,
-    keyspace::is,
-    reply::{Reply, words},
-    sentinel::HELLO,
-    strings::fits,
-};
+use crate::server::command::unknown_part;
+use crate::server::keys::keyspace::is;
+use crate::server::keys::strings::fits;
+use crate::server::reply::{Reply, words};
+use crate::server::sentinel::state::HELLO;
+use crate::server::{ConnectionId, Server};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SubscriptionKind {
