@@ -88,9 +88,7 @@ impl Laboratory {
 /// In a process that was started as a client: answers for the lock until the harness says goodbye. In any
 /// other it returns at once.
 pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
-    let Some(role) = std::env::var_os(CLIENT) else {
-        return Ok(());
-    };
+    let Some(role) = std::env::var_os(CLIENT) else { return Ok(()) };
     if role == GUARD {
         // A test runner takes the marks of the clients, its last word, for one more name of a test.
         let mark = std::env::args().next_back().unwrap_or_default();

@@ -136,9 +136,7 @@ impl Roles {
             // Its renewals are reported after they were sent.
             Call::Extend { by: Some(_), .. } => return,
             Call::Release { grant } | Call::Extend { grant, .. } => {
-                let Some(at) = self.held.iter().position(|hold| hold.grant == *grant) else {
-                    return;
-                };
+                let Some(at) = self.held.iter().position(|hold| hold.grant == *grant) else { return };
                 let hold = &self.held[at];
                 let (client, locks) = (hold.client.clone(), hold.locks.clone());
                 match call {
@@ -183,9 +181,7 @@ impl Roles {
                 lock = Some(named.clone());
             }
         }
-        let Some(lock) = lock else {
-            return (None, None);
-        };
+        let Some(lock) = lock else { return (None, None) };
         let name = words.get(0).unwrap_or_default().to_ascii_uppercase();
         let subscribes = name.ends_with(b"SUBSCRIBE");
         self.pushes |= subscribes;

@@ -131,12 +131,8 @@ impl Clients {
     }
 
     pub(crate) async fn kill(&self, number: u32) -> bool {
-        let Some(slot) = self.slot(number) else {
-            return false;
-        };
-        let Some((running, process)) = lock(&slot.state).running.take() else {
-            return false;
-        };
+        let Some(slot) = self.slot(number) else { return false };
+        let Some((running, process)) = lock(&slot.state).running.take() else { return false };
         process.kill();
         running.died().await;
         lock(&self.dead).push(running);
@@ -144,9 +140,7 @@ impl Clients {
     }
 
     pub(crate) async fn restart(&self, number: u32) {
-        let Some(slot) = self.slot(number) else {
-            return;
-        };
+        let Some(slot) = self.slot(number) else { return };
         for _ in 0..TRIES {
             match self.connect(slot).await {
                 Ok((connected, process)) => return self.begin(slot, connected, process),
@@ -164,9 +158,7 @@ impl Clients {
 
     /// Sets the wall clock of a client's machine wrong, or right: whether a process runs there.
     pub(crate) fn set_clock(&self, number: u32, skew: Skew) -> bool {
-        let Some(slot) = self.slot(number) else {
-            return false;
-        };
+        let Some(slot) = self.slot(number) else { return false };
         let mut state = lock(&slot.state);
         state.skew = skew;
         let running = state.running.iter();

@@ -366,9 +366,7 @@ impl NemesisContext {
             tokio::time::sleep(pause).await;
             loop {
                 let list = ["CLUSTER", "GETKEYSINSLOT", &slot, "100"];
-                let Some(Reply::Array(keys)) = self.told(from, &list).await else {
-                    return None;
-                };
+                let Some(Reply::Array(keys)) = self.told(from, &list).await else { return None };
                 let keys: Vec<String> = keys.into_iter().filter_map(text).collect();
                 if keys.is_empty() {
                     break;

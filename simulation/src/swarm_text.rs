@@ -99,9 +99,7 @@ impl Report {
                 true => format!("{} × {}", met.fault, met.kind),
                 false => met.fault.clone(),
             };
-            let Some(phase) = PHASES.iter().position(|phase| *phase == met.phase) else {
-                continue;
-            };
+            let Some(phase) = PHASES.iter().position(|phase| *phase == met.phase) else { continue };
             match rows.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, counts)) => counts[phase] += count,
                 None => {

@@ -244,9 +244,7 @@ impl<'a> AuditRuns<'a> {
     ) -> Result<(), RunError> {
         let locks = u32::try_from(self.met.len()).unwrap_or(u32::MAX);
         let until = Instant::now() + within.saturating_mul(locks);
-        let Some(seed) = self.plan.seeds.first() else {
-            return Ok(());
-        };
+        let Some(seed) = self.plan.seeds.first() else { return Ok(()) };
         let mut rng = ChaCha8Rng::seed_from_u64(*seed);
         for round in 0.. {
             let mut drawn = Vec::new();
@@ -321,9 +319,7 @@ impl<'a> AuditRuns<'a> {
             let has = met.on(*shape).ok();
             has.is_some_and(|has| place(*shape, &met.audited.name, has).is_ok())
         };
-        let Some(shape) = shapes.into_iter().find(works) else {
-            return Vec::new();
-        };
+        let Some(shape) = shapes.into_iter().find(works) else { return Vec::new() };
         let kinds = met.on(shape).map_or(&[][..], |has| &has.kinds);
         let ordered = least_tried_first(self.tries(subject), rng);
         let scenarios = ordered.into_iter().map(|point| {
@@ -418,9 +414,7 @@ impl<'a> AuditRuns<'a> {
                     SmallestPlanSearch { dir: dir.path().to_owned(), class: class.to_owned(), cancel };
                 let until = Some(Instant::now() + within);
                 let found = search.run(&plan, u32::MAX, until, |_| {}).await?;
-                let Some(found) = found else {
-                    return Ok((place, None));
-                };
+                let Some(found) = found else { return Ok((place, None)) };
                 let text = scenario_text(found.smallest());
                 results::store::write_whole(&root.join(&file), text.as_bytes()).map_err(failed)?;
                 let smallest =

@@ -130,9 +130,7 @@ impl<'a> Starts<'a> {
 }
 
 fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
-    let Some(lease_ns) = lease_ns else {
-        return u64::MAX;
-    };
+    let Some(lease_ns) = lease_ns else { return u64::MAX };
     let cut_ns = (lease_ns as f64 * drift.clamp(0.0, 1.0)).round() as u64;
     from_ns.saturating_add(lease_ns.saturating_sub(cut_ns))
 }
@@ -153,9 +151,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let class = Class { verb: "was promised to hold", intervals: &intervals(record, options.drift) };
     let mut findings = class.findings(record);
     for grant in record.granted() {
-        let Some(limit_ns) = late_after(record, grant) else {
-            continue;
-        };
+        let Some(limit_ns) = late_after(record, grant) else { continue };
         for lock in record.locks_of(record.ask_of(grant)) {
             let name = record.locks.get(*lock);
             findings[*lock as usize].add(late(record, grant, name, limit_ns));

@@ -146,12 +146,8 @@ struct Resource<'a> {
 
 impl<'a> Resource<'a> {
     fn lost_update(&mut self, record: &Record, write: &'a Accepted, finding: &mut Finding) {
-        let (Some(read), Some(_)) = (write.read, write.wrote) else {
-            return;
-        };
-        let Some(last) = self.last.replace(write) else {
-            return;
-        };
+        let (Some(read), Some(_)) = (write.read, write.wrote) else { return };
+        let Some(last) = self.last.replace(write) else { return };
         let left = last.wrote.unwrap_or(read);
         if read >= left || may_share(record, last, write) || !are_ordered(record, last, write) {
             return;
@@ -176,9 +172,7 @@ impl<'a> Resource<'a> {
 
     fn stale_write(&mut self, record: &Record, write: &'a Accepted, finding: &mut Finding) {
         let shared = grant_of(record, write).is_some_and(|grant| !grant.promise.is_exclusive());
-        let (Some(token), false) = (write.token, shared) else {
-            return;
-        };
+        let (Some(token), false) = (write.token, shared) else { return };
         let writer = writer(record, write);
         let ordered = |before| are_ordered(record, before, write);
         let earlier = (self.tokens).not_less(record, write.t_ns, (token, writer), ordered);
@@ -206,9 +200,7 @@ impl<'a> Resource<'a> {
 
 /// Whether it is known which of two writes came first.
 fn are_ordered(record: &Record, a: &Accepted, b: &Accepted) -> bool {
-    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else {
-        return true;
-    };
+    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else { return true };
     let moment = |grant: &Grant, write: &Accepted| (record.ask_of(grant).client, write.t_ns);
     record.clocks.are_ordered(moment(x, a), moment(y, b))
 }
@@ -221,9 +213,7 @@ fn no_order(finding: &mut Finding, what: &str) {
 
 /// Whether two writes are of one hold, or of holds that may write at one time.
 fn may_share(record: &Record, a: &Accepted, b: &Accepted) -> bool {
-    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else {
-        return a.name == b.name;
-    };
+    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else { return a.name == b.name };
     let one_owner = x.owner == y.owner && x.promise.nests() && y.promise.nests();
     let nested = x.returned_ns.max(y.returned_ns) <= a.t_ns.min(b.t_ns);
     let together = !x.promise.is_exclusive() && !y.promise.is_exclusive();

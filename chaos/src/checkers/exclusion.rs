@@ -65,13 +65,9 @@ impl Class<'_> {
         let grants = &record.grants_of[lock as usize];
         let mut holds = Vec::with_capacity(grants.len());
         for index in grants {
-            let Some((from_ns, to_ns)) = self.intervals[*index as usize] else {
-                continue;
-            };
+            let Some((from_ns, to_ns)) = self.intervals[*index as usize] else { continue };
             let grant = &record.grants[*index as usize];
-            let Some(mode) = grant.promise.mode else {
-                continue;
-            };
+            let Some(mode) = grant.promise.mode else { continue };
             holds.push(Hold { lock, owner: grant.owner, from_ns, to_ns, mode, weight: 1, grant: *index });
         }
         holds
@@ -141,9 +137,7 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
         let (who, at) = (record.name_of(earlier), ms(step.called_ns));
         return ("late-extend", format!("; {who} extended it at {at} though it was another's"));
     }
-    let Some(lease_ns) = record.ask_of(earlier).lease_ns() else {
-        return ("", String::new());
-    };
+    let Some(lease_ns) = record.ask_of(earlier).lease_ns() else { return ("", String::new()) };
     let is_early = later.returned_ns < earlier.returned_ns.saturating_add(lease_ns / 4 * 3);
     let late_release = record.held(overlap.lock as usize).find_map(|(_, third)| {
         let lease_ns = record.ask_of(third).lease_ns()?;

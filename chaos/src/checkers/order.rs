@@ -99,9 +99,7 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &ClientFaults, findi
         if !doubtful.is_empty() {
             finding.doubt("who asked first is closer than the generators' clocks are known");
         }
-        let (Some(first), Some(last)) = (by.first(), by.last()) else {
-            continue;
-        };
+        let (Some(first), Some(last)) = (by.first(), by.last()) else { continue };
         finding.add(Anomaly {
             what: "bypass".to_owned(),
             lock: record.locks.get(lock as u32).to_owned(),

@@ -62,9 +62,7 @@ pub fn operations(record: &Record) -> Vec<Operation<'_>> {
     let (starts, sizes) = (Starts::of(record), sizes(record));
     let mut all = Vec::new();
     for (number, grant) in (0..).zip(&record.grants) {
-        let Some(mode) = grant.promise.mode.filter(|_| grant.held) else {
-            continue;
-        };
+        let Some(mode) = grant.promise.mode.filter(|_| grant.held) else { continue };
         for lock in record.locks_of(record.ask_of(grant)) {
             let whole = Operation {
                 op: OperationKind::Acquire,

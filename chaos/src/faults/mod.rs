@@ -328,9 +328,7 @@ pub(crate) fn allowed(
     with: &Settings,
 ) -> Result<(), String> {
     let (name, shape) = (kind.name, topology.kind);
-    let Some(system) = shape.system_name() else {
-        return (kind.allowed)(topology, on, with);
-    };
+    let Some(system) = shape.system_name() else { return (kind.allowed)(topology, on, with) };
     if with.contains_key("during") || !kind.any_system {
         let others = FAULTS.iter().filter(|fault| fault.any_system);
         let others: Vec<&str> = others.map(|fault| fault.name).collect();

@@ -93,9 +93,7 @@ pub(crate) fn when(
     clients: u32,
     rng: &mut ChaCha8Rng,
 ) -> FaultTrigger {
-    let FaultTrigger::OnMessage(message) = when else {
-        return when.clone();
-    };
+    let FaultTrigger::OnMessage(message) = when else { return when.clone() };
     let mut party = |who: &Option<FaultParty>| {
         let on = FaultSite::Parties(who.iter().cloned().collect());
         match drawn(&on, topology, clients, rng) {
@@ -226,9 +224,7 @@ fn between(range: Range, rng: &mut ChaCha8Rng) -> u64 {
 
 /// Whether two faults may hit one process. A role can be anybody of its sort; links are nobody's process.
 fn may_meet(a: &FaultSite, b: &FaultSite) -> bool {
-    let (FaultSite::Parties(a), FaultSite::Parties(b)) = (a, b) else {
-        return false;
-    };
+    let (FaultSite::Parties(a), FaultSite::Parties(b)) = (a, b) else { return false };
     a.iter().any(|a| b.iter().any(|b| same(a, b)))
 }
 

@@ -32,9 +32,7 @@ pub(super) async fn settled(
 ) -> Result<RatedPlan, RunError> {
     let mut settled = RatedPlan { plan: plan.clone(), note: None, failed: None };
     let rate = plan.load.does.rate.as_deref().unwrap_or_default();
-    let Some(share) = share_of_knee(rate) else {
-        return Ok(settled);
-    };
+    let Some(share) = share_of_knee(rate) else { return Ok(settled) };
     let mut trial = plan.clone();
     trial.faults.clear();
     trial.load.does.rate = None;

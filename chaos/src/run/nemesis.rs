@@ -334,9 +334,7 @@ async fn carry_on(
     [due, began]: [Instant; 2],
 ) -> FaultSpan {
     let ActiveFault { targets, mut span, guard } = injected;
-    let (Some(mut guard), Some(kind)) = (guard, fault.kind()) else {
-        return span;
-    };
+    let (Some(mut guard), Some(kind)) = (guard, fault.kind()) else { return span };
     let lasts = fault.lasts_ns.map(Duration::from_nanos);
     let mut end = scene.end.clone();
     let mut ended = pin!(end.wait_for(|end| *end));

@@ -153,9 +153,7 @@ async fn by_sentinels(deployment: &Deployment) -> Option<String> {
         if sentinel.role != Role::Sentinel {
             continue;
         }
-        let Ok(answer) = deployment.command(&sentinel.name, &["SENTINEL", "MASTERS"]).await else {
-            continue;
-        };
+        let Ok(answer) = deployment.command(&sentinel.name, &["SENTINEL", "MASTERS"]).await else { continue };
         // Names and values in turn, one per line.
         let lines: Vec<&str> = answer.lines().collect();
         let pairs = || lines.chunks_exact(2);
@@ -171,9 +169,7 @@ async fn by_sentinels(deployment: &Deployment) -> Option<String> {
 /// The master of a slot in the view of the first node that answers and knows a live one.
 async fn by_slot(deployment: &Deployment, slot: u16) -> Option<String> {
     for node in deployment.nodes() {
-        let Ok(known) = members::known_to(deployment, &node.name).await else {
-            continue;
-        };
+        let Ok(known) = members::known_to(deployment, &node.name).await else { continue };
         let owner = known.iter().find(|member| member.is_live_master() && member.owns(slot));
         if let Some(node) = owner.and_then(|owner| owner.node(deployment)) {
             return Some(node.name.clone());

@@ -127,9 +127,7 @@ pub(super) async fn watch_clock(
 /// Runs the share of a plan that the options name, and records it: whether it was cancelled, and why its
 /// history may be incomplete.
 pub async fn record_part(plan: &Plan, options: &RunOptions) -> Result<(bool, Vec<String>), RunError> {
-    let Some((_, recorded)) = carried_out(plan, options).await? else {
-        return Ok((true, Vec::new()));
-    };
+    let Some((_, recorded)) = carried_out(plan, options).await? else { return Ok((true, Vec::new())) };
     let path = options.dir.join(PART_FILE);
     let mut document = serde_json::to_value(&recorded).expect("plain data");
     hide_in(&mut document);
@@ -219,9 +217,7 @@ pub fn judge_parts(runs: &[Run], dirs: &[PathBuf], target: &Path) -> Result<Opti
     let (mut common, mut left, mut of) = (None, Vec::new(), 1);
     for (run, dir) in runs.iter().zip(dirs) {
         let path = dir.join(PLAN_FILE);
-        let (Some(part), "chaos", true) = (&run.part, run.command.as_str(), path.is_file()) else {
-            continue;
-        };
+        let (Some(part), "chaos", true) = (&run.part, run.command.as_str(), path.is_file()) else { continue };
         let text = results::limits::read_text(path).map_err(RunError::Input)?;
         let plan = Plan::from_json(&text).map_err(|error| RunError::Input(error.to_string()))?;
         if common.replace(plan.clone()).is_some_and(|common| common != plan) {
@@ -231,9 +227,7 @@ pub fn judge_parts(runs: &[Run], dirs: &[PathBuf], target: &Path) -> Result<Opti
         left.push((part.index, dir.clone()));
         of = part.of;
     }
-    let Some(plan) = common else {
-        return Ok(None);
-    };
+    let Some(plan) = common else { return Ok(None) };
     let path = target.join(PLAN_FILE);
     fs::write(&path, plan.to_json()).map_err(|error| RunError::io("write", &path, &error))?;
     let whole = PlannedRun::of_plan(plan)?;

@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for HookName {
         const ALLOWED: &str =
             "the name of a fault, as `locklab list faults` shows it, and the same with `-heal` for its undo";
         word(deserializer, ALLOWED, |word| {
-            let names = crate::faults::network::names();
+            let names = crate::faults::names();
             match names.contains(&word.strip_suffix(hooks::HEAL).unwrap_or(word)) {
                 true => Ok(Self(word.to_owned())),
                 false => Err(format!("{ALLOWED}{}", nearest(word, names))),
@@ -426,13 +426,13 @@ enum RandomFaults {
 
 /// A fault of this build.
 #[derive(Debug, Clone, Copy, JsonSchema)]
-#[schemars(extend("enum" = crate::faults::network::names()))]
+#[schemars(extend("enum" = crate::faults::names()))]
 pub(super) struct FaultName(#[schemars(with = "String")] pub(super) &'static FaultKind);
 
 impl<'de> Deserialize<'de> for FaultName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         word(deserializer, "the name of a fault", |word| {
-            let names = crate::faults::network::names();
+            let names = crate::faults::names();
             crate::faults::find(word).map(Self).ok_or_else(|| values::one_of_these(word, names))
         })
     }

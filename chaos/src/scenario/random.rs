@@ -9,7 +9,7 @@ use super::file::{DrawnOperation, Load, OneOrMore, RandomTable};
 use super::parse::require;
 use super::target::{self, FaultSite};
 use super::values::Range;
-use crate::faults::network::names;
+use crate::faults::names;
 use crate::faults::{FaultKind, allowed};
 
 /// What may be drawn.

@@ -65,9 +65,7 @@ impl Shrinker {
 
     /// Says whether the plan that was asked for last convicted.
     pub fn tell(&mut self, convicts: bool) {
-        let Some(reduction) = self.asked.take() else {
-            return;
-        };
+        let Some(reduction) = self.asked.take() else { return };
         if convicts {
             self.open = reductions(&reduction.plan);
             self.smallest = reduction.plan;

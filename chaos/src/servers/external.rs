@@ -36,9 +36,7 @@ pub fn for_servers(mut scenario: Scenario, allowed: &Allowed<'_>) -> Result<Scen
                 continue;
             }
         }
-        let Some(kind) = fault.kind() else {
-            continue;
-        };
+        let Some(kind) = fault.kind() else { continue };
         if allowed.engine.is_some_and(|engine| engine.takes(fault)) {
             continue;
         }

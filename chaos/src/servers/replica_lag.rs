@@ -76,9 +76,7 @@ fn parse(info: &str) -> Option<(u64, Vec<SocketAddr>)> {
 /// gone on since.
 fn behind_s(positions: &VecDeque<(Instant, u64)>, offset: u64, now: Instant) -> f64 {
     let after = positions.partition_point(|(_, at)| *at <= offset);
-    let Some(&(later, beyond)) = positions.get(after) else {
-        return 0.0;
-    };
+    let Some(&(later, beyond)) = positions.get(after) else { return 0.0 };
     let Some(&(earlier, before)) = after.checked_sub(1).and_then(|at| positions.get(at)) else {
         return (now - later).as_secs_f64();
     };
@@ -102,9 +100,7 @@ pub async fn measure_replica_lag(
     let end = Instant::now() + length;
     while Instant::now() < end && !*cancel.borrow() {
         for (master, positions) in &mut positions {
-            let Some(own) = asked.position(*master).await else {
-                continue;
-            };
+            let Some(own) = asked.position(*master).await else { continue };
             let rtt_s = (own.answered - own.asked).as_secs_f64();
             found.rtt_s = Some(found.rtt_s.map_or(rtt_s, |least| least.min(rtt_s)));
             found.replicas = found.replicas.max(own.replicas.len());

@@ -55,9 +55,7 @@ impl Shims {
 
     /// The variables with which a party's process has to be started; none for a party without a page.
     pub fn env(&self, party: &str) -> Vec<(String, String)> {
-        let Some(page) = self.pages.get(party) else {
-            return Vec::new();
-        };
+        let Some(page) = self.pages.get(party) else { return Vec::new() };
         let mut preload = path(&self.object);
         if let Ok(others) = std::env::var("LD_PRELOAD")
             && !others.is_empty()
@@ -122,9 +120,7 @@ impl Page {
     /// Whether a process, and every process below it, has this page: a driver may be the child of a shell
     /// that has it.
     pub fn is_with(&self, pid: u32) -> bool {
-        let Ok(inode) = self.file.metadata().map(|page| page.ino().to_string()) else {
-            return false;
-        };
+        let Ok(inode) = self.file.metadata().map(|page| page.ino().to_string()) else { return false };
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         let has = maps.lines().any(|line| {
             // Range, rights, offset, device, inode, name.

@@ -40,9 +40,7 @@ fn busiest(record: &Record) -> Option<TimelineData> {
     let intervals = contract::intervals(record, 0.0);
     for (grant, interval) in record.grants.iter().zip(intervals) {
         let lock = record.locks_of(record.ask_of(grant)).first();
-        let (Some(interval), Some(lock)) = (interval, lock) else {
-            continue;
-        };
+        let (Some(interval), Some(lock)) = (interval, lock) else { continue };
         let bar = hold_bar(record, grant, interval);
         by_lock.entry(*lock).or_default().push(HoldBar {
             client: record.locks.get(*lock).to_owned(),

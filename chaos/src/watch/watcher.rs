@@ -434,9 +434,7 @@ impl Watcher {
     /// A member of a set has voted: what a majority does, the set does.
     fn vote(&mut self, place: &LockPlace<'_>, vote: MemberVote) {
         let now_us = place.time_us;
-        let Some(majority) = self.votes.add(place.group, place.key, &vote, now_us) else {
-            return;
-        };
+        let Some(majority) = self.votes.add(place.group, place.key, &vote, now_us) else { return };
         let mut place = self.counted(place);
         let Majority { from_us, over_us } = majority;
         match vote {

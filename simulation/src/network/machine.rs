@@ -53,9 +53,7 @@ impl Stream {
     fn poll_dialled(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.network.with(|state| {
             let gone = || Err(io::ErrorKind::ConnectionReset.into());
-            let Some(own) = state.connections.get_mut(&self.number) else {
-                return Poll::Ready(gone());
-            };
+            let Some(own) = state.connections.get_mut(&self.number) else { return Poll::Ready(gone()) };
             match own.phase {
                 Phase::Open => Poll::Ready(Ok(())),
                 Phase::Refused => Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into())),
@@ -72,9 +70,7 @@ impl Stream {
 impl machine::Stream for Stream {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.network.state();
-        let Some(own) = state.connections.get_mut(&self.number) else {
-            return Poll::Ready(Ok(()));
-        };
+        let Some(own) = state.connections.get_mut(&self.number) else { return Poll::Ready(Ok(())) };
         if !own.received.is_empty() {
             let length = own.received.len().min(buffer.remaining());
             let (first, second) = own.received.as_slices();

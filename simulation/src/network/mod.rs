@@ -250,9 +250,7 @@ impl State {
         let now = self.now();
         let (low, high) = self.latency;
         let mut under_way = self.random.random_range(low..=high);
-        let Some(of) = self.connections.get(&connection) else {
-            return;
-        };
+        let Some(of) = self.connections.get(&connection) else { return };
         if of.is_broken && matches!(event, Event::Reply(..)) {
             return;
         }
@@ -277,9 +275,7 @@ impl State {
             }
             return;
         };
-        let Some(of) = self.connections.get(&connection) else {
-            return;
-        };
+        let Some(of) = self.connections.get(&connection) else { return };
         let way = &of.ways[usize::from(to_server)];
         if let Some(link) = self.links.get_mut(way).filter(|link| link.cuts > 0) {
             return link.held.push(event);
@@ -291,12 +287,8 @@ impl State {
     /// messages holds or loses.
     fn hand_over(&mut self, event: Event) {
         let now = self.now();
-        let Some((connection, to_server)) = event.of() else {
-            return;
-        };
-        let Some(of) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let Some((connection, to_server)) = event.of() else { return };
+        let Some(of) = self.connections.get_mut(&connection) else { return };
         // The kernel accepts for a process that is stopped.
         let there = &of.ways[usize::from(to_server)].1;
         let is_stopped = (self.hosts.get(&**there)).is_some_and(|host| host.is_stopped);
@@ -336,9 +328,7 @@ impl State {
                 }
             }
             Event::Request(_, bytes) => {
-                let Some(host) = host.filter(|host| host.runs) else {
-                    return;
-                };
+                let Some(host) = host.filter(|host| host.runs) else { return };
                 let Some(id) = of.accepted else { return };
                 match of.parsed.is_empty() {
                     true => of.parsed = bytes,
@@ -460,9 +450,7 @@ impl State {
     /// Hands over what arrives at the server that opened the connection.
     fn arrive_by_link(&mut self, name: &str, link: LinkId, event: Event) {
         let now = self.now();
-        let Some(host) = self.hosts.get_mut(name).filter(|host| host.runs) else {
-            return;
-        };
+        let Some(host) = self.hosts.get_mut(name).filter(|host| host.runs) else { return };
         let wall = host.wall(now);
         match event {
             Event::Accepted(_) => host.server.dialled(wall, link),
@@ -487,9 +475,7 @@ impl State {
     /// Sends what a server has ready, and sees to its next timer.
     pub(crate) fn flush(&mut self, name: &str) {
         let now = self.now();
-        let Some(host) = self.hosts.get_mut(name) else {
-            return;
-        };
+        let Some(host) = self.hosts.get_mut(name) else { return };
         let (ready, ended) = host.ready();
         let orders = host.orders();
         let asked = host.asked();

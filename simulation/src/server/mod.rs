@@ -160,9 +160,7 @@ impl Server {
 
     /// Forgets a connection with all that it waits for and is subscribed to.
     pub fn disconnect(&mut self, connection: ConnectionId) {
-        let Some(gone) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let Some(gone) = self.connections.get_mut(&connection) else { return };
         self.waiters.remove(&connection);
         let listens = std::mem::take(&mut gone.listens);
         listens.iter().for_each(|listener| self.leave(connection, listener));
@@ -179,9 +177,7 @@ impl Server {
     /// connection waiting.
     pub fn execute(&mut self, now: Duration, connection: ConnectionId, command: &[Vec<u8>]) {
         self.look_at_clock(now);
-        let Some(state) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let Some(state) = self.connections.get_mut(&connection) else { return };
         if state.closing || command.is_empty() {
             return;
         }
@@ -235,9 +231,7 @@ impl Server {
 
     /// Takes the bytes that are ready for a connection; empty for one that has ended.
     pub fn output(&mut self, connection: ConnectionId) -> Vec<u8> {
-        let Some(state) = self.connections.get_mut(&connection) else {
-            return Vec::new();
-        };
+        let Some(state) = self.connections.get_mut(&connection) else { return Vec::new() };
         let taken = std::mem::take(&mut state.output);
         if state.closing {
             self.end(connection);
@@ -388,9 +382,7 @@ impl Server {
 
     /// Lets the connections go on that wait for nothing any more, and carries out what they sent meanwhile.
     fn resume(&mut self, connection: ConnectionId) {
-        let Some(state) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let Some(state) = self.connections.get_mut(&connection) else { return };
         if state.waiting.take().is_some() {
             self.waiters.remove(&connection);
         }

@@ -80,9 +80,7 @@ impl Server {
         way: SubscriptionKind,
         names: &[Vec<u8>],
     ) {
-        let Some(connection) = self.connections.get(&from) else {
-            return;
-        };
+        let Some(connection) = self.connections.get(&from) else { return };
         let all = connection.listens.iter().filter(|(of, _)| *of == way);
         let names: Vec<Vec<u8>> = match names {
             [] => all.map(|(_, name)| name.clone()).collect(),

@@ -50,9 +50,7 @@ impl Clocks {
 
     /// How far off a client's time may be.
     fn uncertainty_ns(&self, client: u32, t_ns: u64) -> u64 {
-        let Some(part) = self.part(client) else {
-            return 0;
-        };
+        let Some(part) = self.part(client) else { return 0 };
         let said = &self.parts[part];
         let after = said.partition_point(|(from_ns, _)| *from_ns <= t_ns);
         let at = said.get(after.saturating_sub(1));

@@ -161,9 +161,7 @@ impl Reader {
     }
 
     fn step(&mut self, t_ns: u64, name: &str, kind: StepKind, lease_ns: u64) -> Pending {
-        let Some(grant) = self.named(name) else {
-            return Pending::Step(kind, NONE, NONE);
-        };
+        let Some(grant) = self.named(name) else { return Pending::Step(kind, NONE, NONE) };
         let steps = &mut self.record.steps;
         let place = steps.len() as u32;
         steps.push(Step {
@@ -251,9 +249,7 @@ impl Reader {
             End::Unknown { grant, .. } => (grant.as_ref(), None, None),
             _ => return,
         };
-        let Some(name) = name else {
-            return;
-        };
+        let Some(name) = name else { return };
         let index = self.record.grants.len() as u32;
         ask.grant = Some(index);
         let ask = *ask;

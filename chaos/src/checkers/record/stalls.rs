@@ -80,9 +80,7 @@ pub(crate) fn at_the_earliest(record: &Record) -> Record {
         grant.lost_ns = grant.lost_ns.map(back);
     }
     for step in &mut earliest.steps {
-        let Some(returned_ns) = step.returned_ns else {
-            continue;
-        };
+        let Some(returned_ns) = step.returned_ns else { continue };
         match (step.kind, step.ending) {
             (StepKind::Renewal, _) => {
                 step.called_ns = back(step.called_ns);

@@ -57,9 +57,7 @@ pub(crate) fn allowed(topology: &Topology, on: &FaultSite, with: &Settings) -> R
             topology.kind
         ));
     }
-    let Some(to) = settings::text(with, "to") else {
-        return Ok(());
-    };
+    let Some(to) = settings::text(with, "to") else { return Ok(()) };
     match on {
         FaultSite::Parties(parties) if parties.contains(&FaultParty::Node(to.to_owned())) => {
             Err(format!("`to` is \"{to}\", and the slots are on it already"))

@@ -104,13 +104,9 @@ pub(crate) async fn successor(world: &FaultWorld, name: &str) -> Result<String, 
     }
     let mut last = None;
     for node in deployment.nodes() {
-        let Ok(known) = members::known_to(deployment, &node.name).await else {
-            continue;
-        };
+        let Ok(known) = members::known_to(deployment, &node.name).await else { continue };
         let own = known.iter().find(|member| member.is_myself());
-        let Some(master_id) = own.and_then(|own| own.master_id.clone()) else {
-            continue;
-        };
+        let Some(master_id) = own.and_then(|own| own.master_id.clone()) else { continue };
         if node.name == name {
             return Ok(node.name.clone());
         }
@@ -186,9 +182,7 @@ async fn barred_then_told(
 async fn all_barred(deployment: &Deployment, sentinel: &str, others: &[String]) -> bool {
     let group = cluster_config::layout::MASTER_NAME;
     let ask = ["SENTINEL", "REPLICAS", group];
-    let Ok(answer) = deployment.command(sentinel, &ask).await else {
-        return false;
-    };
+    let Ok(answer) = deployment.command(sentinel, &ask).await else { return false };
     // Names and values in turn, replica after replica: `ip` begins each, `slave-priority` belongs to the last
     // address seen.
     let lines: Vec<&str> = answer.lines().collect();

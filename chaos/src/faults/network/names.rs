@@ -42,9 +42,7 @@ fn allowed(topology: &Topology, on: &FaultSite, with: &Settings) -> Result<(), S
                 .to_owned(),
         );
     }
-    let Some(to) = settings::text(with, "to") else {
-        return Ok(());
-    };
+    let Some(to) = settings::text(with, "to") else { return Ok(()) };
     match on.everybody().any(|who| *who == FaultParty::Node(to.to_owned())) {
         false => Ok(()),
         true => Err(format!(

@@ -109,9 +109,7 @@ fn has_shim(world: &FaultWorld, target: &Target, page: &Page) -> bool {
 /// Asks a server of Redis what time it is. Others have no command for it, and a client cannot be asked: that
 /// its process has loaded the shim must do.
 pub(crate) async fn seen(world: &FaultWorld, target: &Target, skew: Skew, since: Instant) -> Option<Proof> {
-    let Target::Node(name) = target else {
-        return None;
-    };
+    let Target::Node(name) = target else { return None };
     if !world.deployment.topology().kind.is_redis() {
         return None;
     }

@@ -103,9 +103,7 @@ fn split() -> Result<Processors, Errno> {
 /// The server goes back to the others; with the last one under stress everybody may use all processors again.
 fn leave(process: ProcessId) {
     let mut entered = PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some((processors, count)) = entered.take() else {
-        return;
-    };
+    let Some((processors, count)) = entered.take() else { return };
     if process.is_alive() {
         move_all(process.pid, processors.one, processors.rest);
     }

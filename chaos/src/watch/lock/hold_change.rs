@@ -42,9 +42,7 @@ impl WatchStep<'_> {
             }
             return;
         }
-        let Some(place) = lock.lapsed.iter().rposition(|hold| hold.attempt.owner.is(owner)) else {
-            return;
-        };
+        let Some(place) = lock.lapsed.iter().rposition(|hold| hold.attempt.owner.is(owner)) else { return };
         let hold = lock.lapsed[place];
         let end_us = hold.until_us.unwrap_or(self.time_us);
         let others = lock.holds.iter().chain(&lock.lapsed);
@@ -90,9 +88,7 @@ impl WatchStep<'_> {
                 lock.is_known = true;
             }
         }
-        let Some(first) = lock.holds.first() else {
-            return;
-        };
+        let Some(first) = lock.holds.first() else { return };
         let has_client = first.attempt.owner.client != 0;
         let mut holds = lock.holds.iter();
         let own = holds.position(|hold| is_of_client(&hold.attempt.owner));
@@ -207,9 +203,7 @@ impl WatchStep<'_> {
         let by_client = |hold: &ServerHold| hold.attempt.owner.client == change.client;
         let place = lock.holds.iter().position(by_client);
         let place = place.filter(|_| lock.is_shared).unwrap_or(0);
-        let Some(hold) = lock.holds.get(place).copied() else {
-            return;
-        };
+        let Some(hold) = lock.holds.get(place).copied() else { return };
         // A replica gets a DEL for a key whose lease is over.
         let doubt_us = self.doubt_us();
         if self.options.effects_only {

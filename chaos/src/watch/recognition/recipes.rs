@@ -146,9 +146,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         let database = command.is("FLUSHDB").then_some(place.database);
         return watcher.lose(place.group, database, place.time_us, "it was flushed away");
     }
-    let Some(key) = command.arg(1) else {
-        return;
-    };
+    let Some(key) = command.arg(1) else { return };
     let place = LockPlace { key, ..*place };
     let attempt = |recipe, value: &[u8], until_us| attempt(&place, recipe, value, until_us, false);
     let set = written(command, place.time_us);
@@ -461,9 +459,7 @@ fn renew_or_grant(
 
 /// A script that only looked: what it tried is known from the times when it wrote.
 fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWords, script: u64) {
-    let Some(role) = watcher.scripts.get(&script).copied() else {
-        return;
-    };
+    let Some(role) = watcher.scripts.get(&script).copied() else { return };
     let arguments = call.args();
     let (Some(key), Some(owner)) =
         (arguments.get(role.key_arg), role.owner_arg.and_then(|at| arguments.get(at)))

@@ -134,9 +134,7 @@ fn holder_of_key(name: &str, value: &KeyValue, left_ms: i64, show_values: bool) 
 fn find_endless(report: &mut WatchReport) {
     let holders = report.holders.iter();
     let endless: Vec<&WatchedHolder> = holders.filter(|one| one.left_ms.is_none()).collect();
-    let Some(first) = endless.first() else {
-        return;
-    };
+    let Some(first) = endless.first() else { return };
     let line = |one: &&WatchedHolder| format!("{} is held by {} without an end", one.lock, one.owner);
     let certainty = match first.library.as_str() {
         "" => Certainty::Likely,

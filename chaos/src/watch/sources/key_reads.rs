@@ -161,17 +161,13 @@ async fn read(
     wanted: WantedKey,
 ) -> Result<Option<KeyState>, RedisError> {
     let key = &*wanted.key;
-    let Some(value) = value_command(wanted.kind, key) else {
-        return Ok(None);
-    };
+    let Some(value) = value_command(wanted.kind, key) else { return Ok(None) };
     let mut step = redis::pipe();
     step.atomic().cmd("SELECT").arg(wanted.database);
     step.cmd("ECHO").arg(marker).cmd("PTTL").arg(key);
     step.add_command(value).ignore_errors();
     let answers: Vec<Value> = step.query_async(connection).await?;
-    let Ok([_, _, Value::Int(left_ms), value]) = <[Value; 4]>::try_from(answers) else {
-        return Ok(None);
-    };
+    let Ok([_, _, Value::Int(left_ms), value]) = <[Value; 4]>::try_from(answers) else { return Ok(None) };
     let value = value_of(value);
     let holder = value.as_ref().and_then(KeyValue::owner);
     let holder = holder.map(|(owner, depth)| (owner.to_vec(), depth));

@@ -42,9 +42,7 @@ pub(crate) struct ServerInfo {
 impl ServerInfo {
     pub(crate) async fn of(servers: &External, address: SocketAddr) -> Option<ServerInfo> {
         let info = servers.ask_server(address, &["INFO", "everything"]).await;
-        let Ok(Value::BulkString(info)) = info else {
-            return None;
-        };
+        let Ok(Value::BulkString(info)) = info else { return None };
         ServerInfo::parse(&String::from_utf8_lossy(&info))
     }
 
@@ -192,9 +190,7 @@ impl Listeners {
         match piece {
             Piece::Lines(lines) => {
                 for text in lines.split(|byte| *byte == b'\n') {
-                    let Some(line) = MonitorLine::parse(text) else {
-                        continue;
-                    };
+                    let Some(line) = MonitorLine::parse(text) else { continue };
                     let is_of = |master: &String| master.as_bytes() == line.client;
                     source.last_us = source.last_us.max(line.time_us);
                     if !self.masters.iter().any(is_of) {
@@ -224,9 +220,7 @@ impl Listeners {
 
     /// Nobody listened to a server for a while: what may have happened to its locks.
     fn reopened(&mut self, place: usize, before: Option<&ServerInfo>, now: Option<&ServerInfo>) {
-        let (Some(before), Some(now)) = (before, now) else {
-            return self.watcher.gap(place);
-        };
+        let (Some(before), Some(now)) = (before, now) else { return self.watcher.gap(place) };
         let went_on = before.run_id == now.run_id;
         match went_on {
             // No lock is given back at a replica, and one that is promoted ends its connections in that

@@ -149,9 +149,7 @@ impl RunningWatch<'_> {
         let (mut cores, mut waiting) = (0.0_f64, 0);
         let sources = self.listeners.sources.iter_mut();
         for source in sources.filter(|source| source.listens) {
-            let Some(now) = ServerInfo::of(&self.servers, source.address).await else {
-                continue;
-            };
+            let Some(now) = ServerInfo::of(&self.servers, source.address).await else { continue };
             if let Some(last) = &source.info {
                 let (us, commands) = cost_per_command(last, &now);
                 self.cost.cpu_us_per_command = greater(self.cost.cpu_us_per_command, us);
@@ -191,9 +189,7 @@ impl RunningWatch<'_> {
 /// Bytes that wait for connections of a watch at a server.
 async fn waits_at(servers: &External, address: SocketAddr) -> u64 {
     let list = ["CLIENT", "LIST", "TYPE", "NORMAL"];
-    let Ok(Value::BulkString(list)) = servers.ask_server(address, &list).await else {
-        return 0;
-    };
+    let Ok(Value::BulkString(list)) = servers.ask_server(address, &list).await else { return 0 };
     let list = String::from_utf8_lossy(&list);
     let ours = list.lines().filter(|line| line.contains(" name=locklab-watch "));
     let waiting = ours.filter_map(|line| {

@@ -120,9 +120,7 @@ impl Server {
         let now = self.now;
         let since = |at: Duration| now.saturating_sub(at);
         for at in self.others() {
-            let Some(cluster) = &mut self.cluster else {
-                return;
-            };
+            let Some(cluster) = &mut self.cluster else { return };
             let node = &mut cluster.nodes[at];
             let half = timeout / 2;
             match node.link {
@@ -154,9 +152,7 @@ impl Server {
             }
         }
         let others = self.others();
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         if since(cluster.pinged_at) >= SECOND && !others.is_empty() {
             cluster.pinged_at = now;
             // Of five, the one that was heard longest ago.
@@ -177,9 +173,7 @@ impl Server {
     /// A node that most masters find silent has failed; all are told.
     fn look_whether_failed(&mut self, at: usize) {
         let (now, timeout) = (self.now, self.node_timeout());
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let own = usize::from(cluster.nodes[cluster.me].master.is_none());
         let needed = cluster.majority();
         let node = &mut cluster.nodes[at];
@@ -198,9 +192,7 @@ impl Server {
     pub(crate) fn look_whether_it_serves(&mut self) {
         let (now, timeout) = (self.now, self.node_timeout());
         let full = self.settings.cluster.as_ref().is_some_and(|membership| membership.full_coverage);
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let is_master = cluster.nodes[cluster.me].master.is_none();
         if is_master && !cluster.is_ok && now.saturating_sub(cluster.began) < WRITABLE_DELAY {
             return;
@@ -265,9 +257,7 @@ impl Server {
                 }
             }
             b"UPDATE" => {
-                let [at, epoch, claims] = about else {
-                    return None;
-                };
+                let [at, epoch, claims] = about else { return None };
                 let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
                 let (at, epoch): (usize, u64) = (text(at).parse().ok()?, text(epoch).parse().ok()?);
                 if at != cluster.me && cluster.nodes[at].epoch < epoch {
@@ -288,9 +278,7 @@ impl Server {
 
     fn is_alive(&mut self, at: usize) {
         let (now, timeout) = (self.now, self.node_timeout());
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let owns = cluster.nodes[at].master.is_none() && cluster.has_slots(at);
         let node = &mut cluster.nodes[at];
         node.answered_at = now;
@@ -304,9 +292,7 @@ impl Server {
 
     fn take_reports(&mut self, head: &Head) {
         let now = self.now;
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         if cluster.nodes[head.from].master.is_some() || !cluster.has_slots(head.from) {
             return;
         }
@@ -322,9 +308,7 @@ impl Server {
     }
 
     fn take_claims(&mut self, head: &Head) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let (me, from) = (cluster.me, head.from);
         let node = &mut cluster.nodes[from];
         let same =
@@ -373,9 +357,7 @@ impl Server {
 
     /// Takes over what a master claims, where its epoch is newer than that of who has it.
     fn give_slots(&mut self, to: usize, epoch: u64, claims: &str) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let me = cluster.me;
         let own_master = cluster.nodes[me].master.unwrap_or(me);
         let (mut lost, mut from_own) = (Vec::new(), false);
@@ -410,9 +392,7 @@ impl Server {
     }
 
     pub(crate) fn become_replica(&mut self, of: usize) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         cluster.myself().master = Some(of);
         cluster.forget_claims();
         cluster.election = None;

@@ -47,9 +47,7 @@ impl Server {
     }
 
     pub(crate) fn begin_migration(&mut self, link: LinkId) {
-        let Some(migration) = &self.migration else {
-            return;
-        };
+        let Some(migration) = &self.migration else { return };
         for key in migration.keys.clone() {
             let mut made = Vec::new();
             let commands = self.keyspace.key_as_commands(&key);
@@ -101,9 +99,7 @@ impl Server {
     }
 
     fn end_migrating(&mut self, reply: &Reply) {
-        let Some(migration) = self.migration.take() else {
-            return;
-        };
+        let Some(migration) = self.migration.take() else { return };
         self.hang_up(migration.link);
         self.answer(migration.asked_by, reply);
         self.unpause();

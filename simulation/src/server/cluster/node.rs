@@ -193,9 +193,7 @@ impl Cluster {
 
 impl Server {
     pub(crate) fn start_in_cluster(&mut self) {
-        let Some(membership) = &self.settings.cluster else {
-            return;
-        };
+        let Some(membership) = &self.settings.cluster else { return };
         let before = self.cluster.take();
         let mut cluster = before.unwrap_or_else(|| Cluster::new(membership, &self.settings.address));
         for node in &mut cluster.nodes {
@@ -296,9 +294,7 @@ impl Server {
     }
 
     fn asked_of_cluster(&mut self, args: &[Vec<u8>]) -> Reply {
-        let Some(cluster) = &mut self.cluster else {
-            return Reply::Nil;
-        };
+        let Some(cluster) = &mut self.cluster else { return Reply::Nil };
         let (word, rest) = args.split_first().expect("a word");
         let said_slot = |text: &[u8]| {
             number::whole(text).and_then(|slot| u16::try_from(slot).ok()).filter(|slot| *slot < SLOTS)
@@ -311,9 +307,7 @@ impl Server {
             (b"myid", []) => Reply::text(cluster.myself().id.clone()),
             (b"getkeysinslot", [of, most]) => {
                 let most = number::whole(most).and_then(|most| usize::try_from(most).ok());
-                let (Some(of), Some(most)) = (said_slot(of), most) else {
-                    return invalid();
-                };
+                let (Some(of), Some(most)) = (said_slot(of), most) else { return invalid() };
                 let names = self.keyspace.names().filter(|name| slot_of(name) == of).take(most);
                 Reply::Array(names.map(|name| Reply::Bulk(name.to_vec())).collect())
             }
@@ -328,9 +322,7 @@ impl Server {
 
     fn set_slot(&mut self, slot: u16, how: &[u8], id: Option<&Vec<u8>>) -> Reply {
         let has_keys = self.keyspace.names().any(|name| slot_of(name) == slot);
-        let Some(cluster) = &mut self.cluster else {
-            return Reply::Nil;
-        };
+        let Some(cluster) = &mut self.cluster else { return Reply::Nil };
         let me = cluster.me;
         if is(how, "stable") {
             cluster.migrating.remove(&slot);
@@ -380,9 +372,7 @@ impl Server {
     }
 
     fn slots_said(&self) -> Reply {
-        let Some(cluster) = &self.cluster else {
-            return Reply::Nil;
-        };
+        let Some(cluster) = &self.cluster else { return Reply::Nil };
         let described = |node: &Node| {
             let Address { host, port } = &node.address;
             let about = Reply::Array(Vec::new());
@@ -404,9 +394,7 @@ impl Server {
     }
 
     fn cluster_info(&self) -> String {
-        let Some(cluster) = &self.cluster else {
-            return String::new();
-        };
+        let Some(cluster) = &self.cluster else { return String::new() };
         let state = if cluster.is_ok { "ok" } else { "fail" };
         let assigned = cluster.slots.iter().filter(|owner| **owner != NOBODY).count();
         format!(
@@ -419,9 +407,7 @@ impl Server {
     }
 
     fn nodes_said(&self) -> String {
-        let Some(cluster) = &self.cluster else {
-            return String::new();
-        };
+        let Some(cluster) = &self.cluster else { return String::new() };
         let mut text = String::new();
         for (at, node) in cluster.nodes.iter().enumerate() {
             let mut flags = Vec::from_iter((at == cluster.me).then_some("myself"));

@@ -34,9 +34,7 @@ impl Server {
     /// Answers `CLUSTER FAILOVER`.
     pub(crate) fn asked_to_take_over(&mut self) -> Reply {
         let until = self.now + HAND_OVER;
-        let Some(cluster) = &mut self.cluster else {
-            return Reply::Nil;
-        };
+        let Some(cluster) = &mut self.cluster else { return Reply::Nil };
         let Some(master) = cluster.nodes[cluster.me].master else {
             return Reply::error("ERR You should send CLUSTER FAILOVER to a replica");
         };
@@ -60,9 +58,7 @@ impl Server {
 
     /// Notes the offset at which the paused master stopped.
     pub(crate) fn hear_of_pause(&mut self, from: usize, is_paused: bool, offset: u64) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let own = cluster.nodes[cluster.me].master == Some(from);
         if let Some(manual) = cluster.manual.as_mut().filter(|_| own && is_paused) {
             manual.stops_at.get_or_insert(offset);
@@ -74,9 +70,7 @@ impl Server {
         let (now, offset, timeout) = (self.now, self.stream.offset, self.node_timeout());
         let since = |at: Duration| now.saturating_sub(at);
         let silence = self.silence_of_master();
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         if cluster.manual.as_ref().is_some_and(|manual| now > manual.until) {
             cluster.manual = None;
         }
@@ -84,9 +78,7 @@ impl Server {
             manual.may_begin |= manual.stops_at.is_some_and(|stops_at| offset >= stops_at);
         }
         let me = cluster.me;
-        let Some(master) = cluster.nodes[me].master else {
-            return;
-        };
+        let Some(master) = cluster.nodes[me].master else { return };
         let manual = cluster.manual.as_ref().is_some_and(|manual| manual.may_begin);
         if !(cluster.nodes[master].failed_at.is_some() || manual) || !cluster.has_slots(master) {
             return;
@@ -115,9 +107,7 @@ impl Server {
             return;
         }
         let needed = cluster.majority();
-        let Some(election) = &mut cluster.election else {
-            return;
-        };
+        let Some(election) = &mut cluster.election else { return };
         if now < election.at || since(election.at) > patience {
             return;
         }
@@ -134,13 +124,9 @@ impl Server {
     }
 
     fn take_over(&mut self, epoch: u64) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let me = cluster.me;
-        let Some(master) = cluster.nodes[me].master.take() else {
-            return;
-        };
+        let Some(master) = cluster.nodes[me].master.take() else { return };
         cluster.nodes[me].epoch = epoch;
         let slots = cluster.claims_of(master);
         Cluster::read_claims(&slots).for_each(|slot| cluster.give(slot, me));
@@ -160,14 +146,10 @@ impl Server {
         forced: &[u8],
     ) {
         let (now, timeout) = (self.now, self.node_timeout());
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let me = cluster.me;
         let may_vote = cluster.nodes[me].master.is_none() && cluster.has_slots(me);
-        let Some(master) = cluster.nodes[candidate].master.filter(|_| may_vote) else {
-            return;
-        };
+        let Some(master) = cluster.nodes[candidate].master.filter(|_| may_vote) else { return };
         let failed = cluster.nodes[master].failed_at.is_some() || forced == b"1";
         let lately = cluster.nodes[master].voted_at.is_some_and(|at| now.saturating_sub(at) < 2 * timeout);
         let outdated = Cluster::read_claims(claims)
@@ -182,9 +164,7 @@ impl Server {
     }
 
     pub(crate) fn take_vote(&mut self, from: usize, epoch: u64) {
-        let Some(cluster) = &mut self.cluster else {
-            return;
-        };
+        let Some(cluster) = &mut self.cluster else { return };
         let counts = cluster.nodes[from].master.is_none() && cluster.has_slots(from);
         if let Some(election) = cluster.election.as_mut().filter(|_| counts)
             && election.epoch.is_some_and(|own| epoch >= own)

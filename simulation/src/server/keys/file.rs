@@ -114,9 +114,7 @@ impl Server {
         let before = std::mem::replace(&mut self.keyspace.expiry, Expiry::Ignores);
         while let Some((reply, length)) = bytes.get(read..).and_then(Reply::read) {
             read += length;
-            let Some(command) = reply.into_command() else {
-                break;
-            };
+            let Some(command) = reply.into_command() else { break };
             match (command[0].as_slice(), &mut together) {
                 (b"MULTI", _) => together = Some(Vec::new()),
                 (b"EXEC", _) => {

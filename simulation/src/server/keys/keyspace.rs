@@ -212,9 +212,7 @@ impl Keyspace {
     }
 
     pub(crate) fn key_as_commands(&self, key: &[u8]) -> Vec<Command> {
-        let Some(entry) = self.keys.get(key) else {
-            return Vec::new();
-        };
+        let Some(entry) = self.keys.get(key) else { return Vec::new() };
         let text = |text: &str| text.as_bytes().to_vec();
         let mut command = vec![Vec::new(), key.to_vec()];
         let name = match &entry.item {

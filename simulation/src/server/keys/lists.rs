@@ -35,9 +35,7 @@ impl Keyspace {
                 Ok(Reply::count(count))
             }
             ("lindex", [at]) => {
-                let Some(items) = self.items(key)? else {
-                    return Ok(Reply::Nil);
-                };
+                let Some(items) = self.items(key)? else { return Ok(Reply::Nil) };
                 let at = whole(at)?;
                 let at = if at < 0 { at + items.len() as i64 } else { at };
                 let item = usize::try_from(at).ok().and_then(|at| items.get(at));
@@ -45,9 +43,7 @@ impl Keyspace {
             }
             ("lrange", [from, to]) => {
                 places(from, to, 0)?;
-                let Some(items) = self.items(key)? else {
-                    return Ok(Reply::Array(Vec::new()));
-                };
+                let Some(items) = self.items(key)? else { return Ok(Reply::Array(Vec::new())) };
                 let range = places(from, to, items.len())?;
                 Ok(Reply::Array(items.range(range).cloned().map(Reply::Bulk).collect()))
             }
@@ -65,9 +61,7 @@ impl Keyspace {
             }
             ("lrem", [count, value]) => {
                 let count = whole(count)?;
-                let Some(items) = self.items(key)? else {
-                    return Ok(Reply::Int(0));
-                };
+                let Some(items) = self.items(key)? else { return Ok(Reply::Int(0)) };
                 let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };
                 let places = 0..items.len();
                 let matches = |at: &usize| items[*at] == *value;

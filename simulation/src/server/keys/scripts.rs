@@ -291,12 +291,8 @@ impl Server {
     }
 
     fn eval(&mut self, from: ConnectionId, name: &str, args: &[Vec<u8>]) -> Reply {
-        let [script, count, rest @ ..] = args else {
-            return Reply::Nil;
-        };
-        let Some(count) = number::whole(count) else {
-            return Reply::error(NOT_WHOLE);
-        };
+        let [script, count, rest @ ..] = args else { return Reply::Nil };
+        let Some(count) = number::whole(count) else { return Reply::error(NOT_WHOLE) };
         let Ok(count) = usize::try_from(count) else {
             return Reply::error("ERR Number of keys can't be negative");
         };

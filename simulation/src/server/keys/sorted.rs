@@ -105,16 +105,12 @@ impl Keyspace {
                     _ => return Err(SYNTAX),
                 };
                 places(from, to, 0)?;
-                let Some(members) = self.members(key)? else {
-                    return Ok(Reply::Array(Vec::new()));
-                };
+                let Some(members) = self.members(key)? else { return Ok(Reply::Array(Vec::new())) };
                 let some = members.0[places(from, to, members.0.len())?].to_vec();
                 Ok(self.listed(some, scores))
             }
             ("zpopmin", []) => {
-                let Some(members) = self.members(key)? else {
-                    return Ok(Reply::Array(Vec::new()));
-                };
+                let Some(members) = self.members(key)? else { return Ok(Reply::Array(Vec::new())) };
                 let first = vec![members.0.remove(0)];
                 self.change();
                 Ok(self.listed(first, true))
@@ -132,9 +128,7 @@ impl Keyspace {
     }
 
     fn take_out(&mut self, key: &[u8], goes: impl Fn(f64, &Vec<u8>) -> bool) -> Answer {
-        let Some(members) = self.members(key)? else {
-            return Ok(Reply::Int(0));
-        };
+        let Some(members) = self.members(key)? else { return Ok(Reply::Int(0)) };
         let before = members.0.len();
         members.0.retain(|(score, member)| !goes(*score, member));
         let gone = before - members.0.len();

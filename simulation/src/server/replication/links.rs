@@ -82,9 +82,7 @@ impl Server {
     /// A link is connected.
     pub fn dialled(&mut self, now: Duration, link: LinkId) {
         self.look_at_clock(now);
-        let Some(state) = self.links.get_mut(&link) else {
-            return;
-        };
+        let Some(state) = self.links.get_mut(&link) else { return };
         state.is_up = true;
         match state.purpose.clone() {
             Purpose::Master => self.greet_master(link),
@@ -116,9 +114,7 @@ impl Server {
     /// Bytes came by a link.
     pub fn arrived(&mut self, now: Duration, link: LinkId, bytes: &[u8]) {
         self.look_at_clock(now);
-        let Some(state) = self.links.get_mut(&link) else {
-            return;
-        };
+        let Some(state) = self.links.get_mut(&link) else { return };
         state.input.extend_from_slice(bytes);
         let mut input = std::mem::take(&mut state.input);
         let purpose = state.purpose.clone();

@@ -84,9 +84,7 @@ impl Server {
     }
 
     fn dial_master(&mut self) {
-        let Some(to) = self.master_address().cloned() else {
-            return;
-        };
+        let Some(to) = self.master_address().cloned() else { return };
         let link = self.dial(Purpose::Master, to);
         let now = self.now;
         if let Some(following) = &mut self.following {
@@ -98,9 +96,7 @@ impl Server {
 
     pub(crate) fn greet_master(&mut self, link: LinkId) {
         let now = self.now;
-        let Some(following) = &mut self.following else {
-            return;
-        };
+        let Some(following) = &mut self.following else { return };
         following.stage = Stage::Greets;
         following.heard_at = now;
         let (id, next) = match following.knows {
@@ -191,9 +187,7 @@ impl Server {
 
     /// A command of the stream. What belongs together is done when all of it is here, and counts only then.
     fn take_command(&mut self, command: Command, raw: &[u8]) {
-        let Some(following) = &mut self.following else {
-            return;
-        };
+        let Some(following) = &mut self.following else { return };
         let name = command[0].to_ascii_uppercase();
         match (name.as_slice(), &mut following.together) {
             (b"MULTI", together) => *together = Some((Vec::new(), raw.to_vec())),
@@ -233,9 +227,7 @@ impl Server {
         let (offset, synced) = (self.stream.offset.to_string(), self.file.offset.to_string());
         let on_disk = self.settings.persistence != Persistence::None && self.settings.version >= (7, 2);
         let now = self.now;
-        let Some(following) = &mut self.following else {
-            return;
-        };
+        let Some(following) = &mut self.following else { return };
         following.said_at = now;
         if let Some(link) = following.link {
             match on_disk {
@@ -250,9 +242,7 @@ impl Server {
         if self.master_due().is_none_or(|due| self.now < due) {
             return;
         }
-        let Some(following) = &self.following else {
-            return;
-        };
+        let Some(following) = &self.following else { return };
         match following.link {
             None => self.dial_master(),
             Some(link) if self.now.saturating_sub(following.heard_at) > self.settings.replication_timeout => {
@@ -304,9 +294,7 @@ impl Server {
     }
 
     pub(crate) fn replica_lines(&self) -> Vec<(&'static str, String)> {
-        let Some(following) = &self.following else {
-            return vec![("role", "master".to_owned())];
-        };
+        let Some(following) = &self.following else { return vec![("role", "master".to_owned())] };
         let up = following.stage == Stage::Online;
         let since = |at: Duration| self.now.saturating_sub(at).as_secs().to_string();
         let heard = if up { since(following.heard_at) } else { "-1".to_owned() };

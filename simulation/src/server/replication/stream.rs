@@ -198,9 +198,7 @@ impl Server {
         let number = |text: &Vec<u8>| number::whole(text).map_or(0, |number| number as u64);
         let mut acknowledges = false;
         for pair in args.chunks(2) {
-            let [word, value] = pair else {
-                return Some(Reply::error("ERR syntax error"));
-            };
+            let [word, value] = pair else { return Some(Reply::error("ERR syntax error")) };
             let replica = connection.replica.get_or_insert_with(|| Replica {
                 address: Address::default(),
                 acked: 0,
@@ -296,12 +294,8 @@ impl Server {
         if disks == Some(true) && self.settings.persistence == Persistence::None {
             return refuse("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
         }
-        let Some(time_ms) = time_ms else {
-            return refuse("ERR timeout is negative");
-        };
-        let Some(replicas) = replicas else {
-            return refuse("ERR value is out of range, must be positive");
-        };
+        let Some(time_ms) = time_ms else { return refuse("ERR timeout is negative") };
+        let Some(replicas) = replicas else { return refuse("ERR value is out of range, must be positive") };
         let until = (time_ms > 0).then(|| self.now + Duration::from_millis(time_ms as u64));
         let waiting = Waiting::Acks { replicas, disks, until };
         let (reply, enough) = self.acknowledged(from, &waiting);
@@ -326,9 +320,7 @@ impl Server {
     }
 
     fn acknowledged(&self, connection: ConnectionId, waiting: &Waiting) -> (Reply, bool) {
-        let Waiting::Acks { replicas, disks, .. } = waiting else {
-            return (Reply::Nil, false);
-        };
+        let Waiting::Acks { replicas, disks, .. } = waiting else { return (Reply::Nil, false) };
         let offset = self.connections.get(&connection).map_or(0, |state| state.offset);
         let count = |reaches: fn(&Replica) -> u64| {
             self.replicas().filter(|replica| reaches(replica) >= offset).count()
@@ -446,9 +438,7 @@ impl Server {
 
     /// REPLICAOF.
     fn replicate(&mut self, _from: ConnectionId, args: &[Vec<u8>]) -> Reply {
-        let [host, port] = args else {
-            return Reply::Nil;
-        };
+        let [host, port] = args else { return Reply::Nil };
         if self.cluster.is_some() {
             return Reply::error("ERR REPLICAOF not allowed in cluster mode.");
         }
@@ -457,9 +447,7 @@ impl Server {
             return Reply::OK;
         }
         let port = number::whole(port).and_then(|port| u16::try_from(port).ok());
-        let Some(port) = port else {
-            return Reply::error("ERR Invalid master port");
-        };
+        let Some(port) = port else { return Reply::error("ERR Invalid master port") };
         let host = String::from_utf8_lossy(host).into_owned();
         let master = Address { host, port };
         if self.master_address() == Some(&master) {

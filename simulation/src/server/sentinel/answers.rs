@@ -11,9 +11,7 @@ use crate::server::settings::Address;
 impl Server {
     pub(crate) fn hear_peer(&mut self, who: &WatchedPeer, reply: Reply) {
         let now = self.now;
-        let Some(peer) = self.peer(who) else {
-            return;
-        };
+        let Some(peer) = self.peer(who) else { return };
         match (peer.open.pop_front(), reply) {
             (Some(PendingQuestion::Ping), reply) => {
                 peer.answered_at = now;
@@ -50,9 +48,7 @@ impl Server {
         let fields: BTreeMap<&str, &str> = info.lines().filter_map(|line| line.split_once(':')).collect();
         let field = |name: &str| fields.get(name).copied();
         let number = |name: &str| field(name).and_then(|text| text.parse::<i64>().ok());
-        let Some(peer) = self.peer(who) else {
-            return;
-        };
+        let Some(peer) = self.peer(who) else { return };
         peer.info_at = Some(now);
         peer.run_id = field("run_id").unwrap_or_default().to_owned();
         let is_replica = field("role") == Some("slave");
@@ -109,9 +105,7 @@ impl Server {
             return;
         };
         let now = self.now;
-        let Some(sentinel) = &mut self.sentinel else {
-            return;
-        };
+        let Some(sentinel) = &mut self.sentinel else { return };
         for peer in sentinel.peers.values_mut() {
             peer.heard_at = now;
         }

@@ -62,9 +62,7 @@ impl Server {
     }
 
     pub(crate) fn watch(&mut self) {
-        let Some(sentinel) = &self.sentinel else {
-            return;
-        };
+        let Some(sentinel) = &self.sentinel else { return };
         let all: Vec<WatchedPeer> = sentinel.peers.keys().cloned().collect();
         for who in all {
             self.keep_in_touch(&who);
@@ -82,12 +80,8 @@ impl Server {
     }
 
     fn look_whether_down(&mut self, who: &WatchedPeer) {
-        let Some((sentinel, watch)) = self.watched() else {
-            return;
-        };
-        let Some(peer) = sentinel.peers.get(who) else {
-            return;
-        };
+        let Some((sentinel, watch)) = self.watched() else { return };
+        let Some(peer) = sentinel.peers.get(who) else { return };
         let since = |at: Duration| self.now.saturating_sub(at);
         let silence = match peer.pinged_since {
             Some(at) => since(at),
@@ -114,9 +108,7 @@ impl Server {
     }
 
     fn look_whether_all_find_it_down(&mut self) {
-        let Some((sentinel, watch)) = self.watched() else {
-            return;
-        };
+        let Some((sentinel, watch)) = self.watched() else { return };
         let others = sentinel.others().filter(|(_, peer)| peer.finds_down).count();
         let is_down = sentinel.master().down_since.is_some() && others + 1 >= watch.quorum;
         if is_down != sentinel.is_objectively_down {
@@ -133,9 +125,7 @@ impl Server {
     /// Asks the other sentinels whether they find the master down too, and for their votes once it tries.
     fn ask_others(&mut self, at_once: bool) {
         let now = self.now;
-        let Some(sentinel) = &mut self.sentinel else {
-            return;
-        };
+        let Some(sentinel) = &mut self.sentinel else { return };
         let is_down = sentinel.master().down_since.is_some();
         let mut asked = Vec::new();
         let peers = sentinel.peers.iter_mut();
@@ -166,9 +156,7 @@ impl Server {
 
     /// The answer to another sentinel that asks whether this one finds the master down, and for its vote.
     pub(crate) fn say_whether_down(&mut self, about: &Address, epoch: u64, candidate: &str) -> Reply {
-        let Some((sentinel, _)) = self.watched() else {
-            return Reply::Nil;
-        };
+        let Some((sentinel, _)) = self.watched() else { return Reply::Nil };
         let master = sentinel.master();
         let is_known = master.address == *about;
         let is_down = is_known && master.down_since.is_some();
@@ -181,9 +169,7 @@ impl Server {
 
     fn vote(&mut self, candidate: &str, epoch: u64) -> (String, u64) {
         let (now, delay) = (self.now, Duration::from_millis(self.dice.next() % 1000));
-        let Some(sentinel) = &mut self.sentinel else {
-            return ("*".to_owned(), 0);
-        };
+        let Some(sentinel) = &mut self.sentinel else { return ("*".to_owned(), 0) };
         if epoch > sentinel.epoch {
             sentinel.epoch = epoch;
             self.announce("+new-epoch", &epoch.to_string());
@@ -214,9 +200,7 @@ impl Server {
     fn begin_failover(&mut self, is_forced: bool) {
         let (now, delay) = (self.now, Duration::from_millis(self.dice.next() % 1000));
         let about = self.about_master();
-        let Some(sentinel) = &mut self.sentinel else {
-            return;
-        };
+        let Some(sentinel) = &mut self.sentinel else { return };
         sentinel.epoch += 1;
         sentinel.tried_at = Some(now + delay);
         let epoch = sentinel.epoch;
@@ -228,9 +212,7 @@ impl Server {
 
     /// SENTINEL FAILOVER.
     pub(crate) fn asked_to_fail_over(&mut self) -> Reply {
-        let Some((sentinel, _)) = self.watched() else {
-            return Reply::Nil;
-        };
+        let Some((sentinel, _)) = self.watched() else { return Reply::Nil };
         if sentinel.failover.is_some() {
             return Reply::error("INPROG Failover already in progress");
         }
@@ -287,12 +269,8 @@ impl Server {
 
     /// Takes the next step of a failover, if it is time.
     fn go_on(&mut self) {
-        let Some((sentinel, watch)) = self.watched() else {
-            return;
-        };
-        let Some(failover) = sentinel.failover.clone() else {
-            return;
-        };
+        let Some((sentinel, watch)) = self.watched() else { return };
+        let Some(failover) = sentinel.failover.clone() else { return };
         let (id, timeout) = (sentinel.id.clone(), watch.failover_timeout);
         let lasts = self.now.saturating_sub(failover.step_began);
         match failover.step {
@@ -364,9 +342,7 @@ impl Server {
     /// over.
     fn tell_replicas(&mut self, promoted: &Address, late: bool) {
         let (now, mut open, mut busy) = (self.now, Vec::new(), false);
-        let Some(sentinel) = &self.sentinel else {
-            return;
-        };
+        let Some(sentinel) = &self.sentinel else { return };
         for (address, peer) in sentinel.replicas().filter(|(address, _)| *address != promoted) {
             let told = peer.told_at.is_some_and(|at| now.saturating_sub(at) <= 10 * SECOND);
             if !peer.is_done && peer.down_since.is_none() {
@@ -394,12 +370,8 @@ impl Server {
     /// What INFO says of a role may be the next step, or wrong.
     pub(crate) fn look_at_role(&mut self, who: &WatchedPeer) {
         let now = self.now;
-        let Some((sentinel, watch)) = self.watched() else {
-            return;
-        };
-        let (WatchedPeer::Replica(address), peer) = (who, &sentinel.peers[who]) else {
-            return;
-        };
+        let Some((sentinel, watch)) = self.watched() else { return };
+        let (WatchedPeer::Replica(address), peer) = (who, &sentinel.peers[who]) else { return };
         let since = |at: Duration| now.saturating_sub(at);
         let master = sentinel.master();
         let sane = !master.says_replica
@@ -442,9 +414,7 @@ impl Server {
 
     /// Watches another master from now on; the old one is among its replicas.
     pub(crate) fn switch_master(&mut self, master: Address) {
-        let Some((sentinel, watch)) = self.watched() else {
-            return;
-        };
+        let Some((sentinel, watch)) = self.watched() else { return };
         let old = sentinel.master().address.clone();
         let Address { host, port } = &old;
         let about = format!("{} {host} {port} {} {}", watch.name, master.host, master.port);

@@ -113,9 +113,7 @@ impl Sentinel {
 
 impl Server {
     pub(crate) fn start_sentinel(&mut self) {
-        let Some(watch) = self.settings.watch.clone() else {
-            return;
-        };
+        let Some(watch) = self.settings.watch.clone() else { return };
         let mut sentinel = self
             .sentinel
             .take()
@@ -168,9 +166,7 @@ impl Server {
     }
 
     fn ask_peer(&mut self, who: &WatchedPeer, asked: PendingQuestion, command: &[&str]) {
-        let Some(link) = self.peer(who).and_then(|peer| peer.asks) else {
-            return;
-        };
+        let Some(link) = self.peer(who).and_then(|peer| peer.asks) else { return };
         if self.is_up(Some(link)) {
             self.say(link, command);
             self.peer(who).expect("it was there").open.push_back(asked);
@@ -234,12 +230,8 @@ impl Server {
         let watch = self.settings.watch.as_ref();
         let down_after = watch.map_or(SECOND, |watch| watch.down_after);
         let since = |at: Duration| now.saturating_sub(at);
-        let Some(sentinel) = &self.sentinel else {
-            return;
-        };
-        let Some(peer) = sentinel.peers.get(who).filter(|peer| self.is_asked(peer)) else {
-            return;
-        };
+        let Some(sentinel) = &self.sentinel else { return };
+        let Some(peer) = sentinel.peers.get(who).filter(|peer| self.is_asked(peer)) else { return };
         let hurried = matches!(who, WatchedPeer::Replica(_))
             && (sentinel.is_objectively_down || sentinel.failover.is_some() || !peer.unlinked.is_zero());
         let info_period = if hurried { SECOND } else { INFO_PERIOD };
@@ -278,9 +270,7 @@ impl Server {
     /// Dials for the connections that lack, once a second at most; true if it did, or if nobody is there.
     fn dial_again(&mut self, who: &WatchedPeer) -> bool {
         let now = self.now;
-        let Some(peer) = self.peer(who) else {
-            return true;
-        };
+        let Some(peer) = self.peer(who) else { return true };
         let lacks = peer.asks.is_none();
         let deaf = peer.hears.is_none() && !matches!(who, WatchedPeer::Sentinel(_));
         if !(lacks || deaf) || now.saturating_sub(peer.dialled_at) < SECOND {
@@ -304,9 +294,7 @@ impl Server {
     }
 
     pub(crate) fn say_hello(&mut self, who: &WatchedPeer) {
-        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
-            return;
-        };
+        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else { return };
         let (own, master) = (&self.settings.address, sentinel.current_master());
         let hello = format!(
             "{},{},{},{},{},{},{},{}",
@@ -332,9 +320,7 @@ impl Server {
 
     /// SENTINEL.
     pub(crate) fn asked(&mut self, args: &[Vec<u8>]) -> Reply {
-        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
-            return Reply::Nil;
-        };
+        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else { return Reply::Nil };
         let (word, rest) = args.split_first().expect("a word");
         let word = word.to_ascii_lowercase();
         let named = rest.first().is_some_and(|name| name == watch.name.as_bytes());
@@ -359,9 +345,7 @@ impl Server {
     }
 
     fn master_described(&self) -> Reply {
-        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else {
-            return Reply::Nil;
-        };
+        let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else { return Reply::Nil };
         let peer = sentinel.master();
         let flags = [
             (peer.down_since.is_some(), "s_down"),
