@@ -348,3 +348,114 @@ fn servers_of_other_systems_take_their_own_locks_and_faults_that_are_no_words_of
     let scenario = Scenario::parse("good.toml", text).unwrap();
     assert_eq!(scenario.lock.subject, "zookeeper:ephemeral");
 }
+
+/// What can be asked of servers that are not ours.
+mod on_servers_of_somebody_else {
+    use chaos::external::{Allowed, for_servers};
+    use cluster_config::{Topology, TopologyKind};
+
+    use super::Scenario;
+
+    fn scenario(faults: &str) -> Scenario {
+        let text = format!("name = \"x\"\n[topology]\nkind = \"sentinel\"\n{faults}");
+        Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn refused(faults: &str, topology: &Topology, loopback: bool, allow: &[&str]) -> Vec<String> {
+        let faults_allowed: Vec<String> = allow.iter().map(|name| (*name).to_owned()).collect();
+        let allowed =
+            Allowed { topology, loopback, named_by_address: false, faults: &faults_allowed, engine: None };
+        match for_servers(scenario(faults), &allowed) {
+            Ok(scenario) => {
+                assert_eq!(&scenario.topology, topology);
+                Vec::new()
+            }
+            Err(wrong) => wrong.into_iter().map(|(_, why)| why).collect(),
+        }
+    }
+
+    const KILL: &str = "[[faults]]\nat = \"1s\"\nfault = \"kill\"\non = \"master\"\n";
+
+    #[test]
+    fn only_links_of_clients_can_be_harmed_and_only_where_a_proxy_can_stand() {
+        let cut = "[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"cut\"\non = \"client 1 <-> master\"\n";
+        assert!(refused(cut, &Topology::of(TopologyKind::Single), false, &[]).is_empty());
+        let why = refused(cut, &Topology::of(TopologyKind::Cluster), true, &[]);
+        assert!(why[0].contains("announce"), "{why:?}");
+    }
+
+    #[test]
+    fn who_is_not_there_is_named() {
+        let replicas = "[[faults]]\nat = \"1s\"\nfault = \"client-pause\"\non = \"replicas\"\nwith = { time = \"1s\" }\n";
+        let why = refused(replicas, &Topology::of(TopologyKind::Single), true, &[]);
+        assert!(why[0].contains("no replicas"), "{why:?}");
+    }
+
+    #[test]
+    fn what_servers_of_this_shape_cannot_do_is_refused_unless_their_owner_does_it() {
+        let failover = KILL.replace("kill", "failover");
+        let single = Topology::of(TopologyKind::Single);
+        let why = refused(&failover, &single, true, &[]);
+        assert!(why[0].contains("needs a replica"), "{why:?}");
+        let sentinel = Topology::of(TopologyKind::Sentinel);
+        assert!(refused(&failover, &sentinel, true, &[]).is_empty());
+        let hooked = format!("{failover}[hooks]\nfailover = \"true\"\n");
+        assert!(refused(&hooked, &single, true, &[]).is_empty());
+    }
+
+    #[test]
+    fn clients_are_ours_to_kill() {
+        let kill = KILL.replace("master", "client 1");
+        assert!(refused(&kill, &Topology::of(TopologyKind::Single), false, &[]).is_empty());
+    }
+}
+
+/// The scenarios that come with the program.
+mod built_in {
+    use chaos::builtin::{BASELINES, BUILTINS, SOAK};
+    use results::verdict::CLASSES;
+
+    use super::{Plan, Scenario};
+
+    #[test]
+    fn every_file_is_a_scenario_of_its_own_name_with_an_expectation() {
+        for builtin in BUILTINS.iter().chain(SOAK).chain(BASELINES) {
+            let scenario =
+                Scenario::parse(builtin.path, builtin.text).unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!(scenario.name, builtin.name);
+            assert!(!scenario.about.is_empty(), "{} says what it shows", builtin.name);
+            assert!(!scenario.expect.is_empty(), "{} expects something", builtin.name);
+            assert!(
+                !builtin.control || scenario.expect.values().any(|word| word == "violated"),
+                "{} must be convicted",
+                builtin.name
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_expected_to_be_violated_is_inherent_or_kept_by_a_named_lock() {
+        for builtin in BUILTINS.iter().chain(BASELINES).filter(|one| !one.control) {
+            let scenario = Scenario::parse(builtin.path, builtin.text).expect("a scenario");
+            let audit = &scenario.audit;
+            let mut expected = scenario.expect.iter();
+            let harm = expected.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean");
+            let twin = !audit.twin.is_empty() && audit.twin != scenario.lock.subject;
+            assert_eq!(harm, !audit.inherent.is_empty() || twin, "{}", builtin.name);
+        }
+    }
+
+    #[test]
+    fn a_plan_of_every_scenario_comes_back_from_its_file() {
+        for builtin in BUILTINS {
+            let scenario = Scenario::parse(builtin.path, builtin.text).expect("the suite is in order");
+            let plan = Plan::new(&scenario, 7);
+            let text = chaos::scenario::scenario_text(&plan);
+            let again = match Scenario::parse("written.toml", &text) {
+                Ok(scenario) => Plan::new(&scenario, 7),
+                Err(errors) => panic!("{}: {errors}\n{text}", builtin.name),
+            };
+            assert_eq!(again, plan, "{}\n{text}", builtin.name);
+        }
+    }
+}

@@ -518,18 +518,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
-        let names: std::collections::BTreeSet<_> = names().into_iter().collect();
-        assert_eq!(names.len(), FAULTS.len());
-    }
-
-    #[test]
-    fn faults_of_any_system_need_no_command() {
-        let mut any = FAULTS.iter().filter(|fault| fault.any_system);
-        assert!(any.all(|fault| !fault.by_command));
-    }
-
-    #[test]
     fn one_part_without_proof_leaves_the_whole_without() {
         let bit = proof!(true, "a");
         let not = proof!(false, "b");

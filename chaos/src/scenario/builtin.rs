@@ -36,37 +36,3 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
     let mut named = all.filter(|builtin| builtin.name == name);
     named.next()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use results::verdict::CLASSES;
-
-    #[test]
-    fn every_file_is_a_scenario_of_its_own_name_with_an_expectation() {
-        for builtin in BUILTINS.iter().chain(SOAK).chain(BASELINES) {
-            let scenario =
-                Scenario::parse(builtin.path, builtin.text).unwrap_or_else(|errors| panic!("{errors}"));
-            assert_eq!(scenario.name, builtin.name);
-            assert!(!scenario.about.is_empty(), "{} says what it shows", builtin.name);
-            assert!(!scenario.expect.is_empty(), "{} expects something", builtin.name);
-            assert!(
-                !builtin.control || scenario.expect.values().any(|word| word == "violated"),
-                "{} must be convicted",
-                builtin.name
-            );
-        }
-    }
-
-    #[test]
-    fn what_is_expected_to_be_violated_is_inherent_or_kept_by_a_named_lock() {
-        for builtin in BUILTINS.iter().chain(BASELINES).filter(|one| !one.control) {
-            let scenario = Scenario::parse(builtin.path, builtin.text).expect("a scenario");
-            let audit = &scenario.audit;
-            let mut expected = scenario.expect.iter();
-            let harm = expected.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean");
-            let twin = !audit.twin.is_empty() && audit.twin != scenario.lock.subject;
-            assert_eq!(harm, !audit.inherent.is_empty() || twin, "{}", builtin.name);
-        }
-    }
-}
