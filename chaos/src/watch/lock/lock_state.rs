@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use results::timeline::TimelineData;
+use results::watch::WatchFinding;
 
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::recognition::recipe_table::{PERMITS, Recipe};
@@ -152,6 +152,12 @@ pub(crate) struct LockState {
 }
 
 impl ServerHold {
+    /// One that was taken once, as it was asked for.
+    pub(crate) fn of(attempt: AcquireAttempt, origin: HoldOrigin) -> Self {
+        let until_us = attempt.until_us;
+        ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed: false }
+    }
+
     /// Whether it was granted during the watch.
     pub(crate) fn is_counted(&self) -> bool {
         self.origin == HoldOrigin::Granted
@@ -252,16 +258,22 @@ impl HoldChange {
     }
 }
 
+/// What a command does to a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LockAct {
+    Attempt(AcquireAttempt, AttemptOutcome),
+    /// The lease now ends at this time.
+    Renew(HoldChange, Option<u64>),
+    Release(HoldChange),
+}
+
 /// A finding that was made as it happened.
 #[derive(Debug)]
 pub(crate) struct SeenFinding {
     pub(crate) kind: FindingKind,
     pub(crate) pattern: usize,
-    pub(crate) lock: String,
-    pub(crate) count: u64,
     pub(crate) worst_us: u64,
-    pub(crate) lines: Vec<String>,
-    pub(crate) picture: Option<TimelineData>,
+    pub(crate) found: WatchFinding,
     /// It holds only if connections turn out to tell holders apart.
     pub(crate) is_pending: bool,
 }

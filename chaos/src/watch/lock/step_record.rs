@@ -3,10 +3,11 @@
 
 use results::history::{Call, End, Entry, Line};
 use results::timeline::{HoldBar, Span, TimelineData};
+use results::watch::WatchFinding;
 
 use crate::watch::lock::finding_kinds::FindingKind;
-use crate::watch::lock::lock_state::{LockOwner, LockState, NotedEvent, SeenFinding, ServerHold};
-use crate::watch::lock::watch_step::{AS_CONNECTIONS_TELL, WatchStep, grant_name};
+use crate::watch::lock::lock_state::{LockOwner, NotedEvent, SeenFinding, ServerHold};
+use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep, grant_name};
 
 /// Lines of a history that are kept.
 const HISTORY_MAX: usize = 40_000;
@@ -23,21 +24,14 @@ impl WatchStep<'_> {
     }
 
     pub(crate) fn note(
-        &self,
-        lock: &mut LockState,
+        &mut self,
         client: u32,
         subject: &'static str,
         words: &'static str,
         owner: &LockOwner,
     ) {
-        lock.note(NotedEvent {
-            time_us: self.time_us,
-            client,
-            words,
-            owner: *owner,
-            until_us: None,
-            subject,
-        });
+        let (time_us, owner) = (self.time_us, *owner);
+        self.lock.note(NotedEvent { time_us, client, words, owner, until_us: None, subject });
     }
 
     fn line(&self, event: &NotedEvent) -> String {
@@ -56,47 +50,41 @@ impl WatchStep<'_> {
         format!("{hours:02}:{minutes:02}:{seconds:02}.{micros:06} {client} {words}")
     }
 
-    pub(crate) fn found(&mut self, lock: &LockState, kind: FindingKind, worst_us: u64) {
-        self.found_now(lock, kind, worst_us, "");
+    pub(crate) fn found(&mut self, kind: FindingKind, worst_us: u64) {
+        self.found_now(kind, worst_us, "");
     }
 
     /// A finding with a last line of its own, by the server, or without: "".
-    pub(crate) fn found_now(&mut self, lock: &LockState, kind: FindingKind, worst_us: u64, last: &str) {
+    pub(crate) fn found_now(&mut self, kind: FindingKind, worst_us: u64, last: &str) {
         let is_pending = kind == FindingKind::Overlap
-            && lock.broken_promise.is_some_and(|(_, how)| how == AS_CONNECTIONS_TELL);
+            && self.lock.broken_promise.is_some_and(|(_, how)| how == DELETED_BY_ANOTHER_CONNECTION);
         let same = |one: &&mut SeenFinding| {
-            one.is_pending == is_pending && one.kind == kind && one.pattern == lock.pattern
+            one.is_pending == is_pending && one.kind == kind && one.pattern == self.lock.pattern
         };
-        match self.findings.iter_mut().find(same) {
+        match self.records.findings.iter_mut().find(same) {
             Some(finding) => {
-                finding.count += 1;
+                finding.found.count += 1;
                 finding.worst_us = finding.worst_us.max(worst_us);
             }
             None => {
-                let lines = lock.events.iter().map(|event| self.line(event));
+                let lines = self.lock.events.iter().map(|event| self.line(event));
                 let mut lines: Vec<String> = lines.collect();
                 if !last.is_empty() {
                     let now = NotedEvent { time_us: self.time_us, ..NotedEvent::default() };
                     lines.push(self.line(&now) + last);
                 }
-                self.findings.push(SeenFinding {
-                    kind,
-                    pattern: lock.pattern,
-                    lock: lock.name.to_string(),
-                    count: 1,
-                    worst_us,
-                    lines,
-                    picture: self.picture(lock, kind),
-                    is_pending,
-                });
+                let (lock, picture) = (self.lock.name.to_string(), self.picture(kind));
+                let found = WatchFinding { lock, count: 1, first: lines, picture, ..kind.finding() };
+                let pattern = self.lock.pattern;
+                self.records.findings.push(SeenFinding { kind, pattern, worst_us, found, is_pending });
             }
         }
     }
 
     /// The two holds of an overlap.
-    pub(crate) fn picture(&self, lock: &LockState, kind: FindingKind) -> Option<TimelineData> {
-        let (before, _) = lock.broken_promise.filter(|_| kind == FindingKind::Overlap)?;
-        let after = lock.holds.last()?;
+    pub(crate) fn picture(&self, kind: FindingKind) -> Option<TimelineData> {
+        let (before, _) = self.lock.broken_promise.filter(|_| kind == FindingKind::Overlap)?;
+        let after = self.lock.holds.last()?;
         let ns = |us| self.history_ns(us);
         let bar = |hold: &ServerHold, until_us: Option<u64>| HoldBar {
             client: self.clients.name(hold.attempt.owner.client).to_owned(),
@@ -111,7 +99,7 @@ impl WatchStep<'_> {
         let last_ns = ends.iter().flatten().max().map_or(from_ns + 1_000_000_000, |us| ns(*us));
         let overlap = Span { from_ns, to_ns: ends.iter().flatten().min().map_or(last_ns, |us| ns(*us)) };
         Some(TimelineData {
-            lock: lock.name.to_string(),
+            lock: self.lock.name.to_string(),
             class: "contract".to_owned(),
             from_ns: ns(before.attempt.time_us),
             to_ns: last_ns,
@@ -127,12 +115,12 @@ impl WatchStep<'_> {
     }
 
     pub(crate) fn record(&mut self, time_us: u64, entry: Entry) {
-        if self.history.len() >= HISTORY_MAX {
+        if self.records.history.len() >= HISTORY_MAX {
             *self.history_cut = true;
             return;
         }
         let t_ns = self.history_ns(time_us);
-        self.history.push(Line { t_ns, entry });
+        self.records.history.push(Line { t_ns, entry });
     }
 
     /// A call that was done at once.

@@ -133,6 +133,8 @@ impl Times {
 #[derive(Debug, Default)]
 pub(crate) struct LockPattern {
     name: String,
+    /// What the report says of them as it was counted.
+    pub(crate) counts: WatchedLock,
     names: Distinct,
     recipes: BTreeMap<&'static str, u64>,
     libraries: BTreeMap<&'static str, u64>,
@@ -143,22 +145,14 @@ pub(crate) struct LockPattern {
     waits: Times,
     used: Times,
     never_ends: u64,
-    grants: u64,
     commands: u64,
     pub(crate) attempts: u64,
-    pub(crate) refusals: u64,
-    pub(crate) renewals: u64,
-    pub(crate) released: u64,
     pub(crate) checked_releases: u64,
     pub(crate) plain_releases: u64,
     by_same_client: u64,
     by_other_client: u64,
     by_asking_client: u64,
-    pub(crate) expired: u64,
-    pub(crate) deleted_by_another: u64,
     pub(crate) overwritten: u64,
-    pub(crate) undecided: u64,
-    pub(crate) still_held: u64,
     pub(crate) longest_open_us: u64,
     pub(crate) scripts: u64,
     pub(crate) whole_scripts: u64,
@@ -191,7 +185,7 @@ impl LockPattern {
     }
 
     pub(crate) fn grant(&mut self, client: u32, lease_us: Option<u64>, waited_us: u64) {
-        self.grants += 1;
+        self.counts.grants += 1;
         if self.grants_by_client.len() < DISTINCT_MAX {
             *self.grants_by_client.entry(client).or_default() += 1;
         }
@@ -245,16 +239,16 @@ impl LockPattern {
     /// Whether something but the taking shows that it is a lock: it is given back or renewed by who took it.
     fn is_lock(&self) -> bool {
         let recipe = Self::most(&self.recipes);
-        let by_owner = self.checked_releases + self.renewals + self.by_same_client;
+        let by_owner = self.checked_releases + self.counts.renewals + self.by_same_client;
         let counts = match recipe {
             "BLPOP of a token" | "INCR, EXPIRE" => {
-                self.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
+                self.counts.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
             }
             // Values that are written again and again are no locks.
-            "SET" => self.released > 0 && self.overwritten * 10 <= self.grants,
+            "SET" => self.counts.released > 0 && self.overwritten * 10 <= self.counts.grants,
             _ => by_owner > 0,
         };
-        self.grants > 0 && counts && recipe != "BLPOP of a token"
+        self.counts.grants > 0 && counts && recipe != "BLPOP of a token"
     }
 
     fn lease_ms(&self) -> Option<u64> {
@@ -268,20 +262,15 @@ impl LockPattern {
             names: self.names.len() as u64,
             recipe: Self::most(&self.recipes).to_owned(),
             library: Self::most(&self.libraries).to_owned(),
-            grants: self.grants,
-            refusals: self.refusals,
-            renewals: self.renewals,
-            released: self.released,
-            expired: self.expired,
-            deleted_by_another: self.deleted_by_another,
-            still_held: self.still_held,
             hold_ms: self.holds.quantiles(),
             lease_ms: self.lease_ms().map(|ms| ms as f64),
             lease_used_p99: self.used.ms(0.99).map(|thousandths| thousandths / 10.0),
             wait_ms: self.waits.quantiles(),
-            commands_per_grant: (self.grants > 0).then(|| self.commands as f64 / self.grants as f64),
-            polls_per_s: if seconds > 0.0 { self.refusals as f64 / seconds } else { 0.0 },
+            commands_per_grant: (self.counts.grants > 0)
+                .then(|| self.commands as f64 / self.counts.grants as f64),
+            polls_per_s: if seconds > 0.0 { self.counts.refusals as f64 / seconds } else { 0.0 },
             clients: self.clients.len() as u64,
+            ..self.counts.clone()
         }
     }
 
@@ -290,45 +279,48 @@ impl LockPattern {
         match Self::most(&self.recipes) {
             "BLPOP of a token" => "tokens of a list: a lock, or a queue",
             "INCR, EXPIRE" => "a counter with the name of a lock",
-            _ if self.grants == 0 => "who had it was not decided while it was watched",
+            _ if self.counts.grants == 0 => "who had it was not decided while it was watched",
             _ => "taken and never given back or renewed: a lock whose work lasts longer, or a mark that something was done",
         }
         .to_owned()
     }
 
-    /// Findings that only all of it together shows: kind, how often, the worst in milliseconds.
-    fn findings(&self, seconds: f64) -> Vec<(FindingKind, u64, Option<f64>, String)> {
+    /// Findings that only all of it together shows.
+    fn findings(&self, seconds: f64) -> Vec<(FindingKind, WatchFinding)> {
         let mut found = Vec::new();
-        let mut find = |kind, count, worst_ms, words: String| found.push((kind, count, worst_ms, words));
+        let mut find = |kind: FindingKind, count, worst_ms, words: String| {
+            let (pattern, first) = (self.name.clone(), vec![words]);
+            found.push((kind, WatchFinding { count, worst_ms, pattern, first, ..kind.finding() }));
+        };
         // In thousandths.
         let nearly = self.used.0.count_between(800, u64::MAX / 2);
-        if nearly > 0 && nearly * 100 >= self.released {
+        if nearly > 0 && nearly * 100 >= self.counts.released {
             let used = self.used.ms(0.99).unwrap_or_default() * 10.0;
             let words = format!("{used:.0} % of the lease used at the 99th percentile");
             find(FindingKind::LeaseNearlyUsed, nearly, None, words);
         }
-        if self.expired >= 3 && self.released == 0 {
-            let words = format!("{} holds ended with their lease", self.expired);
-            find(FindingKind::NeverReleased, self.expired, None, words);
+        if self.counts.expired >= 3 && self.counts.released == 0 {
+            let words = format!("{} holds ended with their lease", self.counts.expired);
+            find(FindingKind::NeverReleased, self.counts.expired, None, words);
         }
         let p50 = self.holds.ms(0.5).unwrap_or(f64::MAX);
         let longest = self.holds.ms(1.0).unwrap_or_default();
         let longest = longest.max(self.longest_open_us as f64 / 1e3);
-        if self.grants >= 20 && longest > 10_000.0 && longest > 50.0 * p50 {
+        if self.counts.grants >= 20 && longest > 10_000.0 && longest > 50.0 * p50 {
             let words = format!("half of the holds last {p50:.1} ms or less, one {longest:.0} ms");
             find(FindingKind::HeldLong, 1, Some(longest), words);
         }
-        let polls_per_s = self.refusals as f64 / seconds.max(1.0);
-        if self.refusals >= 20 * self.grants.max(1) && polls_per_s > 20.0 {
-            let per_grant = self.refusals / self.grants.max(1);
+        let polls_per_s = self.counts.refusals as f64 / seconds.max(1.0);
+        if self.counts.refusals >= 20 * self.counts.grants.max(1) && polls_per_s > 20.0 {
+            let per_grant = self.counts.refusals / self.counts.grants.max(1);
             let words = format!("{per_grant} refusals per grant, {polls_per_s:.0} per second");
-            find(FindingKind::HotPolling, self.refusals, None, words);
+            find(FindingKind::HotPolling, self.counts.refusals, None, words);
         }
         let most = self.grants_by_client.values().max().copied();
         let (most, clients) = (most.unwrap_or_default(), self.clients.len());
-        let others_waited = clients >= 3 && self.waited * 10 > self.grants;
-        if self.grants >= 50 && others_waited && most * 10 >= self.grants * 9 {
-            let grants = self.grants;
+        let others_waited = clients >= 3 && self.waited * 10 > self.counts.grants;
+        if self.counts.grants >= 50 && others_waited && most * 10 >= self.counts.grants * 9 {
+            let grants = self.counts.grants;
             let words = format!("one of {clients} connections had {most} of {grants} grants");
             find(FindingKind::Unfair, most, None, words);
         }
@@ -370,10 +362,6 @@ impl Patterns {
     pub(crate) fn report(&self, seconds: f64, seen: Vec<SeenFinding>) -> WatchReport {
         let mut findings: Vec<(FindingKind, WatchFinding)> = Vec::new();
         let locks = || self.all.iter().filter(|pattern| pattern.is_lock());
-        let finding = |kind: FindingKind, pattern: &LockPattern| WatchFinding {
-            pattern: pattern.name.clone(),
-            ..kind.finding()
-        };
         for one in seen {
             let pattern = &self.all[one.pattern];
             let of_same = |other: &&mut (FindingKind, WatchFinding)| {
@@ -383,27 +371,14 @@ impl Patterns {
                 continue;
             }
             if let Some((_, known)) = findings.iter_mut().find(of_same) {
-                known.count += one.count;
-                continue;
-            }
-            if pattern.is_lock() {
-                let whole = WatchFinding {
-                    lock: one.lock,
-                    count: one.count,
-                    worst_ms: (one.worst_us > 0).then_some(one.worst_us as f64 / 1e3),
-                    first: one.lines,
-                    picture: one.picture,
-                    ..finding(one.kind, pattern)
-                };
-                findings.push((one.kind, whole));
+                known.count += one.found.count;
+            } else if pattern.is_lock() {
+                let worst_ms = (one.worst_us > 0).then_some(one.worst_us as f64 / 1e3);
+                let pattern = pattern.name.clone();
+                findings.push((one.kind, WatchFinding { worst_ms, pattern, ..one.found }));
             }
         }
-        for pattern in locks() {
-            for (kind, count, worst_ms, line) in pattern.findings(seconds) {
-                let whole = WatchFinding { count, worst_ms, first: vec![line], ..finding(kind, pattern) };
-                findings.push((kind, whole));
-            }
-        }
+        findings.extend(locks().flat_map(|pattern| pattern.findings(seconds)));
         findings.sort_by(|(a, one), (b, other)| (a, &one.pattern).cmp(&(b, &other.pattern)));
         let mut report = WatchReport {
             locks: locks().map(|pattern| pattern.lock(seconds)).collect(),

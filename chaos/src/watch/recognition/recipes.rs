@@ -1,6 +1,6 @@
 //! Recognises what a unit does to locks.
 
-use crate::watch::lock::lock_state::{AcquireAttempt, AttemptOutcome, HoldChange, LockOwner};
+use crate::watch::lock::lock_state::{AcquireAttempt, AttemptOutcome, HoldChange, LockAct, LockOwner};
 use crate::watch::recognition::patterns::LibraryTrace;
 use crate::watch::recognition::permits::on_permits;
 use crate::watch::recognition::recipe_table::{
@@ -148,79 +148,76 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     }
     let Some(key) = command.arg(1) else { return };
     let place = LockPlace { key, ..*place };
-    let attempt = |recipe, value: &[u8], until_us| attempt(&place, recipe, value, until_us, false);
+    let effects_only = watcher.sees_effects_only();
+    let attempt = |recipe, value: &[u8], until_us, outcome| {
+        Some(LockAct::Attempt(attempt(&place, recipe, value, until_us, false), outcome))
+    };
+    let unnamed = change(&place, None, false, None);
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|(value, _)| *value);
     let value = value.or_else(|| command.arg(2)).unwrap_or_default();
-    let trace =
-        LibraryTrace { value, takes: set.is_some() || command.is("SETNX"), ..LibraryTrace::default() };
-    if let Some((value, options)) = set {
-        if let Some(compared) = options.compares {
-            let done = watcher.holder_is(&place, compared);
-            if done.is_some() {
-                watcher.count_command(&place, &trace);
-                let change = change(&place, Some(compared), true, done);
-                watcher.renew(&place, change, options.until_us);
+    let takes = set.is_some() || command.is("SETNX");
+    let act = if let Some((value, SetOptions { nx, compares, until_us })) = set {
+        let is_token = || effects_only && until_us.is_some() && is_token(value);
+        match compares {
+            Some(compared) => {
+                let done = watcher.holder_is(&place, compared);
+                done.map(|_| LockAct::Renew(change(&place, Some(compared), true, done), until_us))
             }
-        } else if options.nx {
-            let recipe = options.until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
-            watcher.count_command(&place, &trace);
-            let attempt = attempt(recipe, value, options.until_us);
-            watcher.attempt(&place, attempt, AttemptOutcome::ByKey);
-        } else if watcher.is_followed(&place)
-            || watcher.sees_effects_only() && options.until_us.is_some() && is_token(value)
-        {
-            watcher.count_command(&place, &trace);
-            let attempt = attempt(PLAIN_SET, value, options.until_us);
-            watcher.attempt(&place, attempt, AttemptOutcome::Overwritten);
+            None if nx => {
+                let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
+                attempt(recipe, value, until_us, AttemptOutcome::ByKey)
+            }
+            None if watcher.is_followed(&place) || is_token() => {
+                attempt(PLAIN_SET, value, until_us, AttemptOutcome::Overwritten)
+            }
+            None => None,
         }
     } else if command.is("SETNX") {
-        watcher.count_command(&place, &trace);
-        let outcome = match watcher.sees_effects_only() {
-            true => AttemptOutcome::Granted,
-            false => AttemptOutcome::ByKey,
-        };
-        watcher.attempt(&place, attempt(SETNX_EXPIRE, value, None), outcome);
+        let outcome = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
+        attempt(SETNX_EXPIRE, value, None, outcome)
     } else if command.is("INCR") && sounds_like_a_lock(key) {
-        watcher.count_command(&place, &trace);
-        watcher.attempt(&place, attempt(INCR, b"", None), AttemptOutcome::ByKey);
+        attempt(INCR, b"", None, AttemptOutcome::ByKey)
     } else if command.is("BLPOP") && sounds_like_a_lock(key) {
-        watcher.blocks_for_token(&place, attempt(TOKEN, b"", None));
+        let attempt = self::attempt(&place, TOKEN, b"", None, false);
+        return watcher.blocks_for_token(&place, attempt);
     } else if command.is_one_of(&["DEL", "UNLINK", "GETDEL"]) {
         for key in command.args() {
             let place = LockPlace { key, ..place };
             if watcher.is_followed(&place) {
-                watcher.count_command(&place, &trace);
-                watcher.release(&place, change(&place, None, false, None));
+                let trace = LibraryTrace { value, ..LibraryTrace::default() };
+                watcher.act(&place, &trace, LockAct::Release(unnamed));
             }
         }
+        return;
     } else if !watcher.is_followed(&place) {
         // What follows concerns locks that are known already.
+        None
     } else if command.is("DELEX") || command.is("DELIFEQ") {
         let compared = command.args().last().map_or(&b""[..], Vec::as_slice);
         let done = watcher.holder_is(&place, compared);
-        watcher.count_command(&place, &trace);
-        watcher.release(&place, change(&place, Some(compared), true, done));
+        Some(LockAct::Release(change(&place, Some(compared), true, done)))
     } else if command.is("PERSIST") {
-        watcher.count_command(&place, &trace);
-        watcher.renew(&place, change(&place, None, false, None), None);
+        Some(LockAct::Renew(unnamed, None))
     } else if let Some(until_us) = expire_until_us(command, place.time_us) {
-        watcher.count_command(&place, &trace);
         match until_us <= place.time_us {
-            true => watcher.release(&place, change(&place, None, false, None)),
-            false => watcher.renew(&place, change(&place, None, false, None), Some(until_us)),
+            true => Some(LockAct::Release(unnamed)),
+            false => Some(LockAct::Renew(unnamed, Some(until_us))),
         }
     } else if command.is("DECR") && watcher.held_by_recipe(&place) == Some(INCR)
         || command.is_one_of(&["LPUSH", "RPUSH"])
     {
-        watcher.count_command(&place, &trace);
-        watcher.release(&place, change(&place, None, false, None));
+        Some(LockAct::Release(unnamed))
     } else if command.is("HDEL") || command.is("ZREM") {
-        watcher.count_command(&place, &trace);
         // It takes nobody else's away.
-        watcher.release(&place, change(&place, Some(value), true, None));
+        Some(LockAct::Release(change(&place, Some(value), true, None)))
     } else if command.is("RENAME") {
-        watcher.release(&place, change(&place, None, false, None));
+        return watcher.release(&place, unnamed);
+    } else {
+        None
+    };
+    if let Some(act) = act {
+        watcher.act(&place, &LibraryTrace { value, takes, ..LibraryTrace::default() }, act);
     }
 }
 
@@ -333,14 +330,15 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             return false;
         }
         owner = hash_field.clone().or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
-        watcher.count_command(place, &trace(owner.as_deref().unwrap_or_default()));
+        let trace = trace(owner.as_deref().unwrap_or_default());
         // A field names its owner; that it was there, nobody says.
         let is_checked = is_checked || effects_only || hash_field.is_some();
         let was_done = match &hash_field {
             Some(field) => Some(watcher.holder_is(place, field) != Some(false)),
             None => owner.as_ref().map(|_| true),
         };
-        watcher.release(place, change(place, owner.as_deref(), is_checked, was_done));
+        let change = change(place, owner.as_deref(), is_checked, was_done);
+        watcher.act(place, &trace, LockAct::Release(change));
         role.releases = true;
         // A queue's release hands the lock to the next in line.
         let next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
@@ -361,15 +359,12 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if !is_checked && !is_new && !effects_only && !watcher.is_followed(place) {
             return false;
         }
-        watcher.count_command(place, &trace(&value));
         let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
-        if is_new && !effects_only {
-            let attempt = attempt(SET_NX, &value, until_us);
-            watcher.attempt(place, attempt, AttemptOutcome::ByKey);
-        } else {
-            let written = attempt(recipe, &value, until_us);
-            renew_or_grant(watcher, place, &value, written, is_checked);
-        }
+        let act = match is_new && !effects_only {
+            true => LockAct::Attempt(attempt(SET_NX, &value, until_us), AttemptOutcome::ByKey),
+            false => renew_or_grant(watcher, place, &value, attempt(recipe, &value, until_us), is_checked),
+        };
+        watcher.act(place, &trace(&value), act);
         role.takes = Some(recipe);
         owner = Some(value);
     } else if let Some((written, value)) = of_key().find_map(owner_written) {
@@ -383,28 +378,25 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if until_us.is_none() && !watcher.is_followed(place) {
             return false;
         }
-        watcher.count_command(place, &trace(&value));
         let has_mode = of_key().any(|command| command.arg(2) == Some(b"mode"));
         if has_mode {
             watcher.share(place);
         }
-        if is_less {
-            let change =
-                HoldChange { one_level: true, ..change(place, Some(&value), is_checked, Some(true)) };
-            watcher.release(place, change);
-            role.releases = true;
-        } else {
-            let attempt = attempt(HASH, &value, until_us);
-            watcher.attempt(place, attempt, AttemptOutcome::Granted);
-            role.takes = Some(HASH);
-        }
+        let change = change(place, Some(&value), is_checked, Some(true));
+        let act = match is_less {
+            true => LockAct::Release(HoldChange { one_level: true, ..change }),
+            false => LockAct::Attempt(attempt(HASH, &value, until_us), AttemptOutcome::Granted),
+        };
+        watcher.act(place, &trace(&value), act);
+        role.releases = is_less;
+        role.takes = (!is_less).then_some(HASH);
         owner = Some(value);
     } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
         let member = added.args().last().cloned().unwrap_or_default();
         watcher.share(place);
-        watcher.count_command(place, &trace(&member));
         let written = attempt(SORTED_SET, &member, until_us);
-        renew_or_grant(watcher, place, &member, written, true);
+        let act = renew_or_grant(watcher, place, &member, written, true);
+        watcher.act(place, &trace(&member), act);
         return true;
     } else if let Some(until_us) = until_us {
         let named = find(&["HEXISTS", "HGET"]).map(field);
@@ -412,10 +404,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if owner.is_none() && !watcher.is_followed(place) {
             return false;
         }
-        watcher.count_command(place, &trace(owner.as_deref().unwrap_or_default()));
-        let is_checked = is_checked || effects_only;
-        let change = change(place, owner.as_deref(), is_checked, Some(true));
-        watcher.renew(place, change, Some(until_us));
+        let change = change(place, owner.as_deref(), is_checked || effects_only, Some(true));
+        let trace = trace(owner.as_deref().unwrap_or_default());
+        watcher.act(place, &trace, LockAct::Renew(change, Some(until_us)));
         role.renews = true;
     } else {
         return false;
@@ -443,38 +434,31 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
 
 /// Who has the lock and writes it again renews it; anybody else is granted it.
 fn renew_or_grant(
-    watcher: &mut Watcher,
+    watcher: &Watcher,
     place: &LockPlace<'_>,
     value: &[u8],
     written: AcquireAttempt,
     is_checked: bool,
-) {
-    if watcher.holder_is(place, value) == Some(true) {
-        let renewal = change(place, Some(value), is_checked, Some(true));
-        watcher.renew(place, renewal, written.until_us);
-    } else {
-        watcher.attempt(place, written, AttemptOutcome::Granted);
+) -> LockAct {
+    match watcher.holder_is(place, value) {
+        Some(true) => LockAct::Renew(change(place, Some(value), is_checked, Some(true)), written.until_us),
+        _ => LockAct::Attempt(written, AttemptOutcome::Granted),
     }
 }
 
 /// A script that only looked: what it tried is known from the times when it wrote.
 fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWords, script: u64) {
     let Some(role) = watcher.scripts.get(&script).copied() else { return };
-    let arguments = call.args();
-    let (Some(key), Some(owner)) =
-        (arguments.get(role.key_arg), role.owner_arg.and_then(|at| arguments.get(at)))
-    else {
+    let argument = |at: usize| call.args().get(at);
+    let (Some(key), Some(owner)) = (argument(role.key_arg), role.owner_arg.and_then(argument)) else {
         return;
     };
     let place = LockPlace { key, ..*place };
-    let trace = LibraryTrace { value: owner, ..LibraryTrace::default() };
-    watcher.count_command(&place, &trace);
-    if let Some(recipe) = role.takes {
-        let attempt = attempt(&place, recipe, owner, None, true);
-        watcher.attempt(&place, attempt, AttemptOutcome::Refused);
-    } else if role.releases {
-        watcher.release(&place, change(&place, Some(owner), true, Some(false)));
-    } else if role.renews {
-        watcher.renew(&place, change(&place, Some(owner), true, Some(false)), None);
-    }
+    let change = change(&place, Some(owner), true, Some(false));
+    let act = match role.takes {
+        Some(recipe) => LockAct::Attempt(attempt(&place, recipe, owner, None, true), AttemptOutcome::Refused),
+        None if role.releases => LockAct::Release(change),
+        None => LockAct::Renew(change, None),
+    };
+    watcher.act(&place, &LibraryTrace { value: owner, ..LibraryTrace::default() }, act);
 }
