@@ -99,18 +99,12 @@ impl JudgedHistory {
     pub fn of_run(dir: &Path) -> Result<Vec<Self>, RunError> {
         let kept = results::store::load_dir(dir).map_err(input)?;
         let several = kept.scenarios.len() > 1;
-        let unended = match kept.partial {
-            true => unended(dir, &kept.scenarios),
-            false => Vec::new(),
-        };
+        let unended = if kept.partial { unended(dir, &kept.scenarios) } else { Vec::new() };
         let mut found: Vec<JudgedHistory> = kept
             .scenarios
             .into_iter()
             .map(|scenario| JudgedHistory {
-                prefix: match several {
-                    true => format!("{}@{}/", scenario.name, scenario.seed),
-                    false => String::new(),
-                },
+                prefix: if several { format!("{}@{}/", scenario.name, scenario.seed) } else { String::new() },
                 masters: masters(&dir.join(&scenario.dir)),
                 doubts: scenario.incomplete,
                 faults: Some(scenario.faults),
@@ -235,10 +229,7 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
             let history = history_file::of_dir(&dir.join(&place))?;
             Some(JudgedHistory {
                 masters: masters(&dir.join(&place)),
-                prefix: match place.is_empty() {
-                    true => place,
-                    false => format!("{place}/"),
-                },
+                prefix: if place.is_empty() { place } else { format!("{place}/") },
                 doubts: vec!["the run did not end: what was recorded until then".to_owned()],
                 ..JudgedHistory::of(history)
             })

@@ -158,10 +158,7 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         clients_sleep: false,
         writes_late: false,
         drifting: Vec::new(),
-        owners: match subject.starts_with("lock-core") {
-            true => owners(seed),
-            false => Owners::Tasks,
-        },
+        owners: if subject.starts_with("lock-core") { owners(seed) } else { Owners::Tasks },
     };
     if drawn.kind == "queued" && leaves_unread(seed) {
         drawn.style = Style::Unread;
@@ -529,10 +526,7 @@ impl PlanDraft {
             true => String::new(),
             false => format!("for = \"{lasts}ms\"\n"),
         };
-        let with = match with.is_empty() {
-            true => with,
-            false => format!("with = {{ {with} }}\n"),
-        };
+        let with = if with.is_empty() { with } else { format!("with = {{ {with} }}\n") };
         self.fault_line(at, &lasts, fault, &on, &with);
     }
 

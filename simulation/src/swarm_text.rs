@@ -95,10 +95,7 @@ impl Report {
     fn coverage_text(&self, by_kind: bool) -> String {
         let mut rows: Vec<(String, [u64; PHASES.len()])> = Vec::new();
         for (met, count) in &self.coverage {
-            let name = match by_kind {
-                true => format!("{} × {}", met.fault, met.kind),
-                false => met.fault.clone(),
-            };
+            let name = if by_kind { format!("{} × {}", met.fault, met.kind) } else { met.fault.clone() };
             let Some(phase) = PHASES.iter().position(|phase| *phase == met.phase) else { continue };
             match rows.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, counts)) => counts[phase] += count,

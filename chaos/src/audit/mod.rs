@@ -48,10 +48,7 @@ const NO_EFFECT: &str = "no evidence that the fault took effect";
 /// # Errors
 /// What the lock lacks, in a sentence: the scenario is not applicable to it.
 pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Scenario, String> {
-    let name = match has.library.is_empty() {
-        true => subject,
-        false => &has.library,
-    };
+    let name = if has.library.is_empty() { subject } else { &has.library };
     place(scenario.topology.kind, name, has)?;
     let kind = kind(scenario, name, has)?;
     let lock = &scenario.lock;
@@ -333,10 +330,7 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
     };
     let outlasts = suspects.iter().any(|(_, verdict)| outlasts_renewal(scenario, result, verdict));
     if !scenario.audit.inherent.is_empty() && outlasts {
-        return match is_told {
-            true => "its holder is told too late",
-            false => "its holder is not told",
-        };
+        return if is_told { "its holder is told too late" } else { "its holder is not told" };
     }
     if of("confirmed").is_some() {
         "the servers confirm two holders at once"

@@ -63,10 +63,7 @@ impl AuditScenario {
                 Ok(fitted) => (fitted, None),
                 Err(why) => (given.clone(), Some(why)),
             };
-            let servers = match scenario.is_for_any_server() {
-                true => matrix,
-                false => &[None],
-            };
+            let servers = if scenario.is_for_any_server() { matrix } else { &[None] };
             for server in servers.iter().map(Option::as_ref) {
                 let mut scenario = scenario.clone();
                 on_server(&mut scenario.topology, server);

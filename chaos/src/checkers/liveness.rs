@@ -323,10 +323,7 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec
         spans.extend((late_ns < end_ns).then_some((late_ns, end_ns)));
     }
     let lease_ns = lease_ns(record, ask);
-    let dead_ns = match ask.promise.ordered {
-        true => lease_ns.max(CALLED_NS),
-        false => lease_ns,
-    };
+    let dead_ns = if ask.promise.ordered { lease_ns.max(CALLED_NS) } else { lease_ns };
     let heal_ns = touches.last_heal_ns(ask.client, flight);
     match ask.ending {
         OperationEnd::Unknown => {

@@ -126,10 +126,7 @@ pub(super) fn require(section: Section<'_>, key: &str, good: bool, allowed: impl
 
 pub(super) fn at_least(section: Section<'_>, key: &str, found: Option<Length>, least: Duration) {
     let good = found.is_none_or(|found| found.0 >= least);
-    let bound = match least > NOT_ZERO {
-        true => format!("at least {least:?}"),
-        false => "more than 0".to_owned(),
-    };
+    let bound = if least > NOT_ZERO { format!("at least {least:?}") } else { "more than 0".to_owned() };
     require(section, key, good, format!("{DURATION}, {bound}"));
 }
 

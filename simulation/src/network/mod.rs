@@ -408,10 +408,7 @@ impl State {
                 let counted = fits.map(|one| {
                     one.fitted += 1;
                     let harmed = (one.nth..one.nth + one.count).contains(&one.fitted);
-                    harmed.then_some(match one.is_lost {
-                        true => Flow::Loses,
-                        false => Flow::Held(one.span, Vec::new()),
-                    })
+                    harmed.then_some(if one.is_lost { Flow::Loses } else { Flow::Held(one.span, Vec::new()) })
                 });
                 counted.fold(None, Option::or)
             };

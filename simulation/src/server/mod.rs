@@ -135,10 +135,7 @@ impl Server {
 
     fn start(&mut self) {
         self.keyspace = Keyspace::default();
-        self.keyspace.digits = match self.settings.version >= (7, 2) {
-            true => Digits::Fewest,
-            false => Digits::All,
-        };
+        self.keyspace.digits = if self.settings.version >= (7, 2) { Digits::Fewest } else { Digits::All };
         self.stream = Stream::new(self.dice.name());
         self.following = None;
         self.is_down = false;

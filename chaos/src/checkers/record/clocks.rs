@@ -175,10 +175,7 @@ fn add(sum: &mut Overlaps, mut more: Overlaps) {
 }
 
 fn note(found: &mut Overlaps, one: &Hold, other: &Hold) {
-    let (earlier, later) = match one.from_ns <= other.from_ns {
-        true => (one, other),
-        false => (other, one),
-    };
+    let (earlier, later) = if one.from_ns <= other.from_ns { (one, other) } else { (other, one) };
     let to_ns = earlier.to_ns.min(later.to_ns);
     found.count += 1;
     found.worst_ns = found.worst_ns.max(to_ns - later.from_ns);

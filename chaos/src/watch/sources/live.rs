@@ -112,10 +112,7 @@ impl RunningWatch<'_> {
             };
             if let Some(place) = changed {
                 let source = &self.listeners.sources[place];
-                let how = match source.listens {
-                    true => "is watched again",
-                    false => "has closed the connection",
-                };
+                let how = if source.listens { "is watched again" } else { "has closed the connection" };
                 (self.note)(&format!("{} {how}", source.address));
             }
             if Instant::now() >= look {

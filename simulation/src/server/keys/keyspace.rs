@@ -273,10 +273,7 @@ pub(crate) fn places(from: &[u8], to: &[u8], count: usize) -> Result<std::ops::R
     let count = count as i64;
     let place = |text| whole(text).map(|at| if at < 0 { at + count } else { at });
     let (from, to) = (place(from)?.max(0), place(to)?.min(count - 1));
-    Ok(match from <= to {
-        true => from as usize..to as usize + 1,
-        false => 0..0,
-    })
+    Ok(if from <= to { from as usize..to as usize + 1 } else { 0..0 })
 }
 
 /// As [`str::eq_ignore_ascii_case`], of an argument.
