@@ -19,10 +19,7 @@ impl SeedReport {
         let classes = self.convicted.iter().map(|class| {
             let found = self.verdicts.get(class);
             let anomaly = found.and_then(|verdict| verdict.anomalies.first());
-            match anomaly {
-                Some(anomaly) => format!("{class}: {}", anomaly.proof),
-                None => class.clone(),
-            }
+            anomaly.map_or(class.clone(), |anomaly| format!("{class}: {}", anomaly.proof))
         });
         classes.collect::<Vec<_>>().join("; ")
     }

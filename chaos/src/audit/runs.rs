@@ -207,10 +207,10 @@ impl<'a> AuditRuns<'a> {
             for (subject, met) in met.iter().enumerate() {
                 let plans = plans(plan, one, met);
                 // What no part runs is said by the one of the first seed.
-                let mine = match &plans {
-                    Ok(plans) => !plans.is_empty(),
-                    Err(_) => plan.seeds.first().is_some_and(|seed| plan.has(one, *seed)),
-                };
+                let mine = plans.as_ref().map_or_else(
+                    |_| plan.seeds.first().is_some_and(|seed| plan.has(one, *seed)),
+                    |plans| !plans.is_empty(),
+                );
                 if mine {
                     cells.push(Cell { subject, asked, drawn: None, plans, runs: Vec::new(), smallest: None });
                 }
@@ -604,10 +604,7 @@ fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
                     result.map_err(|(_, why)| format!("could not be tried: {why}"))
                 }
             };
-            let of_twin = match &of_twin {
-                Ok(result) => Ok(*result),
-                Err(why) => Err(why.as_str()),
-            };
+            let of_twin = of_twin.as_ref().map(|result| *result).map_err(String::as_str);
             let second = tried.second.as_ref().and_then(|ran| ran.result.as_ref().ok());
             beside(&asked.scenario, result, self::twin(asked), of_twin, second)
         }

@@ -61,10 +61,7 @@ fn grant_of<'a>(record: &'a Record, write: &Accepted) -> Option<&'a Grant> {
 }
 
 fn writer(record: &Record, write: &Accepted) -> Writer {
-    match grant_of(record, write) {
-        Some(grant) => Writer::Owner(grant.owner),
-        None => Writer::Stranger(write.name),
-    }
+    grant_of(record, write).map_or(Writer::Stranger(write.name), |grant| Writer::Owner(grant.owner))
 }
 
 /// The greatest number seen, and before it the greatest of anybody else.

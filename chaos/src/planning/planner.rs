@@ -114,10 +114,7 @@ impl Planner<'_> {
         let shapes = shapes.map(|scenario| scenario.topology.kind).collect();
         let (fitting, subject) = self.with_lock(&scenario, name, &shapes, known, &left_out).await?;
         // Parts may each have servers of their own, and what is found there is no part of what was asked for.
-        let asked = match self.target {
-            Some(_) => &given,
-            None => &scenario,
-        };
+        let asked = if self.target.is_some() { &given } else { &scenario };
         let mut planned = Vec::new();
         let declared_at = source.declared_at();
         for server in &self.matrix {

@@ -76,10 +76,7 @@ impl Clients {
         names: Option<Arc<Names>>,
         share: GeneratorShare,
     ) -> Self {
-        let target = match &names {
-            Some(names) => names.url(&deployment),
-            None => deployment.url(),
-        };
+        let target = names.as_ref().map_or_else(|| deployment.url(), |names| names.url(&deployment));
         let replicas = deployment.topology().replicas;
         Self {
             subject,

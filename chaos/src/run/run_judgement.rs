@@ -148,10 +148,7 @@ pub(super) fn judged(
     result.recovery = report.recovery;
     let renewed_ns = report.record.watchdog_ns.values().max().copied();
     let wished = plan.lock.lease.or(plan.lock.watchdog).map(Length::ns);
-    result.lease_ns = match plan.lock.lease {
-        Some(_) => wished,
-        None => renewed_ns.or(wished),
-    };
+    result.lease_ns = if plan.lock.lease.is_some() { wished } else { renewed_ns.or(wished) };
     result.without_grant_ns = report.without_grant_ns;
     let told = report.record.grants.iter().any(|grant| grant.lost_ns.is_some());
     result.tells_holder = report.record.tells_holder.map(|says| says || told);

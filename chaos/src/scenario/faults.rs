@@ -262,10 +262,7 @@ pub(super) fn settings_of(
     } else {
         with.allow(&known);
     }
-    let missing = match with.table {
-        Some(_) => with.start..with.start,
-        None => place,
-    };
+    let missing = if with.table.is_some() { with.start..with.start } else { place };
     let mut settings = Settings::new();
     let mut complete = true;
     for setting in kind.settings {

@@ -25,10 +25,7 @@ pub struct OnMessage {
 
 impl OnMessage {
     pub(crate) fn pattern(&self) -> Pattern {
-        match role(&self.words) {
-            Some(role) => pattern("", Some(role)),
-            None => pattern(&self.words, None),
-        }
+        role(&self.words).map_or_else(|| pattern(&self.words, None), |role| pattern("", Some(role)))
     }
 }
 

@@ -70,10 +70,7 @@ impl ScenarioSource {
     /// What is wrong with faults, with their lines; without a number with all that are drawn.
     pub fn complaints(&self, wrong: impl IntoIterator<Item = (impl Into<Option<usize>>, String)>) -> String {
         let complaints = wrong.into_iter().map(|(index, why)| {
-            let (heading, index) = match index.into() {
-                Some(index) => ("[[faults]]", index),
-                None => ("[random]", 0),
-            };
+            let (heading, index) = index.into().map_or(("[random]", 0), |index| ("[[faults]]", index));
             let line = self.line_of(heading, index);
             format!("{}:{line}:1: {why}", self.file)
         });

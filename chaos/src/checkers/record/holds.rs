@@ -322,10 +322,7 @@ impl Record {
 
     /// When the client of an acquire died, if that was before an answer.
     pub(crate) fn asker_died_ns(&self, ask: &Ask) -> Option<u64> {
-        match ask.returned_ns {
-            Some(_) => None,
-            None => self.death_since(ask.client, ask.called_ns),
-        }
+        if ask.returned_ns.is_some() { None } else { self.death_since(ask.client, ask.called_ns) }
     }
 
     /// Operations that overlap or follow an instant.

@@ -122,10 +122,8 @@ impl Reader {
         match call {
             Call::Acquire(acquire) => self.acquire(t_ns, acquire),
             Call::Extend { grant, lease_ms, by } => {
-                let kind = match by.as_deref() {
-                    Some("watchdog") => StepKind::Renewal,
-                    _ => StepKind::Extend,
-                };
+                let kind =
+                    if by.as_deref() == Some("watchdog") { StepKind::Renewal } else { StepKind::Extend };
                 self.step(t_ns, grant, kind, ns(*lease_ms))
             }
             Call::Release { grant } => self.step(t_ns, grant, StepKind::Release, 0),

@@ -36,10 +36,7 @@ impl OnEach for ClientKill {
     type Kept = Proof;
 
     async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
-        let types = match at.text("type") {
-            Some(one) => vec![one],
-            None => vec!["normal", "pubsub"],
-        };
+        let types = at.text("type").map_or(vec!["normal", "pubsub"], |one| vec![one]);
         match at.target {
             Target::Node(name) => all_of(at.world, name, &types).await,
             Target::Client(number) => match at.deployment().links() {

@@ -72,10 +72,7 @@ impl OnEach for Clock {
 
     fn undo_now(at: TargetContext<'_>, _: &SkewedClock) -> Result<(), FaultError> {
         // A process that has gone has no clock any more.
-        match at.world.page(at.target) {
-            Ok(_) => at.on_page(|page| page.set_skew(Skew::default())),
-            Err(_) => Ok(()),
-        }
+        at.world.page(at.target).map_or(Ok(()), |_| at.on_page(|page| page.set_skew(Skew::default())))
     }
 }
 

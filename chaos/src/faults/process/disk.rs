@@ -31,10 +31,7 @@ impl OnEach for Disk {
 
     fn undo_now(at: TargetContext<'_>, _: &LateBefore) -> Result<(), FaultError> {
         // A process that has gone has no delay any more.
-        match at.world.page(at.target) {
-            Ok(_) => at.on_page(|page| page.set_sync_delay(Duration::ZERO)),
-            Err(_) => Ok(()),
-        }
+        at.world.page(at.target).map_or(Ok(()), |_| at.on_page(|page| page.set_sync_delay(Duration::ZERO)))
     }
 }
 

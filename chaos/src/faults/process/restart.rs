@@ -28,10 +28,7 @@ impl OnEach for Restart {
 
     async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (name, deployment) = (at.node()?, at.deployment());
-        let data = match at.text("data") {
-            Some("lose") => Data::Lose,
-            _ => Data::Keep,
-        };
+        let data = if at.text("data") == Some("lose") { Data::Lose } else { Data::Keep };
         let before = deployment.pid(name);
         deployment.kill(name).await?;
         tokio::time::sleep(at.time("after").unwrap_or_default()).await;

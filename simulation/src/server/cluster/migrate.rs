@@ -25,10 +25,7 @@ impl Server {
             return Some(Reply::error("ERR syntax error"));
         };
         let listed = rest.iter().position(|word| is(word, "keys"));
-        let keys: Vec<Vec<u8>> = match listed {
-            Some(at) => rest[at + 1..].to_vec(),
-            None => vec![key.clone()],
-        };
+        let keys: Vec<Vec<u8>> = listed.map_or_else(|| vec![key.clone()], |at| rest[at + 1..].to_vec());
         let keys: Vec<Vec<u8>> = keys.into_iter().filter(|key| self.keyspace.exists(key)).collect();
         if keys.is_empty() {
             return Some(Reply::Status("NOKEY".into()));

@@ -262,10 +262,7 @@ impl Server {
     fn script_cache(&mut self, args: &[Vec<u8>]) -> Reply {
         let (word, rest) = args.split_first().expect("a word");
         match rest {
-            [text] if is(word, "load") => match self.learn(text) {
-                Ok(digest) => Reply::Bulk(digest),
-                Err(refused) => refused,
-            },
+            [text] if is(word, "load") => self.learn(text).map_or_else(|refused| refused, Reply::Bulk),
             _ if is(word, "flush") => {
                 self.scripts.clear();
                 Reply::OK

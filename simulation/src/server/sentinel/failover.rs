@@ -144,10 +144,7 @@ impl Server {
         }
         let Address { host, port } = sentinel.master().address.clone();
         let (epoch, port) = (sentinel.epoch.to_string(), port.to_string());
-        let candidate = match sentinel.failover {
-            Some(_) => sentinel.id.clone(),
-            None => "*".to_owned(),
-        };
+        let candidate = sentinel.failover.as_ref().map_or("*".to_owned(), |_| sentinel.id.clone());
         let question = ["SENTINEL", "is-master-down-by-addr", &host, &port, &epoch, &candidate];
         for who in asked {
             self.ask_whether_down(&who, &question);
