@@ -46,7 +46,6 @@ pub struct JudgedHistory {
     parts: Option<Parts>,
     faults: Option<Vec<FaultSpan>>,
     masters: Vec<String>,
-    /// Why the history may be incomplete.
     doubts: Vec<String>,
 }
 

@@ -71,7 +71,6 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// The whole table.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let of = |role| [false, true].map(|is_reply| (role, is_reply));
         let messages = (0..ROLES.len()).flat_map(of);

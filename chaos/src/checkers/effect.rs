@@ -88,7 +88,6 @@ impl<W: Copy + PartialEq, T: Copy> GreatestByOwner<W, T> {
     }
 }
 
-/// The tokens that came before a moment.
 struct EarlierTokens<W, T> {
     /// Of those that did so on every clock.
     surely: GreatestByOwner<W, T>,

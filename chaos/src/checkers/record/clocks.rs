@@ -48,7 +48,6 @@ impl Clocks {
         self.part_of.get(client as usize).copied().flatten()
     }
 
-    /// How far off a client's time may be.
     fn uncertainty_ns(&self, client: u32, t_ns: u64) -> u64 {
         let Some(part) = self.part(client) else { return 0 };
         let said = &self.parts[part];

@@ -39,7 +39,6 @@ pub struct Fault {
     pub everybody: bool,
     /// The clients that are targets themselves.
     direct: Vec<u32>,
-    /// The links between a client and a server on which nothing passes.
     pub(crate) blocked: Vec<BlockedLink>,
 }
 
@@ -47,7 +46,6 @@ pub struct Fault {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BlockedLink {
     pub(crate) client: u32,
-    /// The server's name.
     pub(crate) node: String,
     /// Requests do not pass; else only answers do not.
     pub(crate) requests: bool,

@@ -50,7 +50,6 @@ impl LockOwner {
     }
 }
 
-/// An attempt to take a lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AcquireAttempt {
     pub(crate) recipe: &'static Recipe,
@@ -102,7 +101,6 @@ pub(crate) struct ServerHold {
     pub(crate) is_lapsed: bool,
 }
 
-/// Somebody who was refused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RefusedWaiter {
     pub(crate) first_us: u64,
@@ -121,7 +119,6 @@ pub(crate) struct NotedEvent {
     pub(crate) subject: &'static str,
 }
 
-/// What is known of one lock.
 #[derive(Debug, Default)]
 pub(crate) struct LockState {
     pub(crate) name: Box<str>,
@@ -211,7 +208,6 @@ impl LockState {
         self.events.push_back(event);
     }
 
-    /// Keeps an attempt with what became of it.
     pub(crate) fn note_attempt(&mut self, attempt: &AcquireAttempt, words: &'static str) {
         self.note(NotedEvent {
             time_us: attempt.time_us,

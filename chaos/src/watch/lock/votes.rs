@@ -108,7 +108,6 @@ fn is_majority(votes: &mut u64, member: usize, quorum: u32) -> bool {
 
 type VotesByOwner = HashMap<(Box<[u8]>, u64), OwnerVotes>;
 
-/// The votes for all locks.
 #[derive(Debug, Default)]
 pub(crate) struct Votes {
     /// 0: servers are none of a set.

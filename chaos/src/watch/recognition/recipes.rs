@@ -35,7 +35,6 @@ pub(crate) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
     }
 }
 
-/// The options of SET.
 #[derive(Debug, Default)]
 struct SetOptions<'a> {
     nx: bool,

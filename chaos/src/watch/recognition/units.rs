@@ -16,7 +16,6 @@ const COMMANDS_MAX: usize = 256;
 /// Transactions and watches of clients beyond these are forgotten.
 const CLIENTS_MAX: usize = 20_000;
 
-/// A command and its arguments.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandWords {
     words: Vec<Vec<u8>>,

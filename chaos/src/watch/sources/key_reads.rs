@@ -25,7 +25,6 @@ const VALUE_MAX: usize = 256;
 /// So many fields at most has a lock that is a hash.
 const FIELDS_MAX: usize = 16;
 
-/// What a key holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeyValue {
     /// A string, or its beginning.
@@ -49,7 +48,6 @@ impl KeyValue {
     }
 }
 
-/// A key that is to be read.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedKey {
     pub(crate) source: usize,
@@ -75,7 +73,6 @@ struct OpenRead {
     state: oneshot::Receiver<KeyState>,
 }
 
-/// The connection of a reader.
 #[derive(Default)]
 enum ReadConnection {
     #[default]
@@ -108,7 +105,6 @@ impl KeyReader {
         }
     }
 
-    /// Begins to read a key.
     pub(crate) fn begin(&mut self, wanted: WantedKey) {
         if self.open.len() == READS_MAX {
             self.open.pop_front();

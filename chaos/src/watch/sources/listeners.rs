@@ -30,7 +30,6 @@ pub(crate) struct ServerInfo {
     is_master: bool,
     /// It was one at the look before the last.
     was_master: bool,
-    /// Processor time in seconds.
     pub(crate) cpu_s: f64,
     pub(crate) commands: u64,
     /// No command has run since it started by which a lock is given back.
@@ -75,9 +74,7 @@ enum Piece {
     Lines(Vec<u8>),
     /// What a key held at this place between the lines.
     Key(KeyState),
-    /// The connection has ended.
     Closed,
-    /// It was opened again.
     Reopened(Option<ServerInfo>),
     /// It was to stop.
     Stopped,

@@ -85,7 +85,6 @@ async fn replicas(servers: &External) -> Vec<SocketAddr> {
     of_masters.into_values().collect()
 }
 
-/// A watch that goes on.
 struct RunningWatch<'a> {
     options: &'a LiveWatch,
     servers: External,
