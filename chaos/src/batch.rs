@@ -20,8 +20,7 @@ use tokio::sync::watch;
 
 use crate::audit::fitted;
 use crate::faults::engine::Engine;
-use crate::planning::kept_plan;
-use crate::planning::kept_plan::PLAN_FILE;
+use crate::planning::kept_plan::{self, PLAN_FILE};
 use crate::planning::plan::Plan;
 use crate::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use crate::scenario::Scenario;

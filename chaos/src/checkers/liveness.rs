@@ -29,8 +29,7 @@ use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
 use super::{CheckOptions, Finding, order};
-use crate::checkers::record::faults;
-use crate::checkers::record::faults::{ClientFaults, TouchesByLock};
+use crate::checkers::record::faults::{self, ClientFaults, TouchesByLock};
 use crate::checkers::record::holds::{Ask, Grant, OperationEnd, Record, Step, StepKind, ms};
 use crate::checkers::record::spans::{Span, Spans};
 use crate::scenario::nanoseconds;

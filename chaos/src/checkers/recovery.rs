@@ -23,8 +23,7 @@ use results::run::FaultRecovery;
 use results::verdict::Verdicts;
 
 use super::belief;
-use crate::checkers::record::faults;
-use crate::checkers::record::faults::Fault;
+use crate::checkers::record::faults::{self, Fault};
 use crate::checkers::record::holds::{Ask, OperationEnd, Record};
 use crate::checkers::record::spans::Span;
 

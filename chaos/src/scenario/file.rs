@@ -21,8 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::values::{self, Length, Range};
 use crate::faults::FaultKind;
-use crate::servers::hooks;
-use crate::servers::hooks::{Hook, Hooks};
+use crate::servers::hooks::{self, Hook, Hooks};
 
 /// A scenario of locklab: servers, a lock, a load, faults, and what must come out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -9,8 +9,7 @@ use crate::planning::plan::Plan;
 use crate::planning::plan_parts::{Digest, digest_of_plan};
 use crate::run::RunError;
 use crate::scenario::Scenario;
-use crate::scenario::builtin;
-use crate::scenario::builtin::{BUILTINS, Builtin};
+use crate::scenario::builtin::{self, BUILTINS, Builtin};
 
 /// A scenario as it was asked for.
 pub struct ScenarioSource {

@@ -17,8 +17,7 @@ use crate::watch::lock::votes::{Majority, MemberVote, Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
 use crate::watch::recognition::patterns::{LibraryTrace, LockPattern, pattern_of};
 use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
-use crate::watch::recognition::recipes;
-use crate::watch::recognition::recipes::ScriptRole;
+use crate::watch::recognition::recipes::{self, ScriptRole};
 use crate::watch::recognition::units::{Assembler, Unit, hash};
 use crate::watch::sources::key_reads::{KeyState, WantedKey, value_command};
 

@@ -11,8 +11,7 @@ use std::{
 use lock_core::machine::{self, TaskState};
 use tokio::sync::watch;
 
-use crate::runtime::system;
-use crate::runtime::system::{Skew, since_base};
+use crate::runtime::system::{self, Skew, since_base};
 
 thread_local! {
     /// Whose task is running, the innermost last.

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use results::history::{Acquire, Call, End, Entry, Event, History, Line, Phase};
 
-use crate::checkers::record::faults;
-use crate::checkers::record::faults::Fault;
+use crate::checkers::record::faults::{self, Fault};
 use crate::checkers::record::holds::{
     Accepted, Ask, Grant, NONE, OperationEnd, Record, Stall, Step, StepKind, ns,
 };

@@ -16,8 +16,7 @@ use crate::faults::{
 };
 use crate::polling::is_so;
 use crate::scenario::{FaultParty, FaultSite, Settings};
-use crate::servers::members;
-use crate::servers::members::Member;
+use crate::servers::members::{self, Member};
 
 pub(crate) const SLOTS: SettingSpec =
     SettingSpec::optional("slots", SettingKind::Count(1, 16_384)).about("how many; default 1");

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::server::keys::number;
-use crate::server::keys::number::Digits;
+use crate::server::keys::number::{self, Digits};
 use crate::server::keys::sorted::Sorted;
 use crate::server::reply::{Command, Reply};
 

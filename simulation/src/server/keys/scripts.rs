@@ -9,8 +9,7 @@ use mlua::state::{GcIncParams, GcMode};
 
 use crate::server::command::{Spec, unknown_part};
 use crate::server::keys::keyspace::{NOT_WHOLE, is};
-use crate::server::keys::number;
-use crate::server::keys::number::Digits;
+use crate::server::keys::number::{self, Digits};
 use crate::server::reply::{Command, Reply};
 use crate::server::{ConnectionId, Server};
 
