@@ -307,3 +307,45 @@ mod outcomes {
         assert_eq!(code(&verdicts, &[("belief", "clean"), ("contract", "clean")]), NOT_AS_EXPECTED);
     }
 }
+
+/// How often it breaks in a year.
+mod risks {
+    use chaos::risk::{ServiceRates, USUAL_SERVICE, assess};
+
+    fn doubles(name: &str, rates: &ServiceRates) -> f64 {
+        let found = assess(rates, rates, 1);
+        let found = found.into_iter().find(|one| one.name == name);
+        found.expect("a configuration").double_grants_per_year.estimate
+    }
+
+    #[test]
+    fn the_hold_against_the_outage_decides() {
+        let long = doubles("sentinel, asynchronous", &USUAL_SERVICE);
+        assert!((2.5..2.7).contains(&long), "{long}");
+        let short = ServiceRates { hold_s: 0.2, ..USUAL_SERVICE };
+        assert!(doubles("sentinel, asynchronous", &short) < 0.001);
+        let most = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1);
+        assert_eq!(most[3].matters_most, Some("failovers"));
+    }
+
+    #[test]
+    fn an_outage_as_long_as_the_lease_breaks_no_contract() {
+        let late = ServiceRates { outage_s: 30.0, ..USUAL_SERVICE };
+        for name in ["single, no persistence", "sentinel, asynchronous"] {
+            assert_eq!(doubles(name, &late), 0.0);
+        }
+        let parted = ServiceRates { partitions_per_year: 1.0, ..late };
+        assert!(doubles("sentinel, asynchronous", &parted) > 0.0);
+    }
+
+    #[test]
+    fn an_interval_is_as_wide_as_what_is_not_known() {
+        let high = ServiceRates { outage_s: 8.0, ..USUAL_SERVICE };
+        let found = assess(&USUAL_SERVICE, &high, 1);
+        let asynchronous = found[3].double_grants_per_year;
+        assert!(asynchronous.low < asynchronous.estimate && asynchronous.estimate < asynchronous.high);
+        assert_eq!(found[3].matters_most, Some("outage"));
+        let known = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1)[3].double_grants_per_year;
+        assert_eq!((known.low, known.high), (known.estimate, known.estimate));
+    }
+}

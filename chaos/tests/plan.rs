@@ -330,3 +330,99 @@ on = "master"
         assert!(shrunk(1_000, |_| false).is_done());
     }
 }
+
+mod drawn_faults {
+    use chaos::scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger};
+
+    use super::*;
+
+    fn drawn(at_once: u32, seed: u64) -> Vec<FaultSpec> {
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"sentinel\"\n[load]\nduration = \"60s\"\n[random]\nfaults = {{ pause = 3, kill = 1, delay = 2 }}\n\
+             on = [\"any\", \"any client\", \"clients <-> master\"]\nevery = \"200ms..400ms\"\nfor = \"500ms..1s\"\nat-once = {at_once}\n\
+             with = {{ delay = {{ latency = \"20ms\" }} }}\n"
+        );
+        plan(&text, seed).faults
+    }
+
+    /// From when to when a fault lasts.
+    fn span(fault: &FaultSpec) -> (u64, u64) {
+        match fault.when {
+            FaultTrigger::AtNs(at_ns) => (at_ns, at_ns + fault.lasts_ns.expect("none is one-shot")),
+            _ => panic!("a time was drawn"),
+        }
+    }
+
+    fn groups(topology: &str, on: &str, seed: u64) -> Vec<Vec<FaultParty>> {
+        let text = format!(
+            "name = \"x\"\n[topology]\n{topology}\n[[faults]]\nfault = \"partition\"\non = \"{on}\"\n"
+        );
+        match plan(&text, seed).faults.remove(0).on {
+            FaultSite::Groups(groups) => groups,
+            other => panic!("groups stay groups: {other}"),
+        }
+    }
+
+    #[test]
+    fn never_more_than_allowed_at_a_time_and_never_two_on_one_process() {
+        for seed in 0..20 {
+            for at_once in 1..=3 {
+                let faults = drawn(at_once, seed);
+                assert!(faults.len() > 30, "{}", faults.len());
+                for fault in &faults {
+                    let (at_ns, _) = span(fault);
+                    let others: Vec<&FaultSpec> = faults
+                        .iter()
+                        .filter(|other| (span(other).0..span(other).1).contains(&at_ns))
+                        .collect();
+                    assert!(others.len() <= at_once as usize);
+                    let is_process = matches!(fault.on, FaultSite::Parties(_));
+                    let meeting = others.iter().filter(|other| is_process && other.on == fault.on);
+                    assert!(meeting.count() <= 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_fault_from_which_servers_recover_there_is_room() {
+        let faults: Vec<Vec<FaultSpec>> = (0..20).map(|seed| drawn(1, seed)).collect();
+        let pairs = faults.iter().flat_map(|faults| faults.windows(2));
+        let after_kills: Vec<u64> = pairs
+            .filter(|pair| pair[0].fault == "kill")
+            .map(|pair| span(&pair[1]).0 - span(&pair[0]).1)
+            .collect();
+        assert!(after_kills.len() > 20);
+        assert!(after_kills.iter().all(|room_ns| *room_ns >= 1_000_000_000));
+    }
+
+    #[test]
+    fn weights_decide_how_often_a_fault_is_drawn() {
+        let faults: Vec<FaultSpec> = (0..20).flat_map(|seed| drawn(1, seed)).collect();
+        let count = |name: &str| faults.iter().filter(|fault| fault.fault == name).count();
+        assert!(count("pause") > count("delay") && count("delay") > count("kill"));
+        assert!(count("kill") > 0);
+    }
+
+    #[test]
+    fn shares_of_one_expression_have_nobody_in_common() {
+        let mut halves = std::collections::BTreeSet::new();
+        for seed in 0..20 {
+            let on = "50% of masters, client 1 | 50% of masters | 10% of replicas";
+            let groups = groups("kind = \"cluster\"\nshards = 24", on, seed);
+            assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [13, 12, 2]);
+            assert!(groups[1].iter().all(|who| !groups[0].contains(who)));
+            halves.insert(format!("{:?}", groups[1]));
+        }
+        assert!(halves.len() > 10, "{halves:?}");
+    }
+
+    #[test]
+    fn a_minority_and_a_majority_of_one_expression_share_nobody() {
+        for seed in 0..20 {
+            let groups = groups("kind = \"masters\"", "minority | majority", seed);
+            assert_eq!((groups[0].len(), groups[1].len()), (2, 3));
+            assert!(groups[0].iter().all(|who| !groups[1].contains(who)));
+        }
+    }
+}

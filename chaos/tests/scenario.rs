@@ -459,3 +459,135 @@ mod built_in {
         }
     }
 }
+
+/// What a fault is on, `A`, `A -> B` or `A | B`, with three clients.
+mod fault_sites {
+    use super::*;
+
+    fn read(topology: &str, on: &str) -> Result<String, Vec<String>> {
+        let fault = match on {
+            groups if groups.contains('|') => "partition",
+            links if links.contains("->") => "cut",
+            _ => "pause",
+        };
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"{topology}\"\n[[faults]]\nfault = \"{fault}\"\non = \"{on}\"\n"
+        );
+        match Scenario::parse("x.toml", &text) {
+            Ok(scenario) => Ok(scenario.faults[0].on.to_string()),
+            Err(errors) => Err(errors.to_string().lines().map(str::to_owned).collect()),
+        }
+    }
+
+    #[test]
+    fn every_form_reads_back_as_it_was_written() {
+        for text in [
+            "master",
+            "n1, client 2",
+            "master -> replicas",
+            "n1 <-> n2, n3",
+            "n1, n2 | n3, client 1",
+            "minority",
+            "holder",
+            "any client",
+            "34% of nodes -> clients",
+            "50% of nodes, client 1 | 50% of nodes",
+        ] {
+            assert_eq!(read("sentinel", text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn what_touches_nothing_is_refused() {
+        for text in [
+            "n1 | n1, client 1",
+            "n1, n2 | n1, n2",
+            "client 1 | client 2",
+            "client 1 -> client 2",
+            "clients <-> client 2",
+            "n1 -> n1",
+        ] {
+            let problems = read("sentinel", text).expect_err(text);
+            assert!(problems[0].contains(text), "{problems:?}");
+        }
+        // A bridge has two sides, and a role is nobody yet.
+        for text in ["n1, n2 | n2, n3", "master | master, client 1", "clients -> n1"] {
+            assert_eq!(read("sentinel", text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn every_unknown_party_is_reported() {
+        let problems = read("sentinel", "mastr, n9, client 4").expect_err("three are wrong");
+        assert_eq!(problems.len(), 3);
+        assert!(problems[0].ends_with("did you mean `master`?"), "{}", problems[0]);
+        assert!(problems[1].contains("there is no node `n9`"), "{}", problems[1]);
+        assert!(problems[2].contains("there is no client 4"), "{}", problems[2]);
+    }
+
+    #[test]
+    fn shares_of_nobody_and_roles_that_a_topology_lacks_are_refused() {
+        for (topology, text, word) in [
+            ("sentinel", "0% of masters", "1 to 100"),
+            ("sentinel", "ten% of masters", "1 to 100"),
+            ("sentinel", "10% of mastrs", "did you mean `masters`?"),
+            ("sentinel", "10%", "`10% of`"),
+            ("sentinel", "60% of nodes | 60% of nodes", "120% of 3"),
+            ("sentinel", "80% of nodes, 10% of nodes, 10% of nodes, 0% of nodes", "1 to 100"),
+            ("sentinel", "1% of masters | 1% of masters", "2% of 1"),
+            ("single", "10% of replicas", "has no replicas"),
+            ("single", "replicas", "has no replicas"),
+            ("single", "sentinels", "has no sentinels"),
+            ("single", "minority", "needs at least 3 nodes"),
+        ] {
+            let problems = read(topology, text).expect_err(text);
+            assert!(problems[0].contains(word), "{text}: {problems:?}");
+        }
+    }
+}
+
+/// The message at which a fault is due: which, what, and between whom.
+mod messages {
+    use super::*;
+    use chaos::scenario::{FaultParty, FaultTrigger, OnMessage};
+
+    fn read(when: &str) -> Result<OnMessage, String> {
+        let text = format!("{HEAD}[[faults]]\nfault = \"pause\"\non = \"n1\"\nwhen = \"{when}\"\n");
+        let mut scenario = Scenario::parse("x.toml", &text).map_err(|errors| errors.to_string())?;
+        match scenario.faults.remove(0).when {
+            FaultTrigger::OnMessage(message) => Ok(message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn which_what_and_between_whom() {
+        let message = read("3rd EVALSHA reply to client 1").expect("good");
+        assert_eq!(
+            message,
+            OnMessage { nth: 3, words: "EVALSHA".to_owned(), from: None, to: Some(FaultParty::Client(1)) }
+        );
+        let message = read("SET orders PX from any client to master").expect("good");
+        assert_eq!(message.to_string(), "message 1 of `SET orders PX` from any client to master");
+        assert_eq!(read("2nd extend reply to client 1").expect("good").words, "extend");
+        assert_eq!(read("second WAIT reply from n1 to client 2").expect("good").nth, 2);
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_refused_with_the_form() {
+        for (text, says) in [
+            ("", "such as"),
+            ("EVALSHA", "such as"),
+            ("3rd reply to client 1", "such as"),
+            ("0th SET from client 1", "counted from 1"),
+            ("SET to client 1", "say `reply to`"),
+            ("SET reply from client 1", "comes from a server"),
+            ("SET from client 9", "clients 1 to 3"),
+            ("SET from clients", "may be several"),
+            ("SET from mastr", "did you mean `master`?"),
+        ] {
+            let problem = read(text).expect_err(text);
+            assert!(problem.contains(says), "{text}: {problem}");
+        }
+    }
+}
