@@ -279,19 +279,8 @@ fn is(words: &MessageWords, name: &str) -> bool {
 
 /// The commands of Redis that wait at the server until something is there.
 fn blocks(name: &[u8]) -> bool {
-    const BLOCKING: [&[u8]; 10] = [
-        b"BLPOP",
-        b"BRPOP",
-        b"BLMOVE",
-        b"BRPOPLPUSH",
-        b"BLMPOP",
-        b"BZPOPMIN",
-        b"BZPOPMAX",
-        b"BZMPOP",
-        b"XREAD",
-        b"XREADGROUP",
-    ];
-    BLOCKING.contains(&name)
+    const BLOCKING: &str = "BLPOP BRPOP BLMOVE BRPOPLPUSH BLMPOP BZPOPMIN BZPOPMAX BZMPOP XREAD XREADGROUP";
+    BLOCKING.split(' ').any(|blocking| blocking.as_bytes() == name)
 }
 
 /// Whether a word after the first contains a lock's name.

@@ -24,43 +24,33 @@ struct MessageFault {
     expect: &'static str,
 }
 
-const KEPT: &str = "belief = \"clean\"\ncontract = \"clean\"\neffect = \"clean\"\nliveness = \"clean\"\n";
-
 /// A lease outlives what its client waits for an answer where it is to be missed, and ends before the message
 /// arrives where that is to be late.
 const MESSAGE_FAULTS: [MessageFault; 5] = [
+    harm("lost", "is lost on its way", ["5s", "20ms..60ms", "5s", "4"]),
+    harm("late", "arrives when the lease is over", ["1s", "300ms..500ms", "4500ms", "2"]),
+    harm("cut", "is the last on its connection", ["5s", "20ms..60ms", "3500ms", "4"]),
+    harm(
+        "restart",
+        "is the last before its server is killed and started again with all that it acknowledged",
+        ["5s", "20ms..60ms", "3500ms", "4"],
+    ),
     MessageFault {
-        name: "lost",
-        about: "is lost on its way",
-        load: ["5s", "20ms..60ms", "5s", "4"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "late",
-        about: "arrives when the lease is over",
-        load: ["1s", "300ms..500ms", "4500ms", "2"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "cut",
-        about: "is the last on its connection",
-        load: ["5s", "20ms..60ms", "3500ms", "4"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "restart",
-        about: "is the last before its server is killed and started again with all that it acknowledged",
-        load: ["5s", "20ms..60ms", "3500ms", "4"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "pause",
-        about: "passes, and its client stands still until the lease is over",
-        load: ["1s", "300ms..500ms", "4s", "2"],
         expect: "belief = \"violated\"\ncontract = \"clean\"\nliveness = \"clean\"\n[audit]\ncause = \"needs-fencing\"\n\
                  inherent = \"A paused holder cannot be notified, and its lease ends meanwhile: only the resource can refuse what it does afterwards.\"\n",
+        ..harm(
+            "pause",
+            "passes, and its client stands still until the lease is over",
+            ["1s", "300ms..500ms", "4s", "2"],
+        )
     },
 ];
+
+/// One that costs nobody the lock.
+const fn harm(name: &'static str, about: &'static str, load: [&'static str; 4]) -> MessageFault {
+    const KEPT: &str = "belief = \"clean\"\ncontract = \"clean\"\neffect = \"clean\"\nliveness = \"clean\"\n";
+    MessageFault { name, about, load, expect: KEPT }
+}
 
 /// A point of the table: which message, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,11 +71,8 @@ impl Point {
 
     /// Such as `release-reply-lost`.
     pub(super) fn name(self) -> String {
-        let (role, fault) = (ROLES[self.role], MESSAGE_FAULTS[self.fault].name);
-        match self.is_reply {
-            true => format!("{role}-reply-{fault}"),
-            false => format!("{role}-{fault}"),
-        }
+        let reply = if self.is_reply { "-reply" } else { "" };
+        format!("{}{reply}-{}", ROLES[self.role], MESSAGE_FAULTS[self.fault].name)
     }
 
     /// A scenario in which that happens, on servers of this shape, to a lock of one of these kinds; what is
@@ -110,23 +97,20 @@ impl Point {
             (true, 1) => "majority",
             (true, _) => "masters",
         };
-        let link = match self.is_reply {
-            true => format!("{servers} -> client {client}"),
-            false => format!("client {client} -> {servers}"),
+        let (link, way) = match self.is_reply {
+            true => (format!("{servers} -> client {client}"), "reply to"),
+            false => (format!("client {client} -> {servers}"), "from"),
         };
-        let passes = |nth: u32, client: u32| match self.is_reply {
-            true => format!("when = \"{nth}th {role} reply to client {client}\"\n"),
-            false => format!("when = \"{nth}th {role} from client {client}\"\n"),
-        };
+        let passes = |nth: u32, client: u32| format!("when = \"{nth}th {role} {way} client {client}\"\n");
         let (first, nth) = (rng.random_range(1..=2), rng.random_range(1..=4));
         let long = ["1500ms", "2500ms"][rng.random_range(0..2)];
         let chosen = format!("with = {{ during = \"{role}\", nth = {first}, count = 3 }}\n");
         let faults: Vec<String> = match fault.name {
-            "lost" => {
-                vec![format!("at = \"300ms\"\nfor = \"2500ms\"\nfault = \"drop\"\non = \"{link}\"\n{chosen}")]
-            }
-            "late" => {
-                vec![format!("at = \"300ms\"\nfor = \"{long}\"\nfault = \"hold\"\non = \"{link}\"\n{chosen}")]
+            "lost" | "late" => {
+                let (lasts, fault) = if fault.name == "lost" { ("2500ms", "drop") } else { (long, "hold") };
+                vec![format!(
+                    "at = \"300ms\"\nfor = \"{lasts}\"\nfault = \"{fault}\"\non = \"{link}\"\n{chosen}"
+                )]
             }
             "cut" => (1..=3)
                 .map(|client| {
