@@ -136,8 +136,7 @@ impl JudgedHistory {
         say: &mut dyn FnMut(JudgedNote),
     ) -> Result<CheckReport, RunError> {
         let path = &self.history;
-        // Lines are judged as they come, and only a proof needs them again; what can be read only once is
-        // kept.
+        // Lines are judged as they come, and only a proof needs them again: then they are kept.
         let (mut kept, mut lines) = (Vec::new(), 0);
         if let Some(said) = foretell(path)? {
             say(JudgedNote::Note(said));
@@ -211,8 +210,7 @@ fn foretell(path: &Path) -> Result<Option<String>, RunError> {
     }
 }
 
-/// Histories of scenarios that a run was killed in: they have no result, and nothing says what their faults
-/// did.
+/// Histories of scenarios that a run was killed in: nothing says what their faults did.
 fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut places: Vec<String> = inside

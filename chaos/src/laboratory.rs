@@ -29,8 +29,7 @@ const GUARD: &str = "guard";
 /// Where such a process answers: its standard output is the test runner's.
 const ANSWERS: &str = "/dev/fd/3";
 
-/// Starts a client: its answers go where its standard output would go, and what a test runner prints goes
-/// where its errors go.
+/// Starts a client: its answers go to standard output, what a test runner prints to its errors.
 const AS_CLIENT: &str = "exec 3>&1 1>&2; exec \"$@\"";
 
 /// Runs scenarios against one lock, each on servers of its own that end with the run.

@@ -347,8 +347,7 @@ pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<Configu
     each.collect()
 }
 
-/// The input across whose range the double grants differ most; where none has a range, across half and twice
-/// its value.
+/// The input across whose range the double grants differ most; without a range, half to twice its value.
 fn matters_most(
     model: &RiskModel,
     low: &ServiceRates,

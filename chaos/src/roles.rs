@@ -288,8 +288,7 @@ fn names(words: &MessageWords, lock: &str) -> bool {
     words.iter().skip(1).any(|word| place(word, lock).is_some())
 }
 
-/// Where a word contains a lock's name. A number in a name goes on to its last digit: `orders-1` is not in
-/// `orders-12`.
+/// Where a word contains a lock's name; a number in it goes on: `orders-1` is not in `orders-12`.
 fn place(word: &[u8], lock: &str) -> Option<usize> {
     let lock = lock.as_bytes();
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);

@@ -66,8 +66,7 @@ async fn call<T: Send + 'static>(
     }
 }
 
-/// The grants of a client by the names that the history has for them: those of subjects tell the thread that
-/// runs.
+/// The grants of a client by their names in the history: those of subjects tell the thread that runs.
 #[derive(Default)]
 struct Names(Mutex<AssignedNames>);
 

@@ -79,8 +79,7 @@ enum Style {
     Patient,
     /// What is held is renewed for long, and renewals come late or not at all.
     Starves,
-    /// Callers leave while their first question is on its way, and their client is stopped before it knows
-    /// the server's time.
+    /// Callers leave while their first question is on its way, and their client stops before its answer.
     Unread,
 }
 

@@ -259,8 +259,7 @@ impl NemesisContext {
         })
     }
 
-    /// Faults that end a process and start it again: with its data, under its address or another one, which
-    /// its name follows.
+    /// Faults that end a process and start it again, maybe under another address, which its name follows.
     async fn starts_again(&self, fault: &FaultSpec, name: &str, on: bool) -> bool {
         let moves = fault.fault == "new-address";
         if !on || !moves && fault.fault != "restart" {
@@ -345,8 +344,7 @@ impl NemesisContext {
         }
     }
 
-    /// Moves slots with their keys to another master, those of the locks first, as the fault does it on real
-    /// servers.
+    /// Moves slots with their keys, those of the locks first, as the fault does it on real servers.
     async fn migrate(&self, fault: &FaultSpec, from: &str) -> Option<()> {
         let to = settings::text(&fault.with, "to")?;
         let pause = settings::time(&fault.with, "pause").unwrap_or_default();
@@ -380,8 +378,7 @@ impl NemesisContext {
                 }
             }
             tokio::time::sleep(pause).await;
-            // The target first: were the source first, a client could be sent to and fro between two that
-            // both disown the slot.
+            // The target first: else a client could be sent to and fro between two that disown it.
             set(to, "NODE", &to_id).await?;
             set(from, "NODE", &to_id).await?;
         }

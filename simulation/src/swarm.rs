@@ -30,8 +30,7 @@ pub struct FaultEncounter {
     pub kind: String,
 }
 
-/// A run takes less than a second, and one that is judged with its proof some seconds: one that takes longer
-/// has no end.
+/// A run takes less than a second, one with a proof some seconds: one that takes longer has no end.
 const LIMIT: Limit = Limit { processor_s: 60, wall_s: 1_200 };
 
 /// What one seed led to.
@@ -219,8 +218,7 @@ fn run_each(
     Ok(report)
 }
 
-/// Runs a plan in this process, in full with its history and the proof of a conviction: what the process says
-/// of it.
+/// Runs a plan in this process, in full with its history and proof: what the process says of it.
 fn one(plan: &Plan, in_full: bool) -> Vec<u8> {
     let outcome = run::run(plan, in_full);
     let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));

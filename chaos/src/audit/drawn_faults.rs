@@ -75,8 +75,7 @@ impl Point {
         format!("{}{reply}-{}", ROLES[self.role], MESSAGE_FAULTS[self.fault].name)
     }
 
-    /// A scenario in which that happens, on servers of this shape, to a lock of one of these kinds; what is
-    /// left to chance in it is drawn.
+    /// A scenario in which that happens, on servers of this shape, to a lock of one of these kinds; drawn.
     pub(super) fn scenario(self, shape: TopologyKind, kinds: &[String], rng: &mut ChaCha8Rng) -> Scenario {
         let (role, fault) = (ROLES[self.role], &MESSAGE_FAULTS[self.fault]);
         let masters = shape == TopologyKind::Masters;
@@ -159,8 +158,7 @@ impl Point {
     }
 }
 
-/// The same points, what was least tried first: the point itself, then its message and its fault; among
-/// equals as it is drawn.
+/// The same points, what was least tried first: the point, then its message and its fault; else drawn.
 pub(super) fn least_tried_first(mut tries: BTreeMap<Point, u32>, rng: &mut ChaCha8Rng) -> Vec<Point> {
     let mut points: Vec<Point> = tries.keys().copied().collect();
     let mut ordered = Vec::new();

@@ -91,8 +91,7 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     if let (None, Some(renewed)) = (lock.lease, has.watchdog) {
         scale(&mut fitting, renewed);
     }
-    // Of renewals that nobody reports nothing is known: the library promised to keep the lock or to say that
-    // it is lost.
+    // Of renewals that nobody reports nothing is known: the library promised to keep the lock or say so.
     if lock.lease.is_none()
         && !has.has("renewals")
         && let Some(belief) = scenario.expect.get("belief")

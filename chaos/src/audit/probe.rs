@@ -19,8 +19,7 @@ use crate::run::RunError;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
 const CONFORM_WITHIN: Duration = Duration::from_secs(180);
-/// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows
-/// no wish.
+/// A lease no longer than any scenario's: what is answered instead shows a lock that follows no wish.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
 /// What a lock has on servers of one shape, or why it did not say so.

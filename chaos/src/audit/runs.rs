@@ -139,8 +139,7 @@ pub async fn meet_all(
 pub trait AuditObserver {
     /// So many steps begin; `what` they are.
     fn begins(&mut self, steps: usize, what: &str);
-    /// A run ended, with these warnings and this result, which is kept unless nothing happened; or why there
-    /// is none.
+    /// A run ended with these warnings and this result, kept unless nothing happened; or why there is none.
     fn ended(&mut self, run: &Plan, warnings: &[String], result: Result<&ScenarioResult, &str>);
     /// A step is over: the scorecard as it stands, which is not to be lost where the steps are `done`.
     fn scored(
@@ -150,8 +149,7 @@ pub trait AuditObserver {
     ) -> Result<(), RunError>;
 }
 
-/// So many suspicions of a lock by drawn faults are followed up: each costs two runs more, and a lock with so
-/// many is known by then.
+/// So many suspicions of a lock by drawn faults are followed up: each costs two runs more.
 const FOLLOWED_UP: usize = 8;
 
 /// Why there is no result: an outcome, and the reason.
@@ -292,7 +290,6 @@ impl<'a> AuditRuns<'a> {
     }
 
     /// Each point of the table that a lock's protocol has, as far as is known, and how often it was tried.
-    /// One that never met a message is none.
     fn tries(&self, subject: usize) -> BTreeMap<Point, u32> {
         let tries = Point::all().filter_map(|point| {
             let cells = self.cells.iter();
@@ -306,8 +303,7 @@ impl<'a> AuditRuns<'a> {
         tries.collect()
     }
 
-    /// The points of a lock's protocol that are next, each with a scenario for it; those that never met a
-    /// message are left out.
+    /// The points of a lock's protocol that are next, each with a scenario for it.
     fn points(&self, subject: usize, rng: &mut ChaCha8Rng) -> Vec<(Point, AuditScenario)> {
         let met = &self.met[subject];
         let shapes = [TopologyKind::Single, TopologyKind::Masters];
@@ -353,8 +349,7 @@ impl<'a> AuditRuns<'a> {
                     scenario.lock.subject = twin(asked).to_owned();
                     twins.insert(key, PlannedRun::of_scenario(&scenario, key.1)?);
                 }
-                // What was drawn has no claim of its own that was weighed beforehand: a conviction has to
-                // come again.
+                // What was drawn has no claim that was weighed beforehand: a conviction has to come again.
                 let is_drawn = cell.drawn.is_some() && doubt == OpenQuestion::Violated;
                 if doubt == OpenQuestion::LivenessAlone || is_drawn {
                     let plans = cell.plans.iter().flatten();

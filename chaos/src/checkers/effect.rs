@@ -91,8 +91,7 @@ impl<W: Copy + PartialEq, T: Copy> GreatestByOwner<W, T> {
 struct EarlierTokens<W, T> {
     /// Of those that did so on every clock.
     surely: GreatestByOwner<W, T>,
-    /// The others, in order of time: a greatest one among them would hide a lower one that surely came
-    /// before.
+    /// The others, by time: a greatest among them would hide a lower one that surely came before.
     near: VecDeque<(u64, (u64, W, T))>,
 }
 
@@ -105,8 +104,7 @@ impl<W: Copy + PartialEq, T: Copy> EarlierTokens<W, T> {
         self.near.push_back((t_ns, (token, who, what)));
     }
 
-    /// The greatest token of anybody else that came before `t_ns` and is not less than `token`; `Err`: it is
-    /// not known whether any did.
+    /// The greatest token of others before `t_ns`, not less than `token`; `Err`: nobody knows of any.
     fn not_less(
         &mut self,
         record: &Record,
@@ -289,8 +287,7 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     }
 }
 
-/// The exclusive grants of a lock whose owner still held it when they were asked for, and when the hold began
-/// that they re-enter.
+/// The exclusive grants whose owner still held the lock, and when the hold began that they re-enter.
 fn re_entries(record: &Record, lock: usize, still_held: &[u64]) -> HashMap<u32, u64> {
     let mut by_owner: Vec<(u32, u64, u32, u64)> = record
         .held(lock)

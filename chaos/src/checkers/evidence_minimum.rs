@@ -148,8 +148,7 @@ fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Op
 fn contended(record: &Record, most: u64) -> u64 {
     let mut met = 0;
     for lock in 0..record.locks.len() {
-        // Until when somebody asked or held, and who; of the latest two owners, since one's own does not
-        // count.
+        // Until when somebody asked or held, and who; of two owners, since one's own does not count.
         let mut last: [(u64, Option<u32>); 2] = [(0, None); 2];
         for ask in record.asks(lock) {
             if last.iter().any(|(until_ns, owner)| {

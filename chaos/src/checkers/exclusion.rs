@@ -50,8 +50,7 @@ impl Class<'_> {
             for overlap in listed(&found.list) {
                 finding.add(self.anomaly(record, overlap));
             }
-            // All of them count here, listed or not; the sweep lists one pair per newcomer, and counts them
-            // all.
+            // All count here, listed or not; the sweep lists one pair per newcomer, and counts all.
             finding.lengths_ns = found.list.iter().map(|o| o.to_ns - o.from_ns).collect();
             finding.worst_ns = found.worst_ns;
             finding.count = found.count;

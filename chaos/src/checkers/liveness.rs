@@ -239,8 +239,7 @@ fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
     possible.into_iter().collect()
 }
 
-/// Until when a grant is possible; `u64::MAX`: to the end. `nested` are the later nesting grants of the lock
-/// and its owner.
+/// Until when a grant is possible; `u64::MAX`: to the end. `nested`: its owner's later nesting grants.
 fn until_ns<'a>(
     record: &'a Record,
     touches: &ClientFaults,
@@ -273,8 +272,7 @@ fn until_ns<'a>(
     for (returned_ns, lease_ns) in extends {
         until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
     }
-    // Of a claim whose answer came too late, or never, the library says nothing; it is made until one is
-    // answered in time.
+    // A claim whose answer came too late, or never, is made until one is answered in time.
     let is_claimed = |step: &Step| step.kind == StepKind::Renewal && step.ending == OperationEnd::Ok;
     if let Some(claimed_ns) = ask.claimed_ns()
         && !record.steps(grant).any(is_claimed)
@@ -300,8 +298,7 @@ fn until_ns<'a>(
     released_ns.min(until_ns)
 }
 
-/// When a step took effect at the latest: its answer; without one the last heal of what touched it, else its
-/// call.
+/// When a step took effect at the latest: its answer, else the last heal of what touched it, or its call.
 fn answered_ns(touches: &ClientFaults, client: u32, step: &Step) -> u64 {
     step.returned_ns.unwrap_or_else(|| {
         let heal_ns = touches.last_heal_ns(client, (step.called_ns, u64::MAX));

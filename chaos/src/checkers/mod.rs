@@ -247,8 +247,7 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     found.into_iter().map(with_doubts).collect()
 }
 
-/// Endings per operation. Acquire and release are in every history, so a reader need not ask whether an
-/// ending is there.
+/// Endings per operation. Acquire and release are in every history: a reader finds each ending there.
 fn operations(record: &Record) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut operations = record.operations.clone();
     for operation in ["acquire", "release"] {

@@ -145,8 +145,7 @@ pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
     (0..record.locks.len()).map(across).sum()
 }
 
-/// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody
-/// asked.
+/// The longest time for which a free lock was asked for and not granted; `None` where nobody asked.
 pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
     let of_lock = |lock: usize| -> Option<u64> {
         let asks: &[u32] = record.asks_of.get(lock)?;

@@ -319,8 +319,7 @@ pub fn find(name: &str) -> Option<&'static FaultKind> {
     FAULTS.iter().find(|fault| fault.name == name)
 }
 
-/// Whether a scenario may ask for a fault: what it needs beyond the forms of its settings, or what is in the
-/// way.
+/// Whether a scenario may ask for a fault, or what is in the way beyond the forms of its settings.
 pub(crate) fn allowed(
     kind: &FaultKind,
     topology: &Topology,

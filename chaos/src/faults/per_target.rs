@@ -101,8 +101,7 @@ impl<T: Send + Sync> Evidence for TargetEvidence<T> {
     }
 }
 
-/// A target that is harmed, whatever its fault keeps of it: one form for all, so that the program has the
-/// code below once.
+/// A target that is harmed, whatever its fault keeps of it, so that the code below is compiled once.
 #[async_trait]
 trait HarmedTarget: Send + Sync {
     fn evidence(&self) -> &dyn Evidence;

@@ -108,8 +108,7 @@ pub(crate) fn when(
     })
 }
 
-/// A server that came back has so long to load its data, to be found again and to be copied from, before the
-/// next fault.
+/// A server that came back has so long to load, to be found and copied from, before the next fault.
 const ROOM_NS: u64 = 1_000_000_000;
 
 /// A fault that was drawn, and when it is over, also for whom it hit.
@@ -157,8 +156,7 @@ pub(crate) fn operations(scenario: &Scenario, spec: &RandomSpec, seed: u64) -> S
     drawn
 }
 
-/// Draws faults until the load's end: never more than allowed at a time, and never two on one process at the
-/// same time.
+/// Draws faults until the load's end: never more than allowed, and never two on one process, at a time.
 pub(crate) fn random(
     spec: &RandomSpec,
     topology: &Topology,

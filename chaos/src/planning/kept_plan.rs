@@ -45,8 +45,7 @@ pub fn programs(plan: &Plan) -> Result<Vec<String>, RunError> {
     }
     found.extend(topology.image.iter().map(|image| format!("the image {image}")));
     for (key, value) in &topology.config {
-        // A module, a script, a file: whatever a server is to load has a path, and what it refuses by itself
-        // is enabled.
+        // Whatever a server is to load has a path, and what it refuses by itself is enabled.
         if is_path(value) || key.starts_with("enable-") || key.contains("module") {
             found.push(format!("the server's setting {key} {value}"));
         }
@@ -80,8 +79,7 @@ fn key_file() -> Option<PathBuf> {
     Some(state?.join("locklab/plan-key"))
 }
 
-/// This machine's key, drawn where there is none. `None`: it has no place here, or one where others could
-/// read it.
+/// This machine's key, drawn where there is none. `None`: it has no place that others cannot read.
 fn key() -> Option<Vec<u8>> {
     let path = key_file()?;
     if !path.exists() {

@@ -14,8 +14,7 @@ pub type Digest = BTreeMap<String, String>;
 /// What of a plan decides nothing, or is compared by itself.
 const NOT_DIGESTED: [&str; 5] = ["schema", "name", "about", "claim", "seed"];
 
-/// A word or a list that is longer than this is told by its hash, as is all that has keys: commands may hold
-/// what is nobody's business.
+/// What is longer, or has keys, is told by its hash: commands may hold what is nobody's business.
 const TOLD_CHARS: usize = 60;
 
 /// Each value of an object by its key.

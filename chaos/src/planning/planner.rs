@@ -174,8 +174,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What the lock has on servers of this shape. One that refuses them is asked on those of other
-    /// scenarios, until it works.
+    /// What the lock has on servers of this shape. One that refuses them is asked on others, until it works.
     async fn ask(
         &self,
         name: &str,

@@ -55,8 +55,7 @@ fn prove(report: &CheckReport, history: &History, options: &CheckOptions<'_>, cl
     })
 }
 
-/// The anomaly that a proof is about: the longest overlap where there is one, else the longest of any kind;
-/// the first of equals.
+/// The anomaly that a proof is about: the longest overlap, else the longest; the first of equals.
 fn gravest(anomalies: &[Anomaly]) -> Option<&Anomaly> {
     let rank = |anomaly: &&Anomaly| {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);

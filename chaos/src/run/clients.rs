@@ -48,8 +48,7 @@ struct Slot {
 
 #[derive(Debug, Default)]
 pub(crate) struct ClientsReport {
-    /// Why the history may be incomplete: tasks that did not end, and drivers that ended though no fault had
-    /// killed them.
+    /// Why the history may be incomplete: tasks that did not end, drivers that ended unkilled.
     pub(crate) incomplete: Vec<String>,
     /// Requests without an answer, which are unknown and nothing worse.
     pub(crate) unanswered: Vec<String>,

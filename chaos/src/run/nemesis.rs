@@ -22,12 +22,10 @@ use crate::run::shared_clients;
 use crate::scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger, OnMessage};
 use crate::servers::hooks::{HEAL, Hooks};
 
-/// A fault that is being injected when the load ends (a restart that waits, a row of slots on its way) has so
-/// long to be done.
+/// A fault that is being injected when the load ends, such as a slow restart, has so long to be done.
 const DONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A fault that nothing met for as long as it was to last goes on so much longer at most. Each waiter asks
-/// again within its patience.
+/// A fault that nobody met goes on so much longer at most; each waiter asks again within its patience.
 const MET_WITHIN: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -303,8 +301,7 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
     }
 }
 
-/// The command that takes the fault's place, if the scenario gives one; clients and links are never somebody
-/// else's.
+/// The command that takes the fault's place, if the scenario gives one; clients and links are our own.
 fn hooked(kind: &FaultKind, injection: &Injection, scene: &NemesisContext) -> Option<CommandFault> {
     let on_nodes = |target: &Target| matches!(target, Target::Node(_));
     let harm = scene.hooks.get(kind.name)?.clone();
@@ -315,8 +312,7 @@ fn hooked(kind: &FaultKind, injection: &Injection, scene: &NemesisContext) -> Op
     })
 }
 
-/// Completes when a fault has had its time to be done after the load's end. What it has done until then ends
-/// with the servers.
+/// Completes when a fault has had its time after the load's end; its rest ends with the servers.
 async fn overdue(mut end: watch::Receiver<bool>) {
     if end.wait_for(|end| *end).await.is_err() {
         std::future::pending::<()>().await;
@@ -370,8 +366,7 @@ async fn carry_on(
     span
 }
 
-/// Waits for the evidence of a fault that has lasted as long as it should: those who would meet it may have
-/// slept all the while.
+/// Waits for the evidence of a fault that has lasted its time: who would meet it may have slept.
 async fn met(guard: &mut dyn FaultGuard, mut end: watch::Receiver<bool>) {
     let evidence = async move {
         while guard.awaits_evidence() {

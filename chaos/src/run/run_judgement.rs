@@ -46,8 +46,7 @@ fn empty(plan: &Plan) -> ScenarioResult {
     }
 }
 
-/// How the callers of a plan use the lock, in words: what two configurations must share before their
-/// throughput is compared.
+/// How the callers of a plan use the lock, in words: two configurations with the same may be compared.
 fn used(plan: &Plan) -> BTreeMap<String, String> {
     // What stands elsewhere in a result, or says nothing of how a caller asks.
     const LEFT_OUT: [&str; 9] =
@@ -159,8 +158,7 @@ pub(super) fn judged(
         result.grants_per_s = report.grants as f64 / seconds;
     }
     result.exit_code = judge(&result);
-    // A history with a hole, or one that was cut short, convicts but does not acquit, also where nothing is
-    // expected.
+    // A history with a hole, or one that was cut short, convicts but does not acquit.
     if !result.incomplete.is_empty() && result.exit_code == crate::outcome::AS_EXPECTED {
         result.exit_code = UNKNOWN;
     }
@@ -231,8 +229,7 @@ fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut 
     if let Some(over) = &mut result.over_time
         && let Some(responses) = Intervals::of(record.end_ns, responses(waits))
     {
-        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being
-        // made.
+        // From when the call was due, not made: a lock that stalls keeps calls from being made.
         over.acquire = Some(responses);
     }
     result.open_loop = plan

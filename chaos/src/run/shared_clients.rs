@@ -106,8 +106,7 @@ pub(crate) fn has_target(share: GeneratorShare, target: &Target) -> bool {
     }
 }
 
-/// Asks the reference until `stop`. One that does not answer leaves a gap, in which the clock is known the
-/// less.
+/// Asks the reference until `stop`; without an answer the clock is known the less for a while.
 pub(super) async fn watch_clock(
     reference: Arc<Reference>,
     tracker: Arc<Tracker>,
@@ -135,8 +134,7 @@ pub async fn record_part(plan: &Plan, options: &RunOptions) -> Result<(bool, Vec
     Ok((recorded.partial, recorded.incomplete))
 }
 
-/// Judges what all parts recorded as one run, and writes its history into `dir`. `left` is where what each
-/// left lies, by its number.
+/// Judges all parts as one run, and writes its history into `dir`. `left`: where what each left lies.
 fn judge_whole(
     plan: &Plan,
     of: u32,
@@ -238,8 +236,7 @@ fn create(path: &Path) -> Result<File, RunError> {
     File::create(path).map_err(|error| RunError::io("write", path, &error))
 }
 
-/// What a part recorded that was killed, and then the death of its clients. `None`: nothing that has a place
-/// in time.
+/// What a killed part recorded, and then the death of its clients. `None`: nothing with a time.
 fn with_deaths(
     plan: &Plan,
     share: GeneratorShare,

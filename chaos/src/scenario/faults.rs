@@ -112,8 +112,7 @@ impl ScenarioServers<'_> {
     }
 }
 
-/// What a `[[faults]]` entry means on these servers and under a load. Of a key that was `refused` as it
-/// stands nothing more is said.
+/// What a `[[faults]]` entry means here; of a key that was `refused` as it stands no more is said.
 pub(super) fn check(
     section: Section<'_>,
     table: &FaultTable,

@@ -164,8 +164,7 @@ impl Default for Lock {
         Self {
             subject: String::new(),
             kind: String::new(),
-            // Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to
-            // be waited for.
+            // Long enough for a hand-over on a loaded machine, short enough to wait for a crash.
             lease: Some(Length(Duration::from_secs(3))),
             watchdog: None,
             wait: Length(Duration::from_millis(500)),
@@ -264,8 +263,7 @@ impl Load {
         bench::workload::find(name).expect("checked when it was read")
     }
 
-    /// How many lock names `tasks` tasks take, if so many are wished for: those of the workload, where one is
-    /// named.
+    /// How many lock names `tasks` tasks take, if so many are wished for, or their workload has them.
     pub(crate) fn locks_for(&self, tasks: u32, wished: Option<u32>) -> u32 {
         let workload = self.workload();
         match self.workload {

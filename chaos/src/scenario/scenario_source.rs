@@ -50,8 +50,7 @@ impl ScenarioSource {
         )))
     }
 
-    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the
-    /// program.
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario of the program.
     pub(crate) fn declared_at(&self) -> String {
         if BUILTINS.iter().any(|one| one.path == self.file) {
             return String::new();
@@ -114,8 +113,7 @@ pub fn seeds(first: u64, repeat: u32) -> impl Iterator<Item = u64> + Clone {
     (0..u64::from(repeat)).map(move |offset| first.wrapping_add(offset))
 }
 
-/// What parts must have in common of a scenario as it was asked for: on this server of a matrix, with this
-/// lock.
+/// What parts must have in common of a scenario as it was asked for: on this server, with this lock.
 pub(crate) fn digest(
     asked: &Scenario,
     server: Option<&MatrixServer>,

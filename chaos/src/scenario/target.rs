@@ -148,8 +148,7 @@ pub(crate) fn role_members(role: &str, topology: &Topology, clients: u32) -> Vec
     names.into_iter().map(FaultParty::Node).collect()
 }
 
-/// How many of `members` the shares of one expression are, which have nobody in common: rounded, and one at
-/// least while there are some.
+/// How many of `members` the shares of one expression are, apart from each other; rounded, one at least.
 pub(crate) fn share_sizes(percents: &[u32], members: usize) -> Vec<usize> {
     let (mut percent, mut taken) = (0, 0);
     let sizes = percents.iter().map(|share| {
@@ -349,8 +348,7 @@ pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Resu
     }
 }
 
-/// The nodes among which a minority or majority is drawn: masters where there are several, else every data
-/// node.
+/// The nodes among which a minority or majority is drawn: several masters, else every data node.
 pub(crate) fn quorum(topology: &Topology) -> Vec<String> {
     let mut names = data_nodes(topology);
     let masters = master_count(topology) as usize;

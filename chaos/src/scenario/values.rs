@@ -266,8 +266,7 @@ pub(crate) fn percent(word: &str) -> Result<i64, &'static str> {
     if number > -100.0 && number <= 1000.0 && ppb != 0.0 { Ok(ppb as i64) } else { Err(PERCENT) }
 }
 
-/// A durability as the library understands it, kept as its words, since subjects in other languages take
-/// words.
+/// A durability as the library understands it, in its words: other languages take words, too.
 pub(super) fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     const ALLOWED: &str = "`none`, `wait:K` (K replicas, from 1), `wait:majority`, `wait:all` or `waitaof:K` (the master's disk and those of K replicas)";
     word(deserializer, ALLOWED, |word| {

@@ -116,8 +116,7 @@ pub(crate) fn as_in_a_file(section: &Map<String, Value>) -> Map<String, Value> {
     in_words(section, duration, "..")
 }
 
-/// A section of a plan with its times in words, and `to` between those of a range. What is not given there is
-/// left out.
+/// A section of a plan with its times in words, and `to` between those of a range.
 pub(crate) fn in_words(
     section: &Map<String, Value>,
     duration: fn(u64) -> String,

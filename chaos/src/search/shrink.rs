@@ -191,8 +191,7 @@ fn keep(plan: &mut Plan, these: impl Fn(usize) -> bool) {
     }
 }
 
-/// When the last fault with a time is over, and a little later; 0 without one. A fault without an end is over
-/// when it is in.
+/// A little after the last fault with a time is over (one without an end, when it is in); 0 without one.
 fn faults_end_ns(plan: &Plan) -> u64 {
     let ends = plan.faults.iter().filter_map(|fault| match fault.when {
         FaultTrigger::AtNs(at_ns) => Some(at_ns + fault.lasts_ns.unwrap_or(0) + AFTER_LAST_FAULT_NS),

@@ -105,8 +105,7 @@ fn possible(kind: &FaultKind, fault: &FaultSpec, allowed: &Allowed<'_>, hooks: &
     word(name, allowed.loopback, allowed.faults)
 }
 
-/// A proxy stands between clients and servers only, and only where servers announce no addresses of their
-/// own.
+/// A proxy stands between clients and servers only, and only where these announce no addresses.
 fn on_links(name: &str, on: &FaultSite, topology: &Topology) -> Result<(), String> {
     if topology.kind.announces_addresses() {
         return Err(format!(

@@ -84,8 +84,7 @@ impl Hook {
     }
 }
 
-/// The names in braces, as in `{node}`; braces around anything but a small word belong to the command, as in
-/// JSON.
+/// The names in braces, as in `{node}`; other braces belong to the command, as in JSON.
 fn braces(word: &str) -> impl Iterator<Item = &str> {
     word.split('{').skip(1).filter_map(|rest| {
         let (name, _) = rest.split_once('}')?;

@@ -21,16 +21,14 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 /// The file is written in one piece and never gets shorter: nobody reads half of it.
 const BYTES: usize = 4096;
 
-/// Files that stand in the place of the system's, and what the last two say: names are in the first, and
-/// nobody else is asked.
+/// Files that stand in the place of the system's: names are in the first, and nobody else is asked.
 const FILES: [(&str, &str); 3] = [
     ("/etc/hosts", ""),
     ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"),
     ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"),
 ];
 
-/// The first addresses by which clients know servers are 127.0.2.0/24, the next 127.0.3.0/24: beside those of
-/// servers and proxies.
+/// Clients know servers by addresses of 127.0.2.0/24, then 127.0.3.0/24, beside all others.
 const FIRST_PLACE: u8 = 2;
 
 /// The names of a run's servers.
@@ -124,8 +122,7 @@ impl Names {
         Some(server.address())
     }
 
-    /// Lets a server listen at `address` for its clients, and nowhere else but at its own, also after a
-    /// restart.
+    /// Lets a server listen at `address` for its clients and at its own, also after a restart.
     pub(crate) async fn listen(
         &self,
         deployment: &Deployment,

@@ -72,8 +72,7 @@ fn parse(info: &str) -> Option<(u64, Vec<SocketAddr>)> {
     Some((own.parse().ok()?, replicas.filter_map(address).collect()))
 }
 
-/// How long ago the master was at the offset, between two positions in proportion; nought where it has not
-/// gone on since.
+/// How long ago the master was at the offset, in proportion; nought where it has not gone on since.
 fn behind_s(positions: &VecDeque<(Instant, u64)>, offset: u64, now: Instant) -> f64 {
     let after = positions.partition_point(|(_, at)| *at <= offset);
     let Some(&(later, beyond)) = positions.get(after) else { return 0.0 };

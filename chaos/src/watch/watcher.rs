@@ -81,8 +81,7 @@ pub struct Watcher {
     values: HashMap<u64, String>,
     /// The source of the unit that is applied.
     source: usize,
-    /// Of a set of masters: what was not applied yet, in the order of its times, and until when that of each
-    /// member is known.
+    /// Of a set of masters: what is not applied yet, by its times, and until when each member is known.
     unordered: BTreeMap<(u64, u64), ServerNews>,
     members_us: HashMap<usize, u64>,
     ordered: u64,

@@ -283,8 +283,7 @@ impl State {
         self.hand_over(event);
     }
 
-    /// Hands over what is at its machine, but for what waits for a stopped process, and what a fault on
-    /// messages holds or loses.
+    /// Hands over what is at its machine, unless its process is stopped or a fault holds or loses it.
     fn hand_over(&mut self, event: Event) {
         let now = self.now();
         let Some((connection, to_server)) = event.of() else { return };
@@ -370,8 +369,7 @@ impl State {
                 of.wake();
             }
             Event::Ended(_, phase) => of.turn(phase),
-            // What is harmed already stays so: an answer would take the place of one that was lost. A fault
-            // that is over holds nothing.
+            // What is harmed already stays so; a fault that is over holds nothing.
             Event::Turned(_, flow) if matches!(of.flows[0], Flow::Free) => {
                 let link = self.links.get(&of.ways[0]);
                 let chosen = link.map_or(&[][..], |link| &link.chosen);
@@ -524,8 +522,7 @@ impl State {
     pub(crate) fn go_on(&mut self, name: &str) -> bool {
         if let Some(host) = self.hosts.get_mut(name) {
             host.is_stopped = false;
-            // It is at the machine: a link that was cut since then does not hold it, behind what came to the
-            // link later.
+            // It is at the machine: a link that was cut since then does not hold it.
             for event in self.waiting.remove(name).unwrap_or_default() {
                 self.hand_over(event);
             }

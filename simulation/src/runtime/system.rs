@@ -286,8 +286,7 @@ mod tests {
         assert_eq!(first, seen(7));
         assert_ne!(first.1, seen(8).1);
         let hour = Duration::from_secs(3_600);
-        // A timer counts in whole milliseconds, and each look at a clock is a nanosecond later than the one
-        // before.
+        // A timer counts whole milliseconds, and each look at a clock is a nanosecond later.
         let (early, little) = (Duration::from_micros(1), Duration::from_millis(2));
         assert!((hour - early..hour + little).contains(&first.0));
         assert!((EPOCH + hour - early..EPOCH + hour + little).contains(&first.4));

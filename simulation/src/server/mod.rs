@@ -68,8 +68,7 @@ pub struct ConnectionId(u64);
 #[derive(Debug, Default)]
 pub struct Server {
     settings: Settings,
-    /// What it begins with: what CONFIG SET has changed since is gone with the process, unless CONFIG REWRITE
-    /// has kept it.
+    /// What it begins with: what CONFIG SET has changed is gone with the process, if not rewritten.
     settings_in_file: Settings,
     /// What its wall clock showed last.
     now: Duration,

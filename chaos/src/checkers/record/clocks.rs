@@ -120,8 +120,7 @@ pub(crate) fn certain(record: &Record, holds: Vec<Hold>, limit: Option<u64>) -> 
     (found, unknown)
 }
 
-/// For how long two holds of different parts that exclude each other overlapped for certain; 0: perhaps.
-/// `None`: not at all.
+/// For how long two holds of different parts certainly overlapped; 0: perhaps. `None`: not at all.
 fn shared_ns(one: &HoldUncertainty, other: &HoldUncertainty) -> Option<u64> {
     let (a, b) = (&one.hold, &other.hold);
     let together = matches!((a.mode, b.mode), (Mode::Read, Mode::Read) | (Mode::Permit, Mode::Permit));

@@ -130,8 +130,7 @@ impl Fault {
         }
     }
 
-    /// Whether it is a pause of this client, or of what its library runs on, that lasted at some time between
-    /// two instants.
+    /// Whether it pauses this client, or what its library runs on, at some time between two instants.
     pub(crate) fn paused(&self, client: u32, (from, to): Span) -> bool {
         matches!(&*self.fault, "pause" | "block")
             && self.direct.contains(&client)
@@ -282,8 +281,7 @@ impl ClientFaults {
         &self.mute[client as usize]
     }
 
-    /// When a fault touches a client in a way that may delay its calls: its death aside, after which there
-    /// are none.
+    /// When a fault touches a client so that it may delay its calls, which end with its death.
     pub(crate) fn in_flight(&self, client: u32) -> &Spans {
         &self.alive[client as usize]
     }

@@ -35,8 +35,7 @@ impl MajorityReach {
         }
     }
 
-    /// Whether all that a fault does is said here: it blocks links, named one by one, and between masters
-    /// nothing flows that matters.
+    /// Whether all that a fault does is known: it blocks links that are named one by one.
     pub(crate) fn knows(&self, fault: &Fault) -> bool {
         let is_link = |target: &String| target.contains("->") && !target.contains([',', ';', '|', '<']);
         self.known && fault.blocks() != Blocks::Nothing && fault.targets.iter().all(is_link)

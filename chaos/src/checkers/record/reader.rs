@@ -250,8 +250,7 @@ impl Reader {
         let index = self.record.grants.len() as u32;
         ask.grant = Some(index);
         let ask = *ask;
-        // An acquire that was called before a crash and answered after it belongs to the life that hears the
-        // answer.
+        // An acquire that is answered after a crash belongs to the life that hears the answer.
         let owner = self.owner(ask.client, self.caller_of[ask.owner as usize]);
         let number = self.grant_name(name);
         let before = std::mem::replace(&mut self.latest[number as usize], index);
@@ -386,8 +385,7 @@ impl Reader {
         record.clients = self.clients.names;
         record.kinds = self.kinds.names;
         record.grant_names = self.grants.names;
-        // Which of a fault's targets are clients shows in the names of all clients, also of those that come
-        // later.
+        // A fault's targets may name clients that come later: they show in the names of all.
         for fault in &mut record.faults {
             fault.resolve(&record.clients);
         }

@@ -51,8 +51,7 @@ impl OnEach for Failover {
         loop {
             match change.order().await {
                 Ok(()) => return Ok(change.seen().await),
-                // A sentinel looks at replicas every second or later: one that has just come back is not fit
-                // to it yet.
+                // A sentinel looks at replicas every second or later, and not yet at one that came back.
                 Err(error) if error.0.contains("NOGOODSLAVE") && Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
@@ -62,8 +61,7 @@ impl OnEach for Failover {
     }
 }
 
-/// What a server is now. Of one that is silent its sentinels or replicas may still say that it is their
-/// master.
+/// What a server is now; of a silent one sentinels or replicas may still say that it is their master.
 async fn role(world: &FaultWorld, name: &str) -> Result<Role, FaultError> {
     let deployment = &world.deployment;
     if let Some(role) = deployment.roles().await.get(name) {

@@ -88,8 +88,7 @@ impl OnEach for MigrateAtomic {
 }
 
 impl AtomicMigration {
-    /// What the server that got the order says of its migration: its state, why it failed, how often it was
-    /// tried again.
+    /// What the server that got the order says of its migration: state, failure, how often tried again.
     async fn state(&self, world: &FaultWorld) -> String {
         let answer = world.command(&self.told, self.status).await;
         let answer = answer.unwrap_or_default();

@@ -104,8 +104,7 @@ async fn next_master(deployment: &Deployment, from: &str) -> Result<String, Faul
     next.map(|name| (*name).to_owned()).ok_or_else(|| failed!("there is no master beside {from}"))
 }
 
-/// So many slots of `from`, those of the locks first, and what `from` knows of itself. `target` is to get
-/// them.
+/// So many slots of `from` for `target`, those of the locks first, and what `from` knows of itself.
 pub(crate) async fn chosen(
     world: &FaultWorld,
     from: &str,
@@ -178,12 +177,10 @@ impl SlotMigration<'_> {
         let keys = self.keys(&slot).await?;
         tokio::time::sleep(self.pause).await;
         self.knows_epochs().await;
-        // The target first: were the source first, a client could be sent to and fro between two that both
-        // disown the slot.
+        // The target first: else a client could be sent to and fro between two that disown the slot.
         self.command(&self.to, &node).await?;
         let said = self.command(&self.from, &node).await;
-        // One that was replaced in the middle is no master any more; its successor hears by gossip whose the
-        // slot is.
+        // One that was replaced is no master any more; its successor hears by gossip whose it is.
         if members::itself(&self.world.deployment, &self.from).await?.is_live_master() {
             said?;
         }

@@ -183,8 +183,7 @@ async fn all_barred(deployment: &Deployment, sentinel: &str, others: &[String]) 
     let group = cluster_config::layout::MASTER_NAME;
     let ask = ["SENTINEL", "REPLICAS", group];
     let Ok(answer) = deployment.command(sentinel, &ask).await else { return false };
-    // Names and values in turn, replica after replica: `ip` begins each, `slave-priority` belongs to the last
-    // address seen.
+    // Names and values in turn: `ip` begins each replica, `slave-priority` is of the last one seen.
     let lines: Vec<&str> = answer.lines().collect();
     let mut address = None;
     let mut barred = Vec::new();

@@ -80,8 +80,7 @@ impl Evidence for SkewedClock {
     fn proof(&self, at: TargetContext<'_>) -> Proof {
         let (target, reads) = (at.target, at.on_page(Page::skewed_reads));
         let reads = reads.map_or(0, |now| now.saturating_sub(self.reads));
-        // A server reads the clock all the time. A lock that never does is a good one, and its clock was
-        // wrong all the same.
+        // A lock that never reads the clock is a good one, and its clock was wrong all the same.
         let bit = reads > 0 || self.shimmed;
         let why = match bit {
             true => "",
@@ -94,8 +93,7 @@ impl Evidence for SkewedClock {
     }
 }
 
-/// Whether the process that is a client was seen with the shim in it. A server is asked for the time, or has
-/// to read it.
+/// Whether the process that is a client was seen with the shim in it; a server is asked for the time.
 fn has_shim(world: &FaultWorld, target: &Target, page: &Page) -> bool {
     match target {
         Target::Client(number) => world.clients.pid(*number).is_some_and(|pid| page.is_with(pid)),
@@ -116,8 +114,7 @@ pub(crate) async fn seen(world: &FaultWorld, target: &Target, skew: Skew, since:
     Some(match answer.map(|answer| microseconds(&answer)) {
         Ok(Some(us)) => {
             let off_ns = us * 1000 - i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-            // Asking takes a while, and on a busy machine a long one; a jump that was not made is further off
-            // than that.
+            // Asking takes a while, on a busy machine a long one; a jump not made is further off.
             let bit = (off_ns - wanted_ns).abs() < wanted_ns.abs() / 2;
             proof!(bit, "{name}: its clock is {} ms off", off_ns / 1_000_000)
         }

@@ -176,8 +176,7 @@ impl OnEach for Stress {
 }
 
 impl Evidence for StarvedServer {
-    /// A busy server waits `workers` times as long as it runs; one that rests between commands mostly waits
-    /// longer.
+    /// A busy server waits `workers` times as long as it runs; one that rests between commands, longer.
     fn proof(&self, at: TargetContext<'_>) -> Proof {
         let process = match &self.place {
             Ok(Stressed(process, _)) => process,

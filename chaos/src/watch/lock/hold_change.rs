@@ -215,8 +215,7 @@ impl WatchStep<'_> {
             && (compares && (has_client || had_asked) || late.is_some() && pattern.is_stable());
         match late {
             _ if is_foreign => self.released_by_another(change),
-            // The release of a hold that has ended, or the holder's by a connection of a pool: both may come
-            // with a release yet.
+            // A hold that has ended, or the holder's by a pool's connection: a release may come yet.
             Some(late) => {
                 self.lock.lapsed.remove(late);
                 self.released(place, change);

@@ -22,8 +22,7 @@ pub(crate) enum MemberVote {
     Lapsed(LockOwner),
 }
 
-/// What a majority has done just now. Of a grant that was made out late: when it began, and when it was over,
-/// if it is.
+/// What a majority has done; of a grant made out late: when it began, and when it was over.
 #[derive(Debug, Default)]
 pub(crate) struct Majority {
     pub(crate) from_us: u64,

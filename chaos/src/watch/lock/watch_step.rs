@@ -339,8 +339,7 @@ impl WatchStep<'_> {
         }
     }
 
-    /// A hold that is known only now, when it has been given back: whoever has the lock by now is not
-    /// concerned.
+    /// A hold that is known only now, when it is given back: the present holder is not concerned.
     pub(crate) fn add_past_hold(&mut self, attempt: AcquireAttempt) {
         let now = (std::mem::take(&mut self.lock.holds), self.lock.broken_promise.take());
         self.grant(attempt);
@@ -407,8 +406,7 @@ impl WatchStep<'_> {
         self.lock.holds.len() - 1
     }
 
-    /// What the server says of the key at this place of the traffic: who has the lock, and how often, or that
-    /// nobody has it.
+    /// What the server says of the key at this place: who has the lock, how often, or that nobody has.
     pub(crate) fn see_key(&mut self, recipe: &'static Recipe, left_ms: i64, holder: Option<(&[u8], u32)>) {
         self.lock.read_due_us = 0;
         if !self.lock.holds.is_empty() || self.lock.is_shared {

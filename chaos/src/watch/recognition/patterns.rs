@@ -11,8 +11,7 @@ use crate::watch::lock::lock_state::SeenFinding;
 use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::units::hash;
 
-/// As many releases and renewals by the connection that took the lock, and none by another, and connections
-/// tell holders apart.
+/// As many changes by the connection that took the lock, and none by another, tell holders apart.
 const STABLE_CHANGES: u64 = 5;
 
 /// Distinct things, counted up to a bound.

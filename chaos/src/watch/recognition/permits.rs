@@ -7,8 +7,7 @@ use crate::watch::recognition::recipes::{attempt, change, end_us, has_tag, sound
 use crate::watch::recognition::units::{CommandWords, Unit};
 use crate::watch::watcher::{LockPlace, Watcher};
 
-/// What a script does to a number of permits; `None`: the key is something else. A set beside it may say who
-/// has one and until when.
+/// What a script does to a number of permits, with a set of who has them; `None`: it is something else.
 pub(crate) fn on_permits(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) -> Option<()> {
     let of_key = |name: &str| {
         let mut commands = unit.commands.iter();

@@ -1,7 +1,6 @@
 //! The recipes by which locks are taken, kept and given back.
 
-/// A way to make a lock of keys. The comment of each says what a grant is, a refusal, a renewal, a release,
-/// and who the owner is.
+/// A way to make a lock of keys; each comment: a grant, a refusal, a renewal, a release, the owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Recipe {
     /// Its name, as reports have it.

@@ -9,8 +9,7 @@ use crate::watch::recognition::recipe_table::{
 use crate::watch::recognition::units::{CommandWords, Unit, UnitKind, hash};
 use crate::watch::watcher::{LockPlace, Watcher};
 
-/// What a script has been seen to do, by the places of its arguments: so that one that wrote nothing is known
-/// for what it tried.
+/// What a script was seen to do, by its arguments' places: one that wrote nothing is known by it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ScriptRole {
     takes: Option<&'static Recipe>,
@@ -262,8 +261,7 @@ pub(crate) fn has_tag(key: &[u8], name: &[u8]) -> bool {
     at.into_iter().any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
 }
 
-/// The field of an owner that a command writes into a lock's hash, beside which a lock for readers and
-/// writers has its mode.
+/// The field of an owner that a command writes into a lock's hash, beside the mode of readers' locks.
 fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
     let fields = match () {
         () if command.is("HSET") => command.args().get(1..)?,
@@ -368,8 +366,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         owner = Some(value);
     } else if let Some((written, value)) = of_key().find_map(owner_written) {
         let is_less = written.number(3).is_some_and(|number| number < 0);
-        // A reader whose lease ends first leaves the key's end as it is; a key beside the lock has the
-        // reader's own.
+        // A reader whose lease ends first leaves the key's end; a key beside has its own.
         let is_beside = |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
         let mut beside = unit.commands.iter().filter(is_beside);
         let until_us =

@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 use cluster_config::MonitorLine;
 use hashbrown::{HashMap, HashSet};
 
-/// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long, and memory stays
-/// bounded.
+/// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long.
 const WORD_MAX: usize = 2 * 1024;
 /// Commands of one unit beyond these are left out.
 const COMMANDS_MAX: usize = 256;

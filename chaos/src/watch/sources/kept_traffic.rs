@@ -139,8 +139,7 @@ fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
     })
 }
 
-/// One command a line. Single lines may be torn, as the last one of a copy is, and those of programs that
-/// print beside it.
+/// One command a line; single lines may be torn, as the last, or those of programs that print beside.
 fn lines(file: &mut SourceFile<'_>, watcher: &mut Watcher, form: SourceForm) -> Result<(), SourceError> {
     let (mut line, mut read, mut torn, mut first_torn) = (Vec::new(), 0_u64, 0_u64, None);
     let mut database = 0;

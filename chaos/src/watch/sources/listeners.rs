@@ -114,8 +114,7 @@ pub(crate) struct Listeners {
     send: mpsc::Sender<(usize, Piece)>,
     pieces: mpsc::Receiver<(usize, Piece)>,
     stop: watch::Sender<()>,
-    /// The servers as lines of MONITOR call them. A replica's lines by its master are writes that the
-    /// master's own stream has shown.
+    /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
     pub(crate) masters: Vec<String>,
     /// Servers of one group are single masters.
     is_alone: bool,
@@ -175,8 +174,7 @@ impl Listeners {
         Ok(listens)
     }
 
-    /// Takes what has come until `end`; gives the place of a server whose connection has ended or was opened
-    /// again.
+    /// Takes what comes until `end`; gives the place of a server whose connection ended or opened again.
     pub(crate) async fn next(&mut self, end: Instant) -> Option<usize> {
         let (place, piece) = timeout_at(end, self.pieces.recv()).await.ok()??;
         self.take(place, piece)
@@ -220,8 +218,7 @@ impl Listeners {
         let (Some(before), Some(now)) = (before, now) else { return self.watcher.gap(place) };
         let went_on = before.run_id == now.run_id;
         match went_on {
-            // No lock is given back at a replica, and one that is promoted ends its connections in that
-            // moment.
+            // No lock is given back at a replica; one that is promoted ends its connections then.
             true if !before.was_master => {}
             false if !now.is_master => {}
             true => self.watcher.gap(place),

@@ -41,8 +41,7 @@ pub(crate) struct Node {
     pub(crate) seen: u64,
 }
 
-/// What a node knows of its cluster. Roles, slots, epochs and votes outlive its process, as they do in its
-/// file.
+/// What a node knows of its cluster, which outlives its process, as in its file.
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) me: usize,

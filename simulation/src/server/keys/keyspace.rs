@@ -242,8 +242,7 @@ impl Keyspace {
         commands
     }
 
-    /// Carries out a command on keys whose number of arguments is right; nothing for one that is not of
-    /// these.
+    /// Carries out a command on keys, with the right number of arguments; nothing for any other.
     pub(crate) fn call(&mut self, name: &'static str, args: &[Vec<u8>]) -> Option<Reply> {
         self.changed = false;
         self.told_as = None;

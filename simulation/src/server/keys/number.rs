@@ -1,7 +1,6 @@
 //! Numbers as a server reads and writes them.
 
-/// What is written for a number in Lua or for a score: with 17 digits up to Redis 7.0, since then with as few
-/// as are needed.
+/// What is written for a number in Lua or a score: 17 digits up to Redis 7.0, since then few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Digits {
     /// `%.17g`.

@@ -83,8 +83,7 @@ impl Stream {
         self.former = Some((before, self.offset));
     }
 
-    /// What one that has read so much of a history lacks of this one; nothing if it must read everything
-    /// anew.
+    /// What one that has read so much of a history lacks; nothing if it must read all anew.
     fn rest(&self, id: &str, from: u64) -> Option<Vec<u8>> {
         let backlog = self.backlog.as_ref()?;
         let known = id == self.id
@@ -339,8 +338,7 @@ impl Server {
         }
     }
 
-    /// After every command: what is to be on the disk before an answer leaves, replicas are asked, and who
-    /// has waited goes on.
+    /// After every command: the disk before the answer, replicas are asked, and who waited goes on.
     pub(crate) fn settle(&mut self) {
         self.sync_if_always();
         if std::mem::take(&mut self.stream.asks) && self.replicas().next().is_some() {

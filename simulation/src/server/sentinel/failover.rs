@@ -322,8 +322,7 @@ impl Server {
         self.announce(event, &about);
     }
 
-    /// Tells somebody whose replica it is, and to end the connections of clients, who look for the master
-    /// anew.
+    /// Tells somebody whose replica it is, and to end clients' connections: they look anew.
     fn reconfigure(&mut self, who: &WatchedPeer, master: Option<&Address>) {
         let (host, port) = match master {
             None => ("NO".to_owned(), "ONE".to_owned()),
@@ -335,8 +334,7 @@ impl Server {
         self.tell_peer(who, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     }
 
-    /// Tells the replicas of their new master, one after the other; when all follow it, or it is late, it is
-    /// over.
+    /// Tells the replicas of their new master, one by one; when all follow, or it is late, it is over.
     fn tell_replicas(&mut self, promoted: &Address, late: bool) {
         let (now, mut open, mut busy) = (self.now, Vec::new(), false);
         let Some(sentinel) = &self.sentinel else { return };

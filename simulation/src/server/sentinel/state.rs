@@ -70,8 +70,7 @@ pub(crate) struct Peer {
     pub(crate) asked_at: Duration,
 }
 
-/// The state of a sentinel. Its names, epochs and votes outlive its process, as they do in its configuration
-/// file.
+/// The state of a sentinel, which outlives its process, as in its configuration file.
 #[derive(Debug, Default)]
 pub(crate) struct Sentinel {
     pub(crate) id: String,
@@ -279,8 +278,7 @@ impl Server {
         peer.dialled_at = now;
         let to = peer.address.clone();
         if lacks {
-            // Its PING is the first thing that the connection will carry: silence counts from here on, not
-            // from the last answer.
+            // Its PING is the first that the connection will carry: silence counts from here.
             peer.pinged_at = now;
             peer.pinged_since.get_or_insert(now);
             let link = self.dial(Purpose::Asks(who.clone()), to.clone());
