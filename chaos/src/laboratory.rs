@@ -48,8 +48,7 @@ impl Laboratory {
         let started_as = |role: &str, shell: &[&str]| {
             let variable = format!("{CLIENT}={role}");
             let words = ["/usr/bin/env", &variable].into_iter();
-            let words = words.chain(shell.iter().copied()).chain(runner);
-            words.map(str::to_owned).collect::<Vec<_>>()
+            words.chain(shell.iter().copied()).chain(runner).map(str::to_owned).collect::<Vec<_>>()
         };
         guard::install(started_as(GUARD, &[]));
         let command = started_as("1", &["/bin/sh", "-c", AS_CLIENT, "sh"]).into_iter();
@@ -75,8 +74,7 @@ impl Laboratory {
         let dir = self.root.join(name.replace(['/', ':'], "-"));
         // A history is never added to: what an earlier test left goes.
         if dir.exists() {
-            let gone = fs::remove_dir_all(&dir);
-            gone.map_err(|error| RunError::io("remove", &dir, &error))?;
+            fs::remove_dir_all(&dir).map_err(|error| RunError::io("remove", &dir, &error))?;
         }
         let never = watch::channel(false).1;
         let options = run_options(dir, &planned, &BatchOptions::new(1, never))?;

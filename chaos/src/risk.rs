@@ -208,8 +208,7 @@ impl ServiceRates {
     }
 
     fn majority_down_minutes(&self) -> f64 {
-        let down = (MAJORITY..=MASTERS).map(|down| self.down_share(down));
-        down.sum::<f64>() * YEAR_S / 60.0
+        (MAJORITY..=MASTERS).map(|down| self.down_share(down)).sum::<f64>() * YEAR_S / 60.0
     }
 
     fn outage_minutes(&self) -> f64 {
@@ -379,15 +378,13 @@ fn matters_most(
 
 /// How long the failovers of a run's sentinel groups and clusters took until the first grant, in seconds.
 pub fn failover_outages(run: &Run) -> Vec<f64> {
-    let took = run.scenarios.iter().filter_map(failover_outage_ns);
-    took.map(|ns| ns as f64 / 1e9).collect()
+    run.scenarios.iter().filter_map(failover_outage_ns).map(|ns| ns as f64 / 1e9).collect()
 }
 
 fn failover_outage_ns(result: &ScenarioResult) -> Option<u64> {
     let kills = result.faults.iter().any(|fault| fault.fault == "kill");
     let replaced = kills && ["sentinel", "cluster"].contains(&result.topology.as_str());
-    let took = result.recovery.first_grant_after_fault_ns;
-    took.filter(|_| replaced)
+    result.recovery.first_grant_after_fault_ns.filter(|_| replaced)
 }
 
 /// A service as many have it: that of the page *How often will it break?*

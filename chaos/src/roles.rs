@@ -89,8 +89,7 @@ struct Hold {
 impl Roles {
     /// The client whose grant is the oldest that was neither released nor lost.
     pub fn holder(&self) -> Option<&str> {
-        let held = self.held.iter().find(|hold| !hold.lost);
-        held.map(|hold| hold.client.as_str())
+        self.held.iter().find(|hold| !hold.lost).map(|hold| hold.client.as_str())
     }
 
     /// How many commands named a lock and could have been of several roles.
@@ -157,8 +156,7 @@ impl Roles {
     pub fn command(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label) {
         let completes = ["WAIT", "WAITAOF", "EXEC"];
         if completes.iter().any(|name| is(words, name)) {
-            let before = self.last.get(&passage.connection);
-            return before.copied().unwrap_or_default();
+            return self.last.get(&passage.connection).copied().unwrap_or_default();
         }
         let labels = self.role(passage, words);
         self.last.insert(passage.connection, labels);
@@ -206,8 +204,7 @@ impl Roles {
     /// Which of the possible roles a command of this shape has, as far as that is clear by now.
     fn learn(&mut self, shape: u64, possible: [bool; 4]) -> Option<usize> {
         let count = |counts: &mut [u32; 4]| {
-            let counts = counts.iter_mut().zip(possible);
-            counts.for_each(|(count, is)| *count += u32::from(is));
+            counts.iter_mut().zip(possible).for_each(|(count, is)| *count += u32::from(is));
         };
         let is_clear = possible.iter().filter(|is| **is).count() == 1;
         if self.learned.len() >= SHAPES_MOST && !self.learned.contains_key(&shape) {
@@ -232,8 +229,7 @@ impl Roles {
             all => mostly(known.clear[*role], all),
         };
         let mut fitting = (0..possible.len()).filter(|role| possible[*role] && fits(role));
-        let first = fitting.next();
-        first.filter(|_| fitting.next().is_none())
+        fitting.next().filter(|_| fitting.next().is_none())
     }
 
     fn waits(&self) -> (Label, Label) {

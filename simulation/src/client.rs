@@ -95,8 +95,7 @@ impl Names {
     }
 
     fn theirs(&self, ours: &str) -> String {
-        let known = self.given().theirs.get(ours).cloned();
-        known.unwrap_or_else(|| ours.to_owned())
+        self.given().theirs.get(ours).cloned().unwrap_or_else(|| ours.to_owned())
     }
 
     fn event(&self, event: ClientEvent) -> ClientEvent {
@@ -131,8 +130,7 @@ impl Client {
     where
         F: Future<Output = ReleaseEnd> + Send + 'static,
     {
-        let end = call(&self.process, work).await;
-        end.unwrap_or_else(|| ReleaseEnd::Unknown(ENDED.to_owned()))
+        call(&self.process, work).await.unwrap_or_else(|| ReleaseEnd::Unknown(ENDED.to_owned()))
     }
 }
 
@@ -177,8 +175,7 @@ impl LockClient for Client {
                 end => end,
             }
         };
-        let end = call(&self.process, work).await;
-        end.unwrap_or_else(|| AcquireEnd::Unknown(ENDED.to_owned()))
+        call(&self.process, work).await.unwrap_or_else(|| AcquireEnd::Unknown(ENDED.to_owned()))
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
@@ -215,8 +212,7 @@ impl LockClient for Client {
         let mut abilities = self.inner().abilities();
         if self.reports_renewals() {
             // As a driver of it would say.
-            let features = abilities.features.get_or_insert_default();
-            features.push("renewals".to_owned());
+            abilities.features.get_or_insert_default().push("renewals".to_owned());
         }
         abilities
     }

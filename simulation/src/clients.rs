@@ -161,8 +161,7 @@ impl Clients {
         let Some(slot) = self.slot(number) else { return false };
         let mut state = lock(&slot.state);
         state.skew = skew;
-        let running = state.running.iter();
-        running.map(|(_, process)| process.set_clock(skew)).count() > 0
+        state.running.iter().map(|(_, process)| process.set_clock(skew)).count() > 0
     }
 
     /// Waits for all tasks to end; stop the load first. Why the history is not complete.
@@ -172,8 +171,7 @@ impl Clients {
         let running = running.filter_map(|slot| Some(lock(&slot.state).running.take()?.0));
         let all = dead.into_iter().chain(running.collect::<Vec<_>>());
         let ends = all.filter_map(Arc::into_inner).map(async |client| client.finish().await);
-        let ends = futures_util::future::join_all(ends).await;
-        ends.into_iter().filter_map(|end| end.late).collect()
+        futures_util::future::join_all(ends).await.into_iter().filter_map(|end| end.late).collect()
     }
 }
 

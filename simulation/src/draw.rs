@@ -211,8 +211,7 @@ fn owners(seed: u64) -> Owners {
 }
 
 fn first_kind(subject: &str) -> String {
-    let found = subjects::find(subject).ok();
-    let kinds = found.map(|subject| subject.kinds()).unwrap_or_default();
+    let kinds = subjects::find(subject).ok().map(|subject| subject.kinds()).unwrap_or_default();
     kinds.into_iter().next().unwrap_or_else(|| "plain".to_owned())
 }
 

@@ -134,10 +134,7 @@ impl NemesisContext {
     }
 
     fn parties(&self, who: &FaultParty) -> Vec<Party> {
-        let named = |role: Role| {
-            let names = self.topology.names(role).into_iter();
-            names.map(Party::Node).collect::<Vec<_>>()
-        };
+        let named = |role: Role| self.topology.names(role).into_iter().map(Party::Node).collect::<Vec<_>>();
         match who {
             FaultParty::Node(name) => vec![Party::Node(name.clone())],
             FaultParty::Client(number) => vec![Party::Client(*number)],
@@ -330,8 +327,7 @@ impl NemesisContext {
                 killed
             }
             ("failover", true) if self.topology.shards > 0 => {
-                let masters = self.topology.names(Role::Master);
-                let of = masters.iter().position(|master| master == name);
+                let of = self.topology.names(Role::Master).iter().position(|master| master == name);
                 let replicas = self.topology.names(Role::Replica);
                 match of.and_then(|of| replicas.get(of)) {
                     Some(replica) => order(replica, &["CLUSTER", "FAILOVER"]).await,

@@ -16,8 +16,7 @@ const CONFIG: [&str; 4] = ["appendfsync", "appendonly", "repl-ping-replica-perio
 /// What a scenario expects besides verdicts: bounds on what is measured, which mean nothing in simulated
 /// time.
 pub fn unjudged(scenario: &Scenario) -> impl Iterator<Item = &str> {
-    let expected = scenario.expect.keys().map(String::as_str);
-    expected.filter(|class| !CLASSES.contains(class))
+    scenario.expect.keys().map(String::as_str).filter(|class| !CLASSES.contains(class))
 }
 
 /// What of a scenario cannot be simulated, in words; `None`: everything can be.

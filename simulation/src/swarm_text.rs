@@ -17,8 +17,7 @@ impl SeedReport {
             return failed.clone();
         }
         let classes = self.convicted.iter().map(|class| {
-            let found = self.verdicts.get(class);
-            let anomaly = found.and_then(|verdict| verdict.anomalies.first());
+            let anomaly = self.verdicts.get(class).and_then(|verdict| verdict.anomalies.first());
             anomaly.map_or(class.clone(), |anomaly| format!("{class}: {}", anomaly.proof))
         });
         classes.collect::<Vec<_>>().join("; ")

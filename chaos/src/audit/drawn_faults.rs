@@ -164,8 +164,7 @@ pub(super) fn least_tried_first(mut tries: BTreeMap<Point, u32>, rng: &mut ChaCh
     let mut ordered = Vec::new();
     while !points.is_empty() {
         let of = |is: &dyn Fn(&Point) -> bool| -> u32 {
-            let counted = tries.iter().filter(|(point, _)| is(point));
-            counted.map(|(_, count)| count).sum()
+            tries.iter().filter(|(point, _)| is(point)).map(|(_, count)| count).sum()
         };
         let weight = |point: &Point| {
             let own = tries.get(point).copied().unwrap_or(0);

@@ -237,8 +237,7 @@ fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfCla
 }
 
 fn judged_of(result: &ScenarioResult) -> impl Iterator<Item = OfClass<'_>> {
-    let verdicts = result.verdicts.iter();
-    verdicts.filter(|(class, _)| result.expected.contains_key(*class))
+    result.verdicts.iter().filter(|(class, _)| result.expected.contains_key(*class))
 }
 
 /// What is to be asked before a result counts.

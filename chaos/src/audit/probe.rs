@@ -65,8 +65,7 @@ impl ProbedLock {
     /// Whether the workloads of a short bench are about a lock of this kind.
     pub fn is_measurable(&self) -> bool {
         let has = self.met_on.and_then(|shape| self.on(shape).ok());
-        let first = has.and_then(|has| has.kinds.first());
-        first.is_some_and(|kind| is_alone(kind))
+        has.and_then(|has| has.kinds.first()).is_some_and(|kind| is_alone(kind))
     }
 }
 

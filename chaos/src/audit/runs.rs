@@ -594,8 +594,7 @@ fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
             let of_twin = match twin {
                 None => Err("was not tried beside it".to_owned()),
                 Some((_, ran)) => {
-                    let result = ran.result.as_ref();
-                    result.map_err(|(_, why)| format!("could not be tried: {why}"))
+                    ran.result.as_ref().map_err(|(_, why)| format!("could not be tried: {why}"))
                 }
             };
             let of_twin = of_twin.as_ref().map(|result| *result).map_err(String::as_str);

@@ -25,6 +25,5 @@ pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
 
 /// One finding per lock.
 pub fn check(record: &Record, _: &CheckOptions<'_>) -> Vec<Finding> {
-    let class = Class { verb: "was confirmed to hold", intervals: &intervals(record) };
-    class.findings(record)
+    Class { verb: "was confirmed to hold", intervals: &intervals(record) }.findings(record)
 }

@@ -74,8 +74,7 @@ pub(super) struct Starts<'a> {
 impl<'a> Starts<'a> {
     pub(super) fn of(record: &'a Record) -> Self {
         let clients = 0..record.clients.len() as u32;
-        let reports = clients.map(|client| record.reporting.contains(&client));
-        let mut visible: Vec<bool> = reports.collect();
+        let mut visible: Vec<bool> = clients.map(|client| record.reporting.contains(&client)).collect();
         for grant in &record.grants {
             let mut steps = record.steps(grant);
             if steps.any(|step| step.kind == StepKind::Renewal) {
@@ -109,8 +108,7 @@ impl<'a> Starts<'a> {
 
     fn last(&self, grant: &'a Grant) -> Start {
         let first = self.first(grant);
-        let starts = self.extends(grant);
-        starts.fold(first, |last, start| if start.0 >= last.0 { start } else { last })
+        self.extends(grant).fold(first, |last, start| if start.0 >= last.0 { start } else { last })
     }
 
     /// The deadline of a grant that may have been renewed by re-entries of its owner.
@@ -142,8 +140,7 @@ pub(crate) fn intervals(record: &Record, drift: f64) -> Vec<Option<(u64, u64)>> 
         let to_ns = to_ns.min(deadline_ns);
         (from_ns <= to_ns).then_some((from_ns, to_ns))
     };
-    let belief = belief::intervals(record).into_iter();
-    belief.zip(deadlines).map(cut).collect()
+    belief::intervals(record).into_iter().zip(deadlines).map(cut).collect()
 }
 
 /// One finding per lock.

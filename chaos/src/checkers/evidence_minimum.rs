@@ -79,8 +79,7 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
         of_kind[record.ask_of(grant).kind as usize] += 1;
     }
     for kind in kinds {
-        let kind_index = record.kinds.position(kind);
-        let grants: u64 = kind_index.map_or(0, |index| of_kind[index as usize]);
+        let grants: u64 = record.kinds.position(kind).map_or(0, |index| of_kind[index as usize]);
         let what = format!("grants of kind {kind}");
         doubts.extend(little(grants, 1, &what));
     }

@@ -191,10 +191,7 @@ pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
 fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
     let asked = record.asks.iter().filter(|ask| !ask.promise.known);
     let unknown: BTreeSet<(u32, &str)> = asked
-        .flat_map(|ask| {
-            let locks = record.locks_of(ask).iter();
-            locks.map(|lock| (*lock, record.kinds.get(ask.kind)))
-        })
+        .flat_map(|ask| record.locks_of(ask).iter().map(|lock| (*lock, record.kinds.get(ask.kind))))
         .collect();
     for (lock, kind) in unknown {
         if let Some(finding) = findings.get_mut(lock as usize) {

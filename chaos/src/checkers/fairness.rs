@@ -13,8 +13,7 @@ use crate::checkers::record::holds::Record;
 /// Jain's index; `None` with fewer than two clients, or where nobody was granted.
 pub(super) fn of(record: &Record) -> Option<f64> {
     let over = record.faults.iter();
-    let over = over.map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns));
-    let from_ns = over.max().unwrap_or(0);
+    let from_ns = over.map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns)).max().unwrap_or(0);
     let mut grants: BTreeMap<u32, f64> = BTreeMap::new();
     let dead = |client: u32| {
         let deaths = record.deaths.iter().filter(|(dead, _)| *dead == client);

@@ -61,8 +61,7 @@ fn and_others(locks: usize) -> String {
 
 fn down_time(record: &Record) -> Option<String> {
     let down = record.probes.iter().filter_map(|(lock, probes)| {
-        let down = faults::refused(probes);
-        let here: Spans = down.within((0, record.end_ns)).collect();
+        let here: Spans = faults::refused(probes).within((0, record.end_ns)).collect();
         (!here.is_empty()).then(|| (here.length(), record.locks.get(*lock)))
     });
     let down: Vec<(u64, &str)> = down.collect();
@@ -87,8 +86,7 @@ fn short_waits(record: &Record) -> Option<String> {
         }
         let answers = record.held(lock).flat_map(|(_, grant)| {
             let ask = record.ask_of(grant);
-            let steps = record.steps(grant);
-            let own = steps.filter(|step| step.kind != StepKind::Renewal);
+            let own = record.steps(grant).filter(|step| step.kind != StepKind::Renewal);
             let own = own.map(|step| (step.called_ns, step.returned_ns));
             own.chain([(ask.called_ns, ask.returned_ns)])
         });

@@ -91,8 +91,7 @@ fn row(
         (!inside.is_empty()).then(|| those as f64 / inside.len() as f64)
     };
     let hangs = |op: &Operation| {
-        let until_ns = op.returned_ns.unwrap_or(record.end_ns);
-        until_ns.saturating_sub(op.called_ns) > op.patience_ns
+        op.returned_ns.unwrap_or(record.end_ns).saturating_sub(op.called_ns) > op.patience_ns
     };
     let herd_ns = fault.healed_ns.unwrap_or(from_ns);
     let healed_ns = fault.healed_ns.unwrap_or(u64::MAX);

@@ -482,8 +482,7 @@ impl HealReport {
 
 /// The nodes among the targets: what a fault that acts on nodes works through.
 fn nodes(injection: &Injection) -> impl Iterator<Item = &str> {
-    let targets = injection.targets.iter();
-    targets.filter_map(|target| target.node().ok())
+    injection.targets.iter().filter_map(|target| target.node().ok())
 }
 
 /// A figure of a server's INFO; 0 where the server does not give it.
@@ -508,8 +507,7 @@ async fn error_count(world: &FaultWorld, node: &str, error: &str) -> Result<u64,
 
 fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
     let mut lines = info.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.map(str::trim)
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 #[cfg(test)]

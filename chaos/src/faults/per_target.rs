@@ -35,8 +35,7 @@ impl<'a> TargetContext<'a> {
 
     /// What is done on its control page, where it is a process with the shim in it.
     pub(super) fn on_page<T>(self, act: impl FnOnce(&Page) -> io::Result<T>) -> Result<T, FaultError> {
-        let done = act(self.world.page(self.target)?);
-        done.map_err(|error| unwritable(self.target, &error))
+        act(self.world.page(self.target)?).map_err(|error| unwritable(self.target, &error))
     }
 
     pub(super) fn text(self, setting: &str) -> Option<&'a str> {

@@ -74,8 +74,7 @@ pub struct LoadPlan {
 
 impl LoadPlan {
     pub(crate) fn tasks(&self) -> usize {
-        let clients = self.clients.iter();
-        clients.map(|client| client.task_seeds.len()).sum()
+        self.clients.iter().map(|client| client.task_seeds.len()).sum()
     }
 
     pub(crate) fn client_names(&self) -> impl Iterator<Item = String> {
@@ -83,8 +82,7 @@ impl LoadPlan {
     }
 
     pub(crate) fn tasks_per_client(&self) -> usize {
-        let first = self.clients.first();
-        first.map_or(1, |client| client.task_seeds.len())
+        self.clients.first().map_or(1, |client| client.task_seeds.len())
     }
 
     /// When cycles begin; `None` in a closed loop.
@@ -112,8 +110,7 @@ pub struct PlanError(String);
 impl Plan {
     /// Draws everything random in `scenario` from `seed`. The same two give the same plan, byte for byte.
     pub fn new(scenario: &Scenario, seed: u64) -> Self {
-        let random_operations = scenario.random.as_ref();
-        let chosen = random_operations.map(|spec| operations(scenario, spec, seed));
+        let chosen = scenario.random.as_ref().map(|spec| operations(scenario, spec, seed));
         let scenario = chosen.as_ref().unwrap_or(scenario);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let load = &scenario.load;

@@ -50,8 +50,7 @@ fn is_of(record: &Record, grant: &Grant, lock: u32) -> bool {
 
 /// The caller's own name: owners on record are `client/owner`.
 fn caller(record: &Record, owner: u32) -> String {
-    let whole = record.owners.get(owner);
-    whole.rsplit('/').next().unwrap_or_default().to_owned()
+    record.owners.get(owner).rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// A hold, from and until when.

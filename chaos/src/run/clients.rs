@@ -203,8 +203,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn send(processes: &Processes, signal: Signal, client: u32) -> Result<(), FaultError> {
-    let sent = processes.signal(signal);
-    sent.map_err(|error| failed!("client {client}: {error}"))
+    processes.signal(signal).map_err(|error| failed!("client {client}: {error}"))
 }
 
 #[async_trait]
@@ -215,8 +214,7 @@ impl ClientControl for Clients {
     }
 
     fn members(&self, client: u32) -> Vec<Member> {
-        let running = self.running(client);
-        running.map_or(Vec::new(), |(_, processes)| processes.members())
+        self.running(client).map_or(Vec::new(), |(_, processes)| processes.members())
     }
 
     fn pause(&self, client: u32) -> Result<(), FaultError> {

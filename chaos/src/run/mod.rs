@@ -272,8 +272,7 @@ fn without_taken(plan: &Plan, options: &RunOptions) -> Plan {
 pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<String> {
     let process = topology.provisioner == ProvisionerKind::Process;
     if !topology.kind.is_redis() {
-        let missing = Server::of(topology).err().filter(|_| process);
-        return missing.map(|error| error.to_string());
+        return Server::of(topology).err().filter(|_| process).map(|error| error.to_string());
     }
     let own = process && topology.server != Topology::of(topology.kind).server;
     let own = own.then_some(topology.server.as_str());

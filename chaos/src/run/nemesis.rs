@@ -272,10 +272,7 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
     let carry_out = async {
         match (&hooked, engine) {
             (Some(hooked), _) => hooked.inject(&scene.world, &injection).await,
-            (None, Some(engine)) => {
-                let by_engine = ByEngine { engine, kind };
-                by_engine.inject(&scene.world, &injection).await
-            }
+            (None, Some(engine)) => ByEngine { engine, kind }.inject(&scene.world, &injection).await,
             (None, None) => kind.fault.inject(&scene.world, &injection).await,
         }
     };

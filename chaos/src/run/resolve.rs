@@ -62,8 +62,7 @@ async fn list(parties: &[FaultParty], world: &FaultWorld, lock: &str) -> Result<
             FaultParty::Clients => all.extend((1..=world.clients.count()).map(Party::Client)),
             FaultParty::Holder => all.push(Party::Client(holder(world).await?)),
             FaultParty::Sentinels => {
-                let nodes = deployment.nodes().iter();
-                let sentinels = nodes.filter(|node| node.role == Role::Sentinel);
+                let sentinels = deployment.nodes().iter().filter(|node| node.role == Role::Sentinel);
                 all.extend(sentinels.map(|node| Party::Node(node.name.clone())));
             }
             FaultParty::Master => all.push(Party::Node(master(deployment, lock).await?)),
@@ -110,8 +109,7 @@ async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
             None => deployment.roles().await,
         }
     };
-    let of_role = roles.into_iter().filter(|(_, role)| *role == wanted);
-    of_role.map(|(name, _)| Party::Node(name)).collect()
+    roles.into_iter().filter(|(_, role)| *role == wanted).map(|(name, _)| Party::Node(name)).collect()
 }
 
 async fn holder(world: &FaultWorld) -> Result<u32, FaultError> {
@@ -131,15 +129,13 @@ async fn master(deployment: &Deployment, lock: &str) -> Result<String, FaultErro
         return Ok(name);
     }
     // Nobody could be asked: then the node that says of itself that it is master.
-    let named = named_master(deployment).await;
-    named.ok_or_else(|| failed!("no server says that it is master"))
+    named_master(deployment).await.ok_or_else(|| failed!("no server says that it is master"))
 }
 
 /// A server that says of itself that it is master.
 async fn named_master(deployment: &Deployment) -> Option<String> {
     let mut roles = deployment.roles().await.into_iter();
-    let master = roles.find(|(_, role)| *role == Role::Master);
-    master.map(|(name, _)| name)
+    roles.find(|(_, role)| *role == Role::Master).map(|(name, _)| name)
 }
 
 /// The leader of an ensemble, once it has one.
@@ -159,8 +155,7 @@ async fn by_sentinels(deployment: &Deployment) -> Option<String> {
         let pairs = || lines.chunks_exact(2);
         let value = |name| pairs().find(|pair| pair[0] == name).map(|pair| pair[1]);
         if let (Some(ip), Some(port)) = (value("ip"), value("port")) {
-            let master = members::by_address(deployment, &format!("{ip}:{port}"));
-            return master.map(|node| node.name.clone());
+            return members::by_address(deployment, &format!("{ip}:{port}")).map(|node| node.name.clone());
         }
     }
     None

@@ -240,8 +240,7 @@ fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut 
 
 /// When each grant came, how long it took, and how often that was: once.
 fn responses(waits: &[OpenLoopCall]) -> impl Iterator<Item = (u64, u64, u64)> {
-    let granted = waits.iter().filter(|wait| wait.granted);
-    granted.map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
+    waits.iter().filter(|wait| wait.granted).map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
 }
 
 /// The lease that a library renews where nothing else is wished.

@@ -263,7 +263,6 @@ fn with_deaths(
         let client = client.name.clone();
         write(&Line { t_ns: last_ns, entry: Entry::Event(Event::Crash { client }) });
     }
-    let wrote = wrote.and_then(|()| file.flush());
-    wrote.map_err(|error| RunError::io("write", to, &error))?;
+    wrote.and_then(|()| file.flush()).map_err(|error| RunError::io("write", to, &error))?;
     Ok(Some(to.to_owned()))
 }

@@ -32,7 +32,6 @@ pub fn suite() -> Vec<&'static Builtin> {
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Builtin> {
-    let all = BUILTINS.iter().chain(SOAK).chain(BASELINES);
-    let mut named = all.filter(|builtin| builtin.name == name);
+    let mut named = BUILTINS.iter().chain(SOAK).chain(BASELINES).filter(|builtin| builtin.name == name);
     named.next()
 }

@@ -125,8 +125,7 @@ impl Suite {
 
     /// The suite of a name.
     pub fn of(name: &str) -> Result<Self, String> {
-        let suite = Self::deserialize(StrDeserializer::<value::Error>::new(name));
-        suite.map_err(|error| error.to_string())
+        Self::deserialize(StrDeserializer::<value::Error>::new(name)).map_err(|error| error.to_string())
     }
 }
 
@@ -525,8 +524,7 @@ impl ExpectTable {
     pub(super) fn by_class(&self) -> BTreeMap<String, String> {
         let fields = serde_json::to_value(self).expect("plain words");
         let fields: BTreeMap<_, Option<_>> = serde_json::from_value(fields).expect("plain words");
-        let given = fields.into_iter();
-        given.filter_map(|(class, word)| Some((class, word?))).collect()
+        fields.into_iter().filter_map(|(class, word)| Some((class, word?))).collect()
     }
 }
 

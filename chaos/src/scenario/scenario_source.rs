@@ -122,8 +122,7 @@ pub(crate) fn digest(
 ) -> Result<Digest, RunError> {
     let mut asked = asked.clone();
     on_server(&mut asked.topology, server);
-    let digest = digest_of_plan(&Plan::new(&asked, seed), lock);
-    digest.map_err(|error| RunError::Other(error.to_string()))
+    digest_of_plan(&Plan::new(&asked, seed), lock).map_err(|error| RunError::Other(error.to_string()))
 }
 
 /// Puts a scenario's topology on a server of a matrix.

@@ -181,8 +181,7 @@ pub(crate) fn master_count(topology: &Topology) -> u32 {
 pub(crate) fn parse(text: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultSite, Vec<String>> {
     let mut problems = Vec::new();
     let mut list = |text: &str| -> Vec<FaultParty> {
-        let words = text.split(',').map(str::trim);
-        let read = words.map(|word| who(word, topology, clients));
+        let read = text.split(',').map(str::trim).map(|word| who(word, topology, clients));
         read.filter_map(|who| who.map_err(|problem| problems.push(problem)).ok()).collect()
     };
     let both = text.contains("<->");

@@ -270,8 +270,7 @@ pub(crate) fn percent(word: &str) -> Result<i64, &'static str> {
 pub(super) fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     const ALLOWED: &str = "`none`, `wait:K` (K replicas, from 1), `wait:majority`, `wait:all` or `waitaof:K` (the master's disk and those of K replicas)";
     word(deserializer, ALLOWED, |word| {
-        let known = word.parse::<Durability>().map_err(|_| ALLOWED);
-        known.map(|_| word.to_owned())
+        word.parse::<Durability>().map_err(|_| ALLOWED).map(|_| word.to_owned())
     })
 }
 

@@ -99,9 +99,7 @@ fn topology(plan: &Plan) -> Map<String, Value> {
     if topology.config.is_empty() {
         fields.remove("config");
     }
-    let in_a_file = fields.into_iter();
-    let in_a_file = in_a_file.map(|(key, value)| (key.replace('_', "-"), value));
-    in_a_file.collect()
+    fields.into_iter().map(|(key, value)| (key.replace('_', "-"), value)).collect()
 }
 
 pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {

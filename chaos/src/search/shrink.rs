@@ -134,8 +134,7 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     let tasks = plan.load.tasks_per_client();
     let to = [1, tasks / 2].map(|count| count.max(1));
     fewer("tasks per client", tasks, to, |plan, count| {
-        let clients = plan.load.clients.iter_mut();
-        clients.for_each(|client| client.task_seeds.truncate(count));
+        plan.load.clients.iter_mut().for_each(|client| client.task_seeds.truncate(count));
     });
     let locks = plan.load.locks.len();
     let least = 1 + usize::from(plan.load.does.mix.contains_key("multi"));

@@ -82,8 +82,7 @@ pub fn write(dir: &Path, plan: &Plan) -> std::io::Result<(PathBuf, PathBuf)> {
     std::fs::create_dir_all(dir).map_err(|error| named(error, "make", dir))?;
     let put = |end: &str, text: &str| {
         let path = dir.join(format!("{}-small.{end}", plan.name));
-        let written = results::store::write_whole(&path, text.as_bytes());
-        written.map_err(|error| named(error, "write", &path))?;
+        results::store::write_whole(&path, text.as_bytes()).map_err(|error| named(error, "write", &path))?;
         Ok::<_, std::io::Error>(path)
     };
     let scenario = put("toml", &scenario_text(plan))?;
@@ -107,6 +106,5 @@ pub fn size(plan: &Plan) -> String {
 
 /// The tasks of each client.
 pub fn tasks(plan: &Plan) -> usize {
-    let first = plan.load.clients.first();
-    first.map_or(0, |client| client.task_seeds.len())
+    plan.load.clients.first().map_or(0, |client| client.task_seeds.len())
 }

@@ -71,8 +71,7 @@ impl Names {
         let within = within(&dir).map_err(failed)?;
         let opened = Inotify::init(InitFlags::IN_NONBLOCK).map_err(|error| failed(error.into()))?;
         let hosts = dir.join("hosts");
-        let watched = opened.add_watch(&hosts, AddWatchFlags::IN_OPEN);
-        watched.map_err(|error| failed(error.into()))?;
+        opened.add_watch(&hosts, AddWatchFlags::IN_OPEN).map_err(|error| failed(error.into()))?;
         let servers = deployment.nodes().iter();
         let servers = servers.filter(|node| node.role != Role::Sentinel);
         let servers = servers.map(|node| {
@@ -88,8 +87,7 @@ impl Names {
         };
         for node in deployment.nodes() {
             if let Some(address) = names.address(&node.name) {
-                let moved = names.listen(deployment, &node.name, address).await;
-                moved.map_err(|error| error.to_string())?;
+                names.listen(deployment, &node.name, address).await.map_err(|error| error.to_string())?;
                 names.point(&node.name, Some(address)).map_err(failed)?;
             }
         }
@@ -132,8 +130,7 @@ impl Names {
         let real = deployment.node(node)?.address.ip();
         let both = format!("{real} {address}");
         deployment.command(node, &["CONFIG", "SET", "bind", &both]).await?;
-        let kept = deployment.command(node, &["CONFIG", "REWRITE"]).await;
-        kept.map(drop)
+        deployment.command(node, &["CONFIG", "REWRITE"]).await.map(drop)
     }
 
     /// Lets the name of a server mean `address` from now on, or none.

@@ -58,8 +58,7 @@ impl Writer for ByLock {
                 end => end == AcquireEnd::Busy,
             }
         };
-        let written = tokio::time::timeout(timeout, written).await;
-        written.unwrap_or(false)
+        tokio::time::timeout(timeout, written).await.unwrap_or(false)
     }
 }
 

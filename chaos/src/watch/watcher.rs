@@ -151,8 +151,7 @@ impl Watcher {
     fn show_value(&mut self, value: &[u8]) {
         if self.options.show_values && !value.is_empty() && self.values.len() < LOCKS_MAX {
             let shown = String::from_utf8_lossy(&value[..value.len().min(80)]);
-            let entry = self.values.entry(hash(value));
-            entry.or_insert_with(|| shown.into_owned());
+            self.values.entry(hash(value)).or_insert_with(|| shown.into_owned());
         }
     }
 

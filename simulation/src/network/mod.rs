@@ -629,8 +629,7 @@ impl State {
 
     /// Begins to hold or to lose messages of a way.
     pub(crate) fn choose(&mut self, way: &Way, chosen: MessageFault) {
-        let link = self.links.entry(way.clone()).or_default();
-        link.chosen.push(chosen);
+        self.links.entry(way.clone()).or_default().chosen.push(chosen);
     }
 
     /// Ends that, and lets go what is held: whether anything was harmed.
@@ -705,8 +704,7 @@ impl State {
 
     /// What a name means now; an address is its own.
     fn lookup(&self, name: &str) -> Option<String> {
-        let means = self.names.get(name);
-        means.map_or_else(|| Some(name.to_owned()), Clone::clone)
+        self.names.get(name).map_or_else(|| Some(name.to_owned()), Clone::clone)
     }
 
     /// From now on a name means the address of that server, or nothing.

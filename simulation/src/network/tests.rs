@@ -51,8 +51,7 @@ fn harm(state: &mut State, way: &Way, nth: u64, is_lost: bool) {
 
 fn asked(network: &Network) -> Vec<String> {
     let trace = network.with(State::take_trace);
-    let asks = trace.iter().filter_map(|line| line.split_once("asks  "));
-    asks.map(|(_, what)| what.to_owned()).collect()
+    trace.iter().filter_map(|line| line.split_once("asks  ")).map(|(_, what)| what.to_owned()).collect()
 }
 
 /// Also where a cut or a stop keeps what came later.

@@ -58,8 +58,7 @@ impl Process {
     }
 
     pub(crate) fn running_clock() -> Skew {
-        let running = RUNNING.try_with(|running| running.borrow().last().cloned());
-        let process = running.ok().flatten();
+        let process = RUNNING.try_with(|running| running.borrow().last().cloned()).ok().flatten();
         process.map_or_else(Skew::default, |process| {
             *process.clock.lock().unwrap_or_else(PoisonError::into_inner)
         })

@@ -82,8 +82,7 @@ impl Spec {
         small.copy_from_slice(name);
         small.make_ascii_lowercase();
         let alike = &SPECS[place(small)];
-        let found = alike.iter().find(|spec| spec.name.as_bytes() == small);
-        found.copied()
+        alike.iter().find(|spec| spec.name.as_bytes() == small).copied()
     }
 
     pub(super) fn has(&self, flag: char) -> bool {

@@ -158,8 +158,7 @@ impl Server {
     pub fn disconnect(&mut self, connection: ConnectionId) {
         let Some(gone) = self.connections.get_mut(&connection) else { return };
         self.waiters.remove(&connection);
-        let listens = std::mem::take(&mut gone.listens);
-        listens.iter().for_each(|listener| self.leave(connection, listener));
+        std::mem::take(&mut gone.listens).iter().for_each(|listener| self.leave(connection, listener));
         self.connections.remove(&connection);
     }
 
@@ -255,8 +254,7 @@ impl Server {
             turns.then(|| self.now + Duration::from_nanos(1)),
         ];
         let next = in_cycles.into_iter().flatten().min();
-        let next = next.map(|due| self.cycle_at(due.max(self.now)));
-        next.into_iter().chain(self.loading_until).min()
+        next.map(|due| self.cycle_at(due.max(self.now))).into_iter().chain(self.loading_until).min()
     }
 
     /// The first turn of its cycle that is not before a moment.
@@ -282,8 +280,7 @@ impl Server {
     fn run(&mut self, from: ConnectionId, command: &[Vec<u8>]) {
         let reply = match self.admit(from, command) {
             Ok(spec) if self.is_paused(&spec) => {
-                let state = self.connections.get_mut(&from).expect("it sent this");
-                state.queued.push_front(command.to_vec());
+                self.connections.get_mut(&from).expect("it sent this").queued.push_front(command.to_vec());
                 self.wait(from, Waiting::Pause);
                 return;
             }

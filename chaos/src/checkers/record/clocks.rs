@@ -52,8 +52,7 @@ impl Clocks {
         let Some(part) = self.part(client) else { return 0 };
         let said = &self.parts[part];
         let after = said.partition_point(|(from_ns, _)| *from_ns <= t_ns);
-        let at = said.get(after.saturating_sub(1));
-        at.map_or(0, |(_, uncertainty_ns)| *uncertainty_ns)
+        said.get(after.saturating_sub(1)).map_or(0, |(_, uncertainty_ns)| *uncertainty_ns)
     }
 
     /// Whether it is known which of two moments of two clients came first.

@@ -359,8 +359,7 @@ impl Record {
 
     /// The acquires of one lock, in order of their calls.
     pub(crate) fn asks(&self, lock: usize) -> impl Iterator<Item = &Ask> {
-        let indices = self.asks_of[lock].iter();
-        indices.map(|index| &self.asks[*index as usize])
+        self.asks_of[lock].iter().map(|index| &self.asks[*index as usize])
     }
 
     pub(crate) fn index(&mut self) {

@@ -42,8 +42,7 @@ impl MajorityReach {
     }
 
     pub(crate) fn cut_off(&self) -> impl Iterator<Item = (u32, Span)> + '_ {
-        let clients = (0..).zip(&self.cut_off);
-        clients.flat_map(|(client, spans)| spans.iter().map(move |span| (client, span)))
+        (0..).zip(&self.cut_off).flat_map(|(client, spans)| spans.iter().map(move |span| (client, span)))
     }
 }
 

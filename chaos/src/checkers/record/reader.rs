@@ -79,8 +79,7 @@ impl Reader {
     }
 
     fn lock_set(&mut self, acquire: &Acquire) -> u32 {
-        let names = acquire.names().iter();
-        let mut locks: Vec<u32> = names.map(|lock| self.locks.index(lock)).collect();
+        let mut locks: Vec<u32> = acquire.names().iter().map(|lock| self.locks.index(lock)).collect();
         locks.sort_unstable();
         locks.dedup();
         if let Some(set) = self.lock_sets.get(locks.as_slice()) {
@@ -325,8 +324,7 @@ impl Reader {
             }
             Event::Probe { lock, ok } => {
                 let lock = self.locks.index(lock);
-                let probes = self.record.probes.entry(lock).or_default();
-                probes.push((t_ns, *ok));
+                self.record.probes.entry(lock).or_default().push((t_ns, *ok));
             }
             Event::Client { client, watchdog_ms, features } => {
                 let client = self.client(client);

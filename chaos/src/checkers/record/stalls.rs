@@ -68,8 +68,7 @@ pub(crate) fn at_the_earliest(record: &Record) -> Record {
         let within =
             |stall: &&Stall| (stall.from_ns..=stall.to_ns.saturating_add(CATCH_UP_NS)).contains(&t_ns);
         // Of stalls that follow each other closely all may have delayed it.
-        let first = of_recorder(record).find(within);
-        first.map_or(0, |stall| t_ns - stall.from_ns)
+        of_recorder(record).find(within).map_or(0, |stall| t_ns - stall.from_ns)
     };
     let back = |t_ns: u64| t_ns - delay_ns(t_ns);
     for grant in &mut earliest.grants {

@@ -35,8 +35,7 @@ pub(crate) async fn rules(at: TargetContext<'_>, node: &str) -> Result<Vec<Strin
 
 /// The command that gives these rules to clients that name no user.
 pub(crate) fn set(rules: &[String]) -> Vec<&str> {
-    let words = ["ACL", "SETUSER", "default"].into_iter();
-    words.chain(rules.iter().map(String::as_str)).collect()
+    ["ACL", "SETUSER", "default"].into_iter().chain(rules.iter().map(String::as_str)).collect()
 }
 
 impl OnEach for RefuseCommand {

@@ -74,8 +74,7 @@ impl OnEach for MigrateSlot {
         let from = at.node()?.to_owned();
         let (count, to) = asked(at.deployment(), &from, &at.injection.with).await?;
         let pause = at.time("pause").unwrap_or(PAUSE);
-        let path = SlotMigration { world: at.world, from, to, pause };
-        path.slots(count).await
+        SlotMigration { world: at.world, from, to, pause }.slots(count).await
     }
 }
 
@@ -99,8 +98,7 @@ async fn next_master(deployment: &Deployment, from: &str) -> Result<String, Faul
     known.retain(|member| member.is_live_master() && member.slots().next().is_some());
     let nodes = known.iter().filter_map(|member| member.node(deployment));
     let masters: BTreeSet<&str> = nodes.map(|node| node.name.as_str()).collect();
-    let after = masters.iter().find(|name| **name > from);
-    let next = after.or(masters.first()).filter(|name| **name != from);
+    let next = masters.iter().find(|name| **name > from).or(masters.first()).filter(|name| **name != from);
     next.map(|name| (*name).to_owned()).ok_or_else(|| failed!("there is no master beside {from}"))
 }
 

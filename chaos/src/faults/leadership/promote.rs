@@ -86,8 +86,7 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
 }
 
 pub(crate) fn with_role(deployment: &Deployment, role: Role) -> impl Iterator<Item = &Node> {
-    let nodes = deployment.nodes().iter();
-    nodes.filter(move |node| node.role == role)
+    deployment.nodes().iter().filter(move |node| node.role == role)
 }
 
 /// Who takes over when `name` is meant: a replica itself, for a master the last of its replicas.

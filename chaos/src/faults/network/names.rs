@@ -54,14 +54,12 @@ fn allowed(topology: &Topology, on: &FaultSite, with: &Settings) -> Result<(), S
 
 impl<'a> TargetContext<'a> {
     fn names(self) -> Result<&'a Arc<Names>, FaultError> {
-        let names = self.world.names.as_ref();
-        names.ok_or_else(|| failed!("clients know {} by its address", self.target))
+        self.world.names.as_ref().ok_or_else(|| failed!("clients know {} by its address", self.target))
     }
 
     fn point(self, address: Option<std::net::IpAddr>) -> Result<(), FaultError> {
         let (names, node) = (self.names()?, self.node()?);
-        let pointed = names.point(node, address);
-        pointed.map_err(|error| failed!("the clients' hosts file: {error}"))
+        names.point(node, address).map_err(|error| failed!("the clients' hosts file: {error}"))
     }
 }
 

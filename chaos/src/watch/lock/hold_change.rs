@@ -39,8 +39,7 @@ impl WatchStep<'_> {
         let Some(place) = self.lock.lapsed.iter().rposition(|hold| hold.attempt.owner.is(owner)) else {
             return;
         };
-        let hold = self.lock.lapsed[place];
-        let end_us = hold.until_us.unwrap_or(self.time_us);
+        let end_us = self.lock.lapsed[place].until_us.unwrap_or(self.time_us);
         let others = self.lock.holds.iter().chain(&self.lock.lapsed);
         let mut others = others.map(|other| &other.attempt);
         if others.any(|other| other.time_us >= end_us && !other.owner.is(owner)) {

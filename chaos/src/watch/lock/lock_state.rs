@@ -62,8 +62,7 @@ pub(crate) struct AcquireAttempt {
 impl AcquireAttempt {
     /// What the server was asked for; `None`: a lease without an end.
     pub(crate) fn lease_us(&self) -> Option<u64> {
-        let end = self.until_us;
-        end.map(|until_us| until_us.saturating_sub(self.time_us))
+        self.until_us.map(|until_us| until_us.saturating_sub(self.time_us))
     }
 }
 

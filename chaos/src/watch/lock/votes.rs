@@ -56,10 +56,7 @@ impl OwnerVotes {
         if self.is_held {
             return None;
         }
-        let at = |us: u64| {
-            let grants = self.grants.iter();
-            grants.filter(move |one| one.from_us <= us && us < one.to_us)
-        };
+        let at = |us: u64| self.grants.iter().filter(move |one| one.from_us <= us && us < one.to_us);
         let begins = self.grants.iter().map(|one| one.from_us);
         let from_us = begins.filter(|us| at(*us).count() >= quorum as usize).min()?;
         let over_us = at(from_us).map(|one| one.to_us).min();

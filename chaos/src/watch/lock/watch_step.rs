@@ -158,8 +158,7 @@ impl WatchStep<'_> {
         }
         // A value may look like another library's by chance, so three are asked for.
         let often = |ways: &[(&'static str, u64)]| -> Vec<&'static str> {
-            let often = ways.iter().filter(|(_, count)| *count >= 3);
-            often.map(|(name, _)| *name).collect()
+            ways.iter().filter(|(_, count)| *count >= 3).map(|(name, _)| *name).collect()
         };
         let (libraries, forms) = (often(&self.lock.libraries), often(&self.lock.forms));
         let ways = if forms.len() > 1 { forms } else { libraries };
@@ -454,8 +453,7 @@ impl WatchStep<'_> {
 
     /// Ends the holds of a lock that goes unseen for a while, as releases in the history: nobody is accused.
     pub(crate) fn lose_sight(&mut self) {
-        let holds = std::mem::take(&mut self.lock.holds);
-        holds.iter().for_each(|hold| self.record_release(hold));
+        std::mem::take(&mut self.lock.holds).iter().for_each(|hold| self.record_release(hold));
     }
 
     pub(crate) fn record_release(&mut self, hold: &ServerHold) {

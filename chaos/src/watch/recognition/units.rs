@@ -212,8 +212,7 @@ impl Assembler {
 
     /// The scripts that began before this time, which are complete as far as anybody knows.
     pub(crate) fn begun_before(&mut self, us: u64) -> Vec<Unit> {
-        let all = self.scripts.iter_mut();
-        all.filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
+        self.scripts.iter_mut().filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
     }
 
     /// Forgets what was under way at a server.

@@ -132,8 +132,7 @@ fn holder_of_key(name: &str, value: &KeyValue, left_ms: i64, show_values: bool) 
 
 /// Says which of the holders have no end.
 fn find_endless(report: &mut WatchReport) {
-    let holders = report.holders.iter();
-    let endless: Vec<&WatchedHolder> = holders.filter(|one| one.left_ms.is_none()).collect();
+    let endless: Vec<&WatchedHolder> = report.holders.iter().filter(|one| one.left_ms.is_none()).collect();
     let Some(first) = endless.first() else { return };
     let line = |one: &&WatchedHolder| format!("{} is held by {} without an end", one.lock, one.owner);
     let certainty = match first.library.as_str() {

@@ -238,8 +238,7 @@ pub async fn watch_live(
 ) -> Result<WatchedTraffic, RunError> {
     let light = watching.effects_only;
     let of_role = |role: Role| -> Vec<SocketAddr> {
-        let all = servers.data_servers().into_iter();
-        all.filter(|one| one.1 == role).map(|one| one.0).collect()
+        servers.data_servers().into_iter().filter(|one| one.1 == role).map(|one| one.0).collect()
     };
     let (watched, standby, price) = match light {
         true => (replicas(&servers).await, Vec::new(), "a replica pays for it, no master"),

@@ -69,8 +69,7 @@ impl Server {
     /// Writes the file anew, which is on the disk before it takes the place of the old one.
     pub(crate) fn rewrite_file(&mut self) {
         self.file.bytes.clear();
-        let commands = self.keyspace.as_commands();
-        commands.iter().for_each(|command| write_command(command, &mut self.file.bytes));
+        self.keyspace.as_commands().iter().for_each(|command| write_command(command, &mut self.file.bytes));
         self.sync();
     }
 
@@ -118,8 +117,7 @@ impl Server {
             match (command[0].as_slice(), &mut together) {
                 (b"MULTI", _) => together = Some(Vec::new()),
                 (b"EXEC", _) => {
-                    let all = together.take().unwrap_or_default();
-                    all.iter().for_each(|command| self.redo(command));
+                    together.take().unwrap_or_default().iter().for_each(|command| self.redo(command));
                 }
                 (_, Some(all)) => all.push(command),
                 (_, None) => self.redo(&command),

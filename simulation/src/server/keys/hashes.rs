@@ -7,8 +7,7 @@ use crate::server::reply::Reply;
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn value<'a>(fields: &'a Fields, field: &[u8]) -> Option<&'a Vec<u8>> {
-    let found = fields.iter().find(|(name, _)| name == field);
-    found.map(|(_, value)| value)
+    fields.iter().find(|(name, _)| name == field).map(|(_, value)| value)
 }
 
 fn put(fields: &mut Fields, field: &[u8], to: &[u8]) -> bool {

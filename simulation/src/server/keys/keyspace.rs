@@ -182,14 +182,12 @@ impl Keyspace {
 
     /// Names of keys whose time is not over.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
-        let alive = self.keys.iter().filter(|(_, entry)| !self.is_over(entry));
-        alive.map(|(name, _)| name.as_slice())
+        self.keys.iter().filter(|(_, entry)| !self.is_over(entry)).map(|(name, _)| name.as_slice())
     }
 
     /// Roughly what all keys take.
     pub(crate) fn bytes(&self) -> usize {
-        let each = self.keys.iter();
-        each.map(|(key, entry)| key.len() + 64 + entry.item.bytes()).sum()
+        self.keys.iter().map(|(key, entry)| key.len() + 64 + entry.item.bytes()).sum()
     }
 
     /// A moment before which no key ends; nothing where none does.

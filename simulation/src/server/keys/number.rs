@@ -35,10 +35,7 @@ fn all(number: f64) -> String {
     let scientific = format!("{number:.16e}");
     let (digits, exponent) = scientific.split_once('e').expect("an exponent");
     let exponent: i32 = exponent.parse().expect("a number");
-    let short = |text: &str| {
-        let text = text.trim_end_matches('0');
-        text.trim_end_matches('.').to_owned()
-    };
+    let short = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
     if (-4..17).contains(&exponent) {
         let places = usize::try_from(16 - exponent).unwrap_or(0);
         let plain = format!("{number:.places$}");

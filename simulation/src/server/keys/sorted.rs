@@ -31,8 +31,7 @@ impl Sorted {
     }
 
     fn score(&self, member: &[u8]) -> Option<f64> {
-        let found = self.0.iter().find(|(_, other)| other == member);
-        found.map(|(score, _)| *score)
+        self.0.iter().find(|(_, other)| other == member).map(|(score, _)| *score)
     }
 
     fn remove(&mut self, member: &[u8]) -> bool {

@@ -143,8 +143,7 @@ impl Server {
     }
 
     fn replicas(&self) -> impl Iterator<Item = &Replica> {
-        let readers = self.stream.readers.iter();
-        readers.filter_map(|id| self.connections.get(id)?.replica.as_ref())
+        self.stream.readers.iter().filter_map(|id| self.connections.get(id)?.replica.as_ref())
     }
 
     fn lag_s(&self, replica: &Replica) -> u64 {
@@ -314,8 +313,7 @@ impl Server {
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (ConnectionId, &Waiting)> {
-        let waiters = self.waiters.iter();
-        waiters.filter_map(|id| Some((*id, self.connections.get(id)?.waiting.as_ref()?)))
+        self.waiters.iter().filter_map(|id| Some((*id, self.connections.get(id)?.waiting.as_ref()?)))
     }
 
     fn acknowledged(&self, connection: ConnectionId, waiting: &Waiting) -> (Reply, bool) {

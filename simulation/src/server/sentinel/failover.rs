@@ -234,8 +234,7 @@ impl Server {
             }
         }
         let first = |votes: &BTreeMap<String, usize>| {
-            let ranked = votes.iter().max_by_key(|(_, count)| **count);
-            ranked.map(|(leader, count)| (leader.clone(), *count))
+            votes.iter().max_by_key(|(_, count)| **count).map(|(leader, count)| (leader.clone(), *count))
         };
         let candidate = first(&votes).map_or_else(|| sentinel.id.clone(), |(leader, _)| leader);
         let (own, of) = self.vote(&candidate, epoch);

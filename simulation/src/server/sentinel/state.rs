@@ -105,8 +105,7 @@ impl Sentinel {
 
     /// Whom clients are told: the promoted one as soon as it is master.
     fn current_master(&self) -> Address {
-        let promoted = self.failover.as_ref().and_then(Failover::promoted_master);
-        promoted.unwrap_or(&self.master().address).clone()
+        self.failover.as_ref().and_then(Failover::promoted_master).unwrap_or(&self.master().address).clone()
     }
 }
 
