@@ -88,8 +88,7 @@ pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
     let Some(role) = std::env::var_os(CLIENT) else { return Ok(()) };
     if role == GUARD {
         // A test runner takes the marks of the clients, its last word, for one more name of a test.
-        let mark = std::env::args().next_back().unwrap_or_default();
-        guard::run(std::io::stdin(), &mark);
+        guard::run(std::io::stdin(), &std::env::args().next_back().unwrap_or_default());
         return Ok(());
     }
     bench::consent::inherit();

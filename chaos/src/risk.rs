@@ -413,8 +413,7 @@ pub const USUAL_SERVICE: ServiceRates = ServiceRates {
 pub(crate) fn failover_risk(result: &ScenarioResult, topology: &Topology) -> Option<FailoverRisk> {
     let outage_ns = failover_outage_ns(result)?;
     let replicas = topology.replicas;
-    let acknowledged = result.durability.strip_prefix("wait:");
-    let waits_for = match acknowledged {
+    let waits_for = match result.durability.strip_prefix("wait:") {
         Some(count) if count == "all" || count == replicas.to_string() => "wait:all",
         Some("1") => "wait:1",
         None if result.durability == "none" && topology.min_replicas_to_write > 0 => {

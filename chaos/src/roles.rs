@@ -113,8 +113,7 @@ impl Roles {
                 }
             }
             Entry::Event(Event::Lost { grant, .. }) => {
-                let lost = self.held.iter_mut().filter(|hold| hold.grant == *grant);
-                lost.for_each(|hold| hold.lost = true);
+                self.held.iter_mut().filter(|hold| hold.grant == *grant).for_each(|hold| hold.lost = true);
             }
             Entry::Event(Event::Crash { client }) => {
                 self.held.retain(|hold| hold.client != *client);
@@ -154,8 +153,7 @@ impl Roles {
 
     /// The label of a command, and that of its reply.
     pub fn command(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label) {
-        let completes = ["WAIT", "WAITAOF", "EXEC"];
-        if completes.iter().any(|name| is(words, name)) {
+        if ["WAIT", "WAITAOF", "EXEC"].iter().any(|name| is(words, name)) {
             return self.last.get(&passage.connection).copied().unwrap_or_default();
         }
         let labels = self.role(passage, words);

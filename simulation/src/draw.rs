@@ -280,16 +280,14 @@ impl PlanDraft {
             Style::Patient => {
                 self.client_1_is_first();
                 wait_ms += 6_000;
-                let at = lease_ms / 2;
-                self.fault_line(at, "for = \"5s\"\n", "kill", "client 1", "");
+                self.fault_line(lease_ms / 2, "for = \"5s\"\n", "kill", "client 1", "");
             }
             Style::Starves if self.later.random_bool(0.5) => {
                 let with = "with = { during = \"renewal\", count = 1000 }\n";
                 self.fault_line(1_000, "for = \"3s\"\n", "hold", "clients -> n1", with);
             }
             Style::Starves => {
-                let with = "with = { drift = \"-90%\" }\n";
-                self.fault_line(0, "", "clock", "clients", with);
+                self.fault_line(0, "", "clock", "clients", "with = { drift = \"-90%\" }\n");
             }
             Style::Unread => {
                 wait_ms = 200;

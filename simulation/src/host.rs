@@ -96,8 +96,7 @@ impl Host {
         if !self.is_live() {
             return Vec::new();
         }
-        let ready = self.server.links_ready().into_iter();
-        let asked = ready.filter_map(|link| {
+        let asked = self.server.links_ready().into_iter().filter_map(|link| {
             let connection = self.links.get(&link)?;
             Some((*connection, self.server.link_output(link)))
         });
@@ -136,8 +135,7 @@ impl Host {
         if self.runs {
             return false;
         }
-        let wall = self.wall(now);
-        self.server.restart(wall, loading);
+        self.server.restart(self.wall(now), loading);
         self.runs = true;
         true
     }

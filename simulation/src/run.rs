@@ -199,10 +199,7 @@ pub(crate) fn hosts(topology: &Topology, random: &mut ChaCha8Rng) -> BTreeMap<St
     let is_cluster = topology.kind == TopologyKind::Cluster;
     let membership = is_cluster.then(|| membership(topology));
     let roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
-    let all = roles.flat_map(|role| {
-        let names = topology.names(role).into_iter();
-        names.map(move |name| (role, name))
-    });
+    let all = roles.flat_map(|role| topology.names(role).into_iter().map(move |name| (role, name)));
     let hosts = all.map(|(role, name)| {
         let address = address(&name);
         let watch = master.clone().filter(|_| role == Role::Sentinel);

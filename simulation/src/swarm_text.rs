@@ -110,7 +110,6 @@ impl Report {
         lines.extend(rows.into_iter().map(|(name, counts)| {
             std::iter::once(name).chain(counts.map(|count| count.to_string())).collect()
         }));
-        let lines = columns(&lines, 1..5).into_iter();
-        format!("\n{}", lines.map(|line| line + "\n").collect::<String>())
+        format!("\n{}", columns(&lines, 1..5).into_iter().map(|line| line + "\n").collect::<String>())
     }
 }

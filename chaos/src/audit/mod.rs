@@ -80,8 +80,7 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
             return Err(format!("{name} {}", lacking(feature, &lock.durability)));
         }
     }
-    let asks = scenario.load.kinds(&kind, &has.kinds);
-    asks.map_err(|why| {
+    scenario.load.kinds(&kind, &has.kinds).map_err(|why| {
         let workload = scenario.load.workload().name;
         format!("{name} cannot run the workload `{workload}`: {why}")
     })?;
@@ -441,8 +440,7 @@ fn met_nothing(
     of_twin: Result<&ScenarioResult, &str>,
     alone: JudgedRun,
 ) -> JudgedRun {
-    let without_effect = result.faults.iter().filter(|fault| !fault.bit);
-    let names = once(without_effect.map(|fault| fault.fault.as_str()));
+    let names = once(result.faults.iter().filter(|fault| !fault.bit).map(|fault| fault.fault.as_str()));
     let bites = of_twin.is_ok_and(|of_twin| {
         let bit = |name| of_twin.faults.iter().any(|fault| fault.fault == name && fault.bit);
         names.iter().copied().all(bit)

@@ -313,8 +313,7 @@ impl<'a> AuditRuns<'a> {
         };
         let Some(shape) = shapes.into_iter().find(works) else { return Vec::new() };
         let kinds = met.on(shape).map_or(&[][..], |has| &has.kinds);
-        let ordered = least_tried_first(self.tries(subject), rng);
-        let scenarios = ordered.into_iter().map(|point| {
+        let scenarios = least_tried_first(self.tries(subject), rng).into_iter().map(|point| {
             let asked = AuditScenario {
                 file: String::new(),
                 scenario: point.scenario(shape, kinds, rng),
@@ -403,8 +402,7 @@ impl<'a> AuditRuns<'a> {
                 let dir = tempfile::tempdir().map_err(failed)?;
                 let search =
                     SmallestPlanSearch { dir: dir.path().to_owned(), class: class.to_owned(), cancel };
-                let until = Some(Instant::now() + within);
-                let found = search.run(&plan, u32::MAX, until, |_| {}).await?;
+                let found = search.run(&plan, u32::MAX, Some(Instant::now() + within), |_| {}).await?;
                 let Some(found) = found else { return Ok((place, None)) };
                 let text = scenario_text(found.smallest());
                 results::store::write_whole(&root.join(&file), text.as_bytes()).map_err(failed)?;
@@ -452,8 +450,7 @@ impl<'a> AuditRuns<'a> {
         let batch = BatchOptions { until, ..self.plan.batch.clone() };
         let mut running = run_each(numbered, &batch, &self.plan.root)?;
         while let Some(ended) = running.next().await {
-            let index = ended.index;
-            done(&mut self.cells, &keys[index], kept(ended, observer));
+            done(&mut self.cells, &keys[ended.index], kept(ended, observer));
             observer.scored(false, &mut || self.scorecard())?;
         }
         observer.scored(true, &mut || self.scorecard())

@@ -46,8 +46,7 @@ fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) ->
             nests.then_some((grant.owner, grant.promise.is_exclusive(), index))
         }));
         nesting.sort_unstable();
-        let groups = nesting.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
-        for group in groups.filter(|group| group.len() > 1) {
+        for group in nesting.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).filter(|group| group.len() > 1) {
             let grants = || group.iter().map(|(.., index)| *index as usize);
             renewals.clear();
             for index in grants() {
@@ -102,8 +101,7 @@ impl<'a> Starts<'a> {
             let usual = || self.record.renewal_ns(ask.client);
             self.is_visible(ask).then(|| ask.granted_ns.unwrap_or_else(usual))
         };
-        let lease_ns = ask.lease_ns().or_else(renewed);
-        (self.record.lease_from_ns(grant), lease_ns)
+        (self.record.lease_from_ns(grant), ask.lease_ns().or_else(renewed))
     }
 
     fn last(&self, grant: &'a Grant) -> Start {
@@ -150,8 +148,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     for grant in record.granted() {
         let Some(limit_ns) = late_after(record, grant) else { continue };
         for lock in record.locks_of(record.ask_of(grant)) {
-            let name = record.locks.get(*lock);
-            findings[*lock as usize].add(late(record, grant, name, limit_ns));
+            findings[*lock as usize].add(late(record, grant, record.locks.get(*lock), limit_ns));
         }
     }
     findings

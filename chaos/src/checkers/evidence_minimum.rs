@@ -108,8 +108,7 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
             "no hold outlived the lease{lease} that is renewed: whether it is renewed is not known. A driver that heeds options.watchdog_ms is tried with a shorter one"
         ));
     }
-    let clients = options.clients.iter();
-    doubts.extend(clients.filter_map(|client| without_turn(record, client, options)));
+    doubts.extend(options.clients.iter().filter_map(|client| without_turn(record, client, options)));
     if floors.contended > 0 {
         let met = contended(record, floors.contended);
         doubts.extend(little(met, floors.contended, "acquires met another's"));

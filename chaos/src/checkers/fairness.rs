@@ -16,8 +16,7 @@ pub(super) fn of(record: &Record) -> Option<f64> {
     let from_ns = over.map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns)).max().unwrap_or(0);
     let mut grants: BTreeMap<u32, f64> = BTreeMap::new();
     let dead = |client: u32| {
-        let deaths = record.deaths.iter().filter(|(dead, _)| *dead == client);
-        let died_ns = deaths.map(|(_, at_ns)| *at_ns).max();
+        let died_ns = record.deaths.iter().filter(|(dead, _)| *dead == client).map(|(_, at_ns)| *at_ns).max();
         let asks = || record.asks.iter().filter(|ask| ask.client == client);
         died_ns.is_some_and(|died_ns| asks().all(|ask| ask.called_ns <= died_ns))
     };

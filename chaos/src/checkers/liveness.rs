@@ -87,8 +87,7 @@ fn short_waits(record: &Record) -> Option<String> {
         let answers = record.held(lock).flat_map(|(_, grant)| {
             let ask = record.ask_of(grant);
             let own = record.steps(grant).filter(|step| step.kind != StepKind::Renewal);
-            let own = own.map(|step| (step.called_ns, step.returned_ns));
-            own.chain([(ask.called_ns, ask.returned_ns)])
+            own.map(|step| (step.called_ns, step.returned_ns)).chain([(ask.called_ns, ask.returned_ns)])
         });
         // Where nothing was ever answered a fault may be the reason.
         let round_trip_ns = match answers.filter_map(took).min() {
@@ -122,8 +121,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let mut findings = vec![Finding::default(); record.locks.len()];
     for (lock, ((held, partial), asking)) in stretches.enumerate() {
         let finding = &mut findings[lock];
-        let possible = held.union(&partial);
-        stuck(record, lock, &possible, &asking, grace_ns, finding);
+        stuck(record, lock, &held.union(&partial), &asking, grace_ns, finding);
         order::broken(record, lock, touches.get(lock as u32), finding);
         if record.clocks.off_ns() > 0 && record.clocks.off_ns().saturating_mul(2) >= grace_ns {
             finding.doubt(UNKNOWN);
@@ -221,8 +219,7 @@ fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
         let later = later
             .take_while(|(owner, _)| *owner == grant.owner)
             .map(|(_, index)| &record.grants[*index as usize]);
-        let from_ns = grant.sent_ns.unwrap_or(grant.returned_ns);
-        Some((from_ns, until_ns(record, touches, grant, later)))
+        Some((grant.sent_ns.unwrap_or(grant.returned_ns), until_ns(record, touches, grant, later)))
     });
     let mut possible: Vec<Span> = held.collect();
     for ask in record.asks(lock) {
@@ -258,8 +255,7 @@ fn until_ns<'a>(
             .releases(grant)
             .filter(|step| !given_back(step))
             .map(|step| answered_ns(touches, ask.client, step));
-        let died_ns = record.died_ns(grant);
-        let told = doubtful.chain(grant.lost_ns).chain(died_ns).min();
+        let told = doubtful.chain(grant.lost_ns).chain(record.died_ns(grant)).min();
         return released_ns.min(told.map_or(u64::MAX, |told_ns| told_ns.saturating_add(lease_ns)));
     };
     let mut until_ns = grant.returned_ns.saturating_add(fixed_ns);
@@ -299,8 +295,7 @@ fn until_ns<'a>(
 /// When a step took effect at the latest: its answer, else the last heal of what touched it, or its call.
 fn answered_ns(touches: &ClientFaults, client: u32, step: &Step) -> u64 {
     step.returned_ns.unwrap_or_else(|| {
-        let heal_ns = touches.last_heal_ns(client, (step.called_ns, u64::MAX));
-        heal_ns.unwrap_or(step.called_ns).max(step.called_ns)
+        touches.last_heal_ns(client, (step.called_ns, u64::MAX)).unwrap_or(step.called_ns).max(step.called_ns)
     })
 }
 
@@ -356,8 +351,7 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec
 }
 
 fn flight(record: &Record, ask: &Ask) -> Span {
-    let end_ns = record.over_ns(ask);
-    (ask.called_ns, end_ns.unwrap_or(record.end_ns))
+    (ask.called_ns, record.over_ns(ask).unwrap_or(record.end_ns))
 }
 
 /// When a call of several locks may hold a lock while it waits for another.

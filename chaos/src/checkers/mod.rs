@@ -189,8 +189,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
     let classes = findings(&record, options);
     let of_lock = |lock: usize| {
         severity::verdicts(|class| {
-            let finding = classes.get(class).and_then(|locks| locks.get(lock));
-            finding.cloned().unwrap_or_default().verdict(&whole)
+            classes.get(class).and_then(|locks| locks.get(lock)).cloned().unwrap_or_default().verdict(&whole)
         })
     };
     let locks: BTreeMap<String, Verdicts> =
@@ -238,8 +237,7 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     found.sort_by_key(|(place, _)| *place);
     let with_doubts = |(place, mut findings): (usize, Vec<Finding>)| {
         let class = CHECKERS[place].name;
-        let doubts = options.class_doubts.iter();
-        for (_, doubt) in doubts.filter(|(of, _)| *of == class) {
+        for (_, doubt) in options.class_doubts.iter().filter(|(of, _)| *of == class) {
             findings.iter_mut().for_each(|finding| finding.doubt(doubt));
         }
         findings

@@ -123,8 +123,7 @@ fn of_grant<'a>(
             ..whole.clone()
         });
     }
-    let told = grant.lost_ns.into_iter().chain(record.died_ns(grant));
-    found.extend(told.map(|t_ns| Operation {
+    found.extend(grant.lost_ns.into_iter().chain(record.died_ns(grant)).map(|t_ns| Operation {
         op: OperationKind::End,
         call: t_ns,
         returned: Some(t_ns),

@@ -42,8 +42,7 @@ pub(super) fn rows(record: &Record, locks: &BTreeMap<String, Verdicts>) -> Vec<F
         .enumerate()
         .map(|(place, fault)| {
             let next = record.faults.get(place + 1);
-            let until_ns = next.map_or(u64::MAX, |next| next.injected_ns);
-            row(record, fault, until_ns, &operations, locks)
+            row(record, fault, next.map_or(u64::MAX, |next| next.injected_ns), &operations, locks)
         })
         .collect()
 }
@@ -80,8 +79,7 @@ fn row(
 ) -> FaultRecovery {
     let from_ns = fault.injected_ns;
     let granted = || record.granted().map(|grant| grant.returned_ns);
-    let first_ns = granted().filter(|t_ns| *t_ns >= from_ns).min();
-    let to_ns = fault.healed_ns.max(first_ns).unwrap_or(record.end_ns);
+    let to_ns = fault.healed_ns.max(granted().filter(|t_ns| *t_ns >= from_ns).min()).unwrap_or(record.end_ns);
     let inside: Vec<&Operation> = operations
         .iter()
         .filter(|op| op.called_ns <= to_ns && op.returned_ns.is_none_or(|t_ns| t_ns >= from_ns))
@@ -126,8 +124,7 @@ fn row(
 pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
     let from_ns = fault.injected_ns;
     let again = |lock: u32| {
-        let probes = record.probes.get(&lock).map_or(&[][..], Vec::as_slice);
-        let down = faults::refused(probes);
+        let down = faults::refused(record.probes.get(&lock).map_or(&[][..], Vec::as_slice));
         // The probe may be refused at once, or only when the fault is in place.
         let mut since = down.iter().filter(|(down_ns, _)| *down_ns >= from_ns);
         since.next().map_or(from_ns, |(_, up_ns)| up_ns)

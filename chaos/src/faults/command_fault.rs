@@ -41,10 +41,7 @@ impl Fault for CommandFault {
             let node = world.deployment.node(name)?.clone();
             let before = run_id(world, name).await;
             let proof = match run(&self.harm, &node).await {
-                Ok(()) => {
-                    let done = "the command succeeded";
-                    shown(world, name, done, self.shows, before.as_deref()).await
-                }
+                Ok(()) => shown(world, name, "the command succeeded", self.shows, before.as_deref()).await,
                 Err(why) => proof!(false, "{name}: {why}"),
             };
             // A command that failed may have done its work all the same: it is undone like the others.

@@ -268,8 +268,7 @@ impl FaultView<'_> {
     }
 
     async fn replication(self, name: &str, field: &str) -> Option<String> {
-        let command = ["INFO", "replication"];
-        let info = self.world.deployment.command(name, &command).await.ok()?;
+        let info = self.world.deployment.command(name, &["INFO", "replication"]).await.ok()?;
         super::field(&info, field).map(str::to_owned)
     }
 }

@@ -493,16 +493,14 @@ async fn command_figure(
     name: &str,
 ) -> Result<u64, FaultError> {
     let info = world.command(node, &["INFO", section]).await?;
-    let figure = field(&info, name).and_then(|figure| figure.parse().ok());
-    Ok(figure.unwrap_or(0))
+    Ok(field(&info, name).and_then(|figure| figure.parse().ok()).unwrap_or(0))
 }
 
 /// How often a server has answered this error so far: `errorstat_ASK:count=3`.
 async fn error_count(world: &FaultWorld, node: &str, error: &str) -> Result<u64, FaultError> {
     let info = world.command(node, &["INFO", "errorstats"]).await?;
     let count = field(&info, &format!("errorstat_{error}"));
-    let count = count.and_then(|count| count.strip_prefix("count=")?.parse().ok());
-    Ok(count.unwrap_or(0))
+    Ok(count.and_then(|count| count.strip_prefix("count=")?.parse().ok()).unwrap_or(0))
 }
 
 fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {

@@ -82,8 +82,7 @@ fn shares(
             parts.collect::<VecDeque<Vec<FaultParty>>>()
         });
     }
-    let parts = wanted.iter().map(|(role, _)| of_role.get_mut(role)?.pop_front());
-    parts.map(Option::unwrap_or_default).collect()
+    wanted.iter().map(|(role, _)| of_role.get_mut(role)?.pop_front()).map(Option::unwrap_or_default).collect()
 }
 
 /// The same `when` with the parties of a message that are left to chance drawn.
@@ -177,8 +176,7 @@ pub(crate) fn random(
         let lasts_ns = between(spec.lasts, rng);
         active.retain(|slot| slot.until_ns > at_ns);
         while active.len() >= spec.at_once as usize {
-            let ends = active.iter().map(|slot| slot.until_ns);
-            at_ns = ends.min().unwrap_or(at_ns);
+            at_ns = active.iter().map(|slot| slot.until_ns).min().unwrap_or(at_ns);
             active.retain(|slot| slot.until_ns > at_ns);
         }
         if at_ns + lasts_ns >= duration_ns {

@@ -134,8 +134,7 @@ impl Plan {
             .collect();
         if let Some(spec) = &scenario.random {
             let (topology, duration_ns) = (&scenario.topology, load.duration.ns());
-            let more = random(spec, topology, load.clients, duration_ns, &mut rng);
-            faults.extend(more);
+            faults.extend(random(spec, topology, load.clients, duration_ns, &mut rng));
         }
         faults.sort_by_key(|fault| match fault.when {
             FaultTrigger::AtNs(at_ns) => at_ns,
@@ -345,6 +344,5 @@ fn lock_names(topology: &Topology, spread: bool, count: u32) -> Vec<String> {
         names().filter(move |name| (low..=high).contains(&slot_of(name)))
     });
     let mut of_masters: Vec<_> = of_masters.collect();
-    let turns = (0..masters).cycle().take(count as usize);
-    turns.filter_map(|shard| of_masters[shard].next()).collect()
+    (0..masters).cycle().take(count as usize).filter_map(|shard| of_masters[shard].next()).collect()
 }

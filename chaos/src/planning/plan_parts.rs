@@ -19,8 +19,7 @@ const TOLD_CHARS: usize = 60;
 
 /// Each value of an object by its key.
 pub fn digest(of: &Value) -> Digest {
-    let values = of.as_object().into_iter().flatten();
-    let told = values.map(|(key, value)| {
+    let told = of.as_object().into_iter().flatten().map(|(key, value)| {
         let text = value.to_string();
         let told = match value.is_object() || text.len() > TOLD_CHARS {
             true => format!("{:08x}", crc32fast::hash(text.as_bytes())),

@@ -48,10 +48,7 @@ fn prove(report: &CheckReport, history: &History, options: &CheckOptions<'_>, cl
         timeline: picture::around(report, class, anomaly, options.drift)?,
         of_lines: history.lines.len() as u64,
         shortest: slice.as_ref().is_some_and(|slice| slice.shortest),
-        slice: slice.map_or(Vec::new(), |slice| {
-            let lines = slice.history.lines.iter();
-            lines.map(Line::to_json).collect()
-        }),
+        slice: slice.map_or(Vec::new(), |slice| slice.history.lines.iter().map(Line::to_json).collect()),
     })
 }
 

@@ -91,8 +91,7 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
         }
         .to_owned(),
     });
-    let grants = record.grants.iter().filter(|grant| is_of(record, grant, lock));
-    let steps = grants.flat_map(|grant| {
+    let steps = record.grants.iter().filter(|grant| is_of(record, grant, lock)).flat_map(|grant| {
         let step = move |op: &str, step: &Step| OperationBar {
             client: record.clients.get(record.ask_of(grant).client).to_owned(),
             owner: caller(record, grant.owner),

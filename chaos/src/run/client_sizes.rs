@@ -66,8 +66,7 @@ async fn subscriptions(deployment: &Deployment) -> Option<u64> {
 }
 
 fn subscribed(list: &str) -> u64 {
-    let words = list.split_ascii_whitespace();
-    let counts = words.filter_map(|word| {
+    let counts = list.split_ascii_whitespace().filter_map(|word| {
         let (name, count) = word.split_once('=')?;
         matches!(name, "sub" | "psub" | "ssub").then(|| count.parse::<u64>().ok())?
     });
@@ -76,8 +75,7 @@ fn subscribed(list: &str) -> u64 {
 
 fn resident_kb(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.split_ascii_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -272,8 +272,7 @@ impl ClientControl for Clients {
 
     fn holder(&self) -> Option<u32> {
         let name = self.tracker.holder()?;
-        let index = self.slots.iter().position(|slot| slot.plan.name == name)?;
-        u32::try_from(index + 1).ok()
+        u32::try_from(self.slots.iter().position(|slot| slot.plan.name == name)? + 1).ok()
     }
 
     fn unclear(&self) -> u64 {

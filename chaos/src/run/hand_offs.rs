@@ -29,8 +29,7 @@ pub(super) fn notes(record: &Record, subject: &dyn Subject) -> Vec<String> {
             let released = record.releases(pair[0]).next();
             if let Some(released) = released.filter(|step| after.called_ns < step.called_ns) {
                 let took_ns = pair[1].returned_ns.saturating_sub(released.called_ns);
-                let between = (of(before.client), of(after.client));
-                found.entry(between).or_default().push(took_ns);
+                found.entry((of(before.client), of(after.client))).or_default().push(took_ns);
             }
         }
     }

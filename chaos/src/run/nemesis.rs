@@ -141,10 +141,7 @@ impl Nemesis {
         }
         for (fault, watched) in std::mem::take(&mut self.waiting) {
             let scene = self.scene.clone();
-            self.running.spawn(async move {
-                let span = whole(&fault, watched, &scene, began).await;
-                (fault.span, span)
-            });
+            self.running.spawn(async move { (fault.span, whole(&fault, watched, &scene, began).await) });
         }
     }
 
@@ -229,8 +226,7 @@ async fn whole(fault: &FaultSpec, mut watched: Watched, scene: &NemesisContext, 
         FaultTrigger::AtNs(at_ns) => began + Duration::from_nanos(at_ns),
         _ => Instant::now(),
     };
-    let injected = inject(fault, scene).await;
-    carry_on(fault, injected, scene, [due, Instant::now()]).await
+    carry_on(fault, inject(fault, scene).await, scene, [due, Instant::now()]).await
 }
 
 /// The harm is on record before it is done, so that whatever it causes lies inside its span.

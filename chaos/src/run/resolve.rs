@@ -33,8 +33,7 @@ pub(crate) async fn resolve(
             .collect(),
         FaultSite::Link { from, to, both } => {
             let from = list(from, world, lock).await?;
-            let to = list(to, world, lock).await?;
-            partition::between(&from, &to, *both)
+            partition::between(&from, &list(to, world, lock).await?, *both)
         }
         FaultSite::Groups(groups) => {
             let mut members = Vec::new();
@@ -92,8 +91,7 @@ pub(crate) async fn one(who: &FaultParty, world: &FaultWorld, lock: &str) -> Res
 /// Who has a role now. A server that runs is asked until it has answered: on a busy machine one that was left
 /// out for being slow would go unharmed, and nobody would notice.
 async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
-    let nodes = deployment.nodes().iter();
-    let servers: Vec<&Node> = nodes.filter(|node| node.role != Role::Sentinel).collect();
+    let servers: Vec<&Node> = deployment.nodes().iter().filter(|node| node.role != Role::Sentinel).collect();
     let roles: BTreeMap<String, Role> = if deployment.topology().kind.has_fixed_roles() {
         let fixed = servers.iter().map(|node| (node.name.clone(), node.role));
         fixed.collect()

@@ -105,8 +105,7 @@ pub(super) fn judged(
         }
         // No line at all: interrupted, or nothing could be written.
         Err(error) => {
-            let useless = format!("the history is of no use: {error}");
-            result.notes.push(useless);
+            result.notes.push(format!("the history is of no use: {error}"));
             result.notes.extend(recorded.incomplete);
             return Ok(ScenarioRun { result, partial: recorded.partial, warnings });
         }
@@ -165,8 +164,7 @@ pub(super) fn judged(
     result.notes.extend(result.incomplete.iter().cloned());
     // What cannot be compressed stays as it is: it was judged, and can be judged again.
     if let Err(error) = history_file::compress_above(&path, plain_history_max_bytes) {
-        let note = format!("{} was not compressed: {error}", path.display());
-        result.notes.push(note);
+        result.notes.push(format!("{} was not compressed: {error}", path.display()));
     }
     result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
     result.risk = failover_risk(&result, &plan.topology);

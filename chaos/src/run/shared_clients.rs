@@ -258,8 +258,7 @@ fn with_deaths(
     if read.is_err() || !has_clock {
         return Ok(None);
     }
-    let clients = (0..).zip(&plan.load.clients);
-    for (_, client) in clients.filter(|(number, _)| share.has(*number)) {
+    for (_, client) in (0..).zip(&plan.load.clients).filter(|(number, _)| share.has(*number)) {
         let client = client.name.clone();
         write(&Line { t_ns: last_ns, entry: Entry::Event(Event::Crash { client }) });
     }

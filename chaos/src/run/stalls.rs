@@ -142,8 +142,7 @@ mod tests {
         let sink = lines.clone();
         let stalls = Stalls::by(
             move |length| {
-                let stalled = late.swap(false, Relaxed);
-                thread::sleep(if stalled { 4 * STALL } else { length });
+                thread::sleep(if late.swap(false, Relaxed) { 4 * STALL } else { length });
             },
             Vec::new,
             sink,

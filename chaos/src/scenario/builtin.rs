@@ -26,8 +26,7 @@ pub fn suite() -> Vec<&'static Builtin> {
         let subject = scenario.and_then(|one| bench::subjects::find(&one.lock.subject).ok());
         subject.is_some_and(|subject| subject.missing().is_none())
     };
-    let others = BASELINES.iter().filter(built_in);
-    BUILTINS.iter().chain(others).collect()
+    BUILTINS.iter().chain(BASELINES.iter().filter(built_in)).collect()
 }
 
 /// The scenario of that name.

@@ -283,8 +283,7 @@ impl Load {
             CycleShape::One => asks.mix(kind).into_iter().collect(),
             _ => asks.mix(&asks.kind(kind, offered)?).into_iter().collect(),
         };
-        let lacking = mix.keys().find(|kind| !kind.is_empty() && lacks(kind));
-        match lacking {
+        match mix.keys().find(|kind| !kind.is_empty() && lacks(kind)) {
             Some(kind) => Err(format!("it has no kind `{kind}`; it has {}", offered.join(", "))),
             None => Ok(mix),
         }

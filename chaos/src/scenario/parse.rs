@@ -68,8 +68,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     let list = top.get("faults").and_then(|list| list.get_ref().as_array());
     // Where an entry was no table at all, the numbers of the others are not those of the file.
     if list.is_some_and(|list| list.len() == file.faults.len()) {
-        let entries = top.entries("faults").into_iter().zip(&file.faults);
-        for (index, (entry, table)) in entries.enumerate() {
+        for (index, (entry, table)) in top.entries("faults").into_iter().zip(&file.faults).enumerate() {
             let section = Section { name: "[[faults]]", ..entry };
             let number = index.to_string();
             let refused = |key: &str| !sound(&["faults", &number, key]);
@@ -163,11 +162,9 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
         (kind, _) => vec![kind.to_owned()],
     };
     let has = Abilities::assumed(kinds);
-    let placed = kind.map_or(Ok(()), |kind| place(kind, &lock.subject, &has));
-    if let Err(problem) = placed {
+    if let Err(problem) = kind.map_or(Ok(()), |kind| place(kind, &lock.subject, &has)) {
         let mut keys = ["subject", "kind"].into_iter();
-        let key = keys.find(|key| section.get(key).is_some());
-        section.complain(key.unwrap_or("kind"), problem);
+        section.complain(keys.find(|key| section.get(key).is_some()).unwrap_or("kind"), problem);
     }
     at_least(section, "watchdog", lock.watchdog, values::LEASE_MIN);
 }

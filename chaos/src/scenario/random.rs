@@ -138,8 +138,7 @@ fn candidate(
     // Each comes after others, which may have changed who is master.
     let scene = ScenarioServers { topology, as_begun: false };
     let settings = faults::settings_of(own, kind, section.span("faults"), scene).ok()?;
-    let fits = on.iter().filter(|on| faults::fits(kind, on, scene).is_ok());
-    let on: Vec<FaultSite> = fits.cloned().collect();
+    let on: Vec<FaultSite> = on.iter().filter(|on| faults::fits(kind, on, scene).is_ok()).cloned().collect();
     let (name, hits) = (kind.name, kind.hits.words());
     let allowed = match on.as_slice() {
         [] => Err(format!("`{name}` acts on {hits}, and none is among `on`")),

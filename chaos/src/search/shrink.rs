@@ -122,8 +122,7 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     let named = plan.faults.iter().flat_map(|fault| clients_of(&fault.on)).max().unwrap_or(0) as usize;
     let mut fewer = |what: &str, count: usize, to: [usize; 2], truncate: fn(&mut Plan, usize)| {
         for fewer in to.into_iter().filter(|fewer| *fewer < count) {
-            let what = format!("{fewer} {what} instead of {count}");
-            add(&what, &|smaller| truncate(smaller, fewer));
+            add(&format!("{fewer} {what} instead of {count}"), &|smaller| truncate(smaller, fewer));
         }
     };
     let least = named.max(1);

@@ -43,8 +43,7 @@ pub fn plans(
     let scenarios: Vec<Scenario> =
         scenarios.collect::<Result<_, _>>().map_err(|error| RunError::Input(error.to_string()))?;
     let turn = |seed: u64| usize::try_from(seed % scenarios.len() as u64).unwrap_or_default();
-    let turns = seeds.map(|seed| (seed, &scenarios[turn(seed)]));
-    let left = turns.filter(|(seed, scenario)| {
+    let left = seeds.map(|seed| (seed, &scenarios[turn(seed)])).filter(|(seed, scenario)| {
         mine(&scenario.name, *seed) && !done.iter().any(|done| done.seed == *seed)
     });
     left.map(|(seed, scenario)| PlannedRun::of_scenario(scenario, seed)).collect()

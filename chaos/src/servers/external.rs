@@ -55,8 +55,7 @@ pub fn for_servers(mut scenario: Scenario, allowed: &Allowed<'_>) -> Result<Scen
 /// Faults of a scenario that need a word which the servers' owner has not given: the fault's index from 0,
 /// and why. To say so the servers need not be asked.
 pub fn not_allowed(scenario: &Scenario, loopback: bool, allowed: &[String]) -> Vec<(usize, String)> {
-    let faults = scenario.faults.iter().enumerate();
-    let wrong = faults.filter_map(|(index, fault)| {
+    let wrong = scenario.faults.iter().enumerate().filter_map(|(index, fault)| {
         let name = fault.fault.as_str();
         let hooked = scenario.hooks.contains_key(name);
         (!hooked && find(name).is_some_and(|kind| kind.by_command))

@@ -66,8 +66,7 @@ impl Member {
 }
 
 pub(crate) async fn known_to(deployment: &Deployment, node: &str) -> Result<Vec<Member>, FaultError> {
-    let view = deployment.command(node, &["CLUSTER", "NODES"]).await?;
-    Ok(view.lines().filter_map(Member::parse).collect())
+    Ok(deployment.command(node, &["CLUSTER", "NODES"]).await?.lines().filter_map(Member::parse).collect())
 }
 
 pub(crate) async fn itself(deployment: &Deployment, node: &str) -> Result<Member, FaultError> {

@@ -16,8 +16,7 @@ pub fn kind_of_system(system: &str, url: &str) -> Result<TopologyKind, String> {
     let of_system = |kind: &TopologyKind| kind.system_name() == Some(system);
     let kinds = TopologyKind::ALL.into_iter().filter(of_system);
     let counts: Vec<_> = kinds.map(|kind| (kind, Topology::of(kind).data_nodes() as usize)).collect();
-    let found = counts.iter().find(|(_, count)| *count == named);
-    found.map(|(kind, _)| *kind).ok_or_else(|| {
+    counts.iter().find(|(_, count)| *count == named).map(|(kind, _)| *kind).ok_or_else(|| {
         let counts = counts.iter().map(|(_, count)| count.to_string());
         format!(
             "{}: the URL names {named} servers; scenarios on {system} take {}",
@@ -66,8 +65,7 @@ impl Writer for ByLock {
 /// see whether they serve.
 pub async fn described_by_lock(url: &str, kind: TopologyKind) -> Result<ExternalTarget, SubjectError> {
     let usual = system_of(url).map(bench::subjects::of_system);
-    let usual = usual.and_then(|locks| locks.first().copied());
-    let subject = bench::subjects::find(usual.unwrap_or_default())?;
+    let subject = bench::subjects::find(usual.and_then(|locks| locks.first().copied()).unwrap_or_default())?;
     let to = ConnectTo::new(url, "harness", 0, "none");
     let connected = subject.connect(&to).await?;
     let mut addresses = Vec::new();

@@ -37,8 +37,7 @@ pub(super) fn over_time(history: &[Line]) -> (Option<OverTime>, Option<TimelineD
 /// The longest holds of the busiest locks.
 fn busiest(record: &Record) -> Option<TimelineData> {
     let mut by_lock: BTreeMap<u32, Vec<HoldBar>> = BTreeMap::new();
-    let intervals = contract::intervals(record, 0.0);
-    for (grant, interval) in record.grants.iter().zip(intervals) {
+    for (grant, interval) in record.grants.iter().zip(contract::intervals(record, 0.0)) {
         let lock = record.locks_of(record.ask_of(grant)).first();
         let (Some(interval), Some(lock)) = (interval, lock) else { continue };
         let bar = hold_bar(record, grant, interval);

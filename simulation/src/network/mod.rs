@@ -402,8 +402,7 @@ impl State {
             };
             let mut harm = |way: &Way, label| {
                 let chosen = self.links.get_mut(way)?.chosen.iter_mut();
-                let fits = chosen.filter(|one| one.pattern.matches(&words, label));
-                let counted = fits.map(|one| {
+                let counted = chosen.filter(|one| one.pattern.matches(&words, label)).map(|one| {
                     one.fitted += 1;
                     let harmed = (one.nth..one.nth + one.count).contains(&one.fitted);
                     harmed.then_some(if one.is_lost { Flow::Loses } else { Flow::Held(one.span, Vec::new()) })

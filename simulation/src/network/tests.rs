@@ -135,8 +135,7 @@ async fn an_answer_behind_a_lost_one_reaches_nobody() {
     tokio::time::sleep(some).await;
     network.with(|state| state.choose_no_more(&way, 2));
     tokio::time::sleep(some).await;
-    let received = network.with(|state| state.connections[&number].received.len());
-    assert_eq!(received, 0);
+    assert_eq!(network.with(|state| state.connections[&number].received.len()), 0);
 }
 
 /// A fault that ends while the answer that it chose is under way holds nothing from then on.

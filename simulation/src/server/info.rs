@@ -33,8 +33,7 @@ impl Server {
                     info += "\r\n";
                 }
                 info += &format!("# {}{}\r\n", name[..1].to_uppercase(), &name[1..]);
-                let parts = lines.iter();
-                info.extend(parts.flat_map(|(name, value)| [name, ":", value.as_str(), "\r\n"]));
+                info.extend(lines.iter().flat_map(|(name, value)| [name, ":", value.as_str(), "\r\n"]));
             }
         };
         let uptime = self.now.saturating_sub(self.started).as_secs();
@@ -99,8 +98,7 @@ impl Server {
         let (word, rest) = args.split_first().expect("a word");
         match rest {
             patterns if is(word, "get") && !patterns.is_empty() => {
-                let all = self.directives().into_iter();
-                let fitting = all.filter(|(name, _)| {
+                let fitting = self.directives().into_iter().filter(|(name, _)| {
                     patterns.iter().any(|pattern| fits(&pattern.to_ascii_lowercase(), name.as_bytes()))
                 });
                 Reply::Array(

@@ -153,8 +153,7 @@ pub struct Ask {
 impl Ask {
     /// The lease that was granted, else asked for; `None` is renewed by the library.
     pub fn lease_ns(&self) -> Option<u64> {
-        let asked_ns = self.asked_ns?;
-        Some(self.granted_ns.unwrap_or(asked_ns))
+        Some(self.granted_ns.unwrap_or(self.asked_ns?))
     }
 
     /// The lease that the library claims for a grant of less.
@@ -306,8 +305,7 @@ impl Record {
     /// The first death of a client at an instant or after it.
     pub(crate) fn death_since(&self, client: u32, t_ns: u64) -> Option<u64> {
         let deaths = &self.deaths_of[client as usize];
-        let first = deaths.partition_point(|death| *death < t_ns);
-        deaths.get(first).copied()
+        deaths.get(deaths.partition_point(|death| *death < t_ns)).copied()
     }
 
     /// When the client of a grant died.

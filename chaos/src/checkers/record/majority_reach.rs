@@ -55,8 +55,7 @@ fn without_majority(
 ) -> Spans {
     let mut blocked: Vec<(Span, usize)> = Vec::new();
     for fault in &record.faults {
-        let links = fault.blocked.iter();
-        for link in links.filter(|link| link.client == client && counts(link)) {
+        for link in fault.blocked.iter().filter(|link| link.client == client && counts(link)) {
             if let Some(master) = masters.iter().position(|master| *master == link.node) {
                 blocked.push(((fault.injected_ns, fault.heal_ns()), master));
             }

@@ -387,8 +387,7 @@ impl Reader {
         for fault in &mut record.faults {
             fault.resolve(&record.clients);
         }
-        let killed = faults::kills_without_crash(&record.faults, &record.deaths);
-        record.deaths.extend(killed);
+        record.deaths.extend(faults::kills_without_crash(&record.faults, &record.deaths));
         record.deaths.sort_unstable_by_key(|(client, t_ns)| (*t_ns, *client));
         record.index();
         record

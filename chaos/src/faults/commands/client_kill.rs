@@ -70,8 +70,7 @@ async fn all_of(world: &FaultWorld, name: &str, types: &[&str]) -> Result<Proof,
 async fn kill(world: &FaultWorld, name: &str, filter: &[&str]) -> Result<u64, FaultError> {
     let mut command = vec!["CLIENT", "KILL", "SKIPME", "yes"];
     command.extend(filter);
-    let answer = world.command(name, &command).await?;
-    Ok(answer.trim().parse().unwrap_or(0))
+    Ok(world.command(name, &command).await?.trim().parse().unwrap_or(0))
 }
 
 async fn by_servers(world: &FaultWorld, client: u32) -> Result<Proof, FaultError> {

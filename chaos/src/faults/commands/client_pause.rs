@@ -27,14 +27,12 @@ impl OnEach for ClientPause {
         let time = at.time("time").or(at.injection.lasts).unwrap_or(LONGEST);
         let time_ms = time.as_millis().max(1).to_string();
         // Writes only: a pause of all commands would keep its own end waiting.
-        let pause = ["CLIENT", "PAUSE", &time_ms, "WRITE"];
-        at.world.command(name, &pause).await?;
+        at.world.command(name, &["CLIENT", "PAUSE", &time_ms, "WRITE"]).await?;
         Ok(waits(at.world, name).await)
     }
 
     async fn undo(at: TargetContext<'_>, _: &mut Proof) -> Result<(), FaultError> {
-        let end = ["CLIENT", "UNPAUSE"];
-        at.deployment().command(at.node()?, &end).await?;
+        at.deployment().command(at.node()?, &["CLIENT", "UNPAUSE"]).await?;
         Ok(())
     }
 }

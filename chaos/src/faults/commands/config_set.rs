@@ -63,8 +63,7 @@ impl ChangedDirectives {
     pub(crate) async fn back(&mut self, at: TargetContext<'_>) -> Result<(), FaultError> {
         let mut failed = Vec::new();
         while let Some((key, value)) = self.old.pop() {
-            let set = ["CONFIG", "SET", &key, &value];
-            if let Err(error) = at.deployment().command(at.node()?, &set).await {
+            if let Err(error) = at.deployment().command(at.node()?, &["CONFIG", "SET", &key, &value]).await {
                 failed.push(error.to_string());
             }
         }

@@ -67,6 +67,5 @@ impl OnEach for Maxmemory {
 
 /// Keys evicted and writes refused since the server started.
 async fn refusals(world: &FaultWorld, name: &str) -> Result<u64, FaultError> {
-    let evicted = command_figure(world, name, "stats", "evicted_keys").await?;
-    Ok(evicted + error_count(world, name, "OOM").await?)
+    Ok(command_figure(world, name, "stats", "evicted_keys").await? + error_count(world, name, "OOM").await?)
 }

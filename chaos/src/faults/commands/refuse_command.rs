@@ -46,8 +46,7 @@ impl OnEach for RefuseCommand {
         let node = at.node()?;
         let before = rules(at, node).await?;
         at.world.command(node, &["ACL", "LOG", "RESET"]).await?;
-        let commands = at.words("commands").into_iter();
-        let without = commands.map(|command| format!("-{}", command.to_lowercase()));
+        let without = at.words("commands").into_iter().map(|command| format!("-{}", command.to_lowercase()));
         let without: Vec<String> = without.collect();
         at.world.command(node, &set(&without)).await?;
         let proof = proof!(false, "{node} was not asked what it refused");

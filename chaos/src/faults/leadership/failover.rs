@@ -100,8 +100,7 @@ impl Change<'_> {
                     Role::Replica => name.to_owned(),
                     _ => promote::successor(self.world, name).await?,
                 };
-                let order = ["CLUSTER", "FAILOVER"];
-                Ok(deployment.command(&replica, &order).await.map(drop)?)
+                Ok(deployment.command(&replica, &["CLUSTER", "FAILOVER"]).await.map(drop)?)
             }
             (kind, _) => Err(failed!("a `{kind}` topology has nobody to take over")),
         }

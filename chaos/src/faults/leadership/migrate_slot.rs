@@ -218,8 +218,7 @@ impl SlotMigration<'_> {
         let (host, port) = (target.ip().to_string(), target.port().to_string());
         let mut moved = 0;
         loop {
-            let list = ["CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_ONCE];
-            let answer = self.command(&self.from, &list).await?;
+            let answer = self.command(&self.from, &["CLUSTER", "GETKEYSINSLOT", slot, KEYS_AT_ONCE]).await?;
             let keys: Vec<&str> = answer.lines().filter(|key| !key.is_empty()).collect();
             if keys.is_empty() {
                 return Ok(moved);

@@ -51,8 +51,7 @@ impl OnEach for Promote {
         if kind == TopologyKind::Sentinel {
             by_sentinels(deployment, &chosen).await?;
         } else {
-            let order = ["CLUSTER", "FAILOVER", "FORCE"];
-            deployment.command(&chosen, &order).await?;
+            deployment.command(&chosen, &["CLUSTER", "FAILOVER", "FORCE"]).await?;
         }
         Ok(promoted(deployment, &chosen).await)
     }
@@ -77,10 +76,8 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
     let both = format!("{} {}", replica.address.ip(), master.address.ip());
     let order = ["REPLICAOF", "NO", "ONE"];
     deployment.command(&replica.name, &order).await?;
-    let order = ["CONFIG", "SET", "bind", &both];
-    deployment.command(&replica.name, &order).await?;
-    let ask = ["CONFIG", "GET", "bind"];
-    let there = deployment.command(&master.name, &ask).await?;
+    deployment.command(&replica.name, &["CONFIG", "SET", "bind", &both]).await?;
+    let there = deployment.command(&master.name, &["CONFIG", "GET", "bind"]).await?;
     let Proof { bit, words } = promoted(deployment, &replica.name).await;
     Ok(proof!(bit && there.contains(&both), "{words}, and answers where {} was", master.name))
 }
@@ -125,8 +122,7 @@ pub(crate) async fn by_sentinels(deployment: &Deployment, chosen: &str) -> Resul
     let others: Vec<String> = others.into_keys().collect();
     let mut before = Vec::new();
     for other in &others {
-        let ask = ["CONFIG", "GET", "replica-priority"];
-        let answer = deployment.command(other, &ask).await?;
+        let answer = deployment.command(other, &["CONFIG", "GET", "replica-priority"]).await?;
         let priority = answer.lines().nth(1).unwrap_or("100").to_owned();
         before.push((other, priority));
         set_priority(deployment, other, "0").await?;
@@ -140,8 +136,7 @@ pub(crate) async fn by_sentinels(deployment: &Deployment, chosen: &str) -> Resul
 }
 
 async fn set_priority(deployment: &Deployment, node: &str, to: &str) -> Result<(), FaultError> {
-    let set = ["CONFIG", "SET", "replica-priority", to];
-    deployment.command(node, &set).await?;
+    deployment.command(node, &["CONFIG", "SET", "replica-priority", to]).await?;
     Ok(())
 }
 
@@ -161,8 +156,7 @@ async fn barred_then_told(
     // A sentinel refuses while it is at a failover already, or thinks the chosen one unfit for the moment.
     let taken = is_so(LONGEST, EVERY, || async {
         for sentinel in &sentinels {
-            let order = ["SENTINEL", "FAILOVER", group];
-            if deployment.command(sentinel, &order).await.is_ok() {
+            if deployment.command(sentinel, &["SENTINEL", "FAILOVER", group]).await.is_ok() {
                 return true;
             }
         }

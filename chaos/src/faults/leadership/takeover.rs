@@ -30,8 +30,7 @@ impl OnEach for Takeover {
 
     async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let successor = promote::successor(at.world, at.node()?).await?;
-        let order = ["CLUSTER", "FAILOVER", "TAKEOVER"];
-        at.deployment().command(&successor, &order).await?;
+        at.deployment().command(&successor, &["CLUSTER", "FAILOVER", "TAKEOVER"]).await?;
         // It is done when the answer comes: there is nobody to wait for.
         let member = members::itself(at.deployment(), &successor).await?;
         let slots = member.slots().count();

@@ -129,8 +129,7 @@ impl FaultGuard for InjectedLinkFault {
         } else if connections > 0 {
             proof!(true, "{connections} connections harmed on {}", touched.join(", "))
         } else {
-            let unclear = self.world.clients.unclear();
-            Proof::of(false, untouched(&self.fault, unclear))
+            Proof::of(false, untouched(&self.fault, self.world.clients.unclear()))
         }
     }
 

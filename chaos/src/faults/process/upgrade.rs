@@ -40,8 +40,7 @@ impl OnEach for Upgrade {
 
     async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let (name, deployment) = (at.node()?, &at.deployment());
-        let wanted = at.text("server").unwrap_or_default();
-        let server = Server::find(wanted)?;
+        let server = Server::find(at.text("server").unwrap_or_default())?;
         let before = deployment.serves(name).await?;
         deployment.upgrade(name, &server)?;
         // Its answer is the end of the connection, if it obeys.

@@ -45,8 +45,7 @@ impl WatchStep<'_> {
         if others.any(|other| other.time_us >= end_us && !other.owner.is(owner)) {
             let words = "{subject} by {owner}, whose lease has ended";
             self.note(client, what, words, owner);
-            let late_us = self.time_us.saturating_sub(end_us);
-            self.found(FindingKind::OutlivedItsLease, late_us);
+            self.found(FindingKind::OutlivedItsLease, self.time_us.saturating_sub(end_us));
             self.lock.lapsed.remove(place);
         }
     }
@@ -135,8 +134,7 @@ impl WatchStep<'_> {
         if hold.number > 0 && !self.lock.is_shared {
             let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
             let lease_ms = until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)) / 1000;
-            let call = Call::Extend { grant: grant_name(hold.number), lease_ms, by: None };
-            self.record_done(id, call);
+            self.record_done(id, Call::Extend { grant: grant_name(hold.number), lease_ms, by: None });
         }
     }
 

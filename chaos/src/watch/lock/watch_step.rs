@@ -193,8 +193,7 @@ impl WatchStep<'_> {
 
     /// Grants the candidate at this index, and refuses those before it and after it.
     pub(crate) fn decide(&mut self, place: usize) {
-        let all = std::mem::take(&mut self.lock.candidates);
-        for (index, one) in all.into_iter().enumerate() {
+        for (index, one) in std::mem::take(&mut self.lock.candidates).into_iter().enumerate() {
             match index == place {
                 true => self.grant(one),
                 false => self.refused(one),

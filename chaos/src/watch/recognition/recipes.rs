@@ -177,8 +177,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     } else if command.is("INCR") && sounds_like_a_lock(key) {
         attempt(INCR, b"", None, AttemptOutcome::ByKey)
     } else if command.is("BLPOP") && sounds_like_a_lock(key) {
-        let attempt = self::attempt(&place, TOKEN, b"", None, false);
-        return watcher.blocks_for_token(&place, attempt);
+        return watcher.blocks_for_token(&place, self::attempt(&place, TOKEN, b"", None, false));
     } else if command.is_one_of(&["DEL", "UNLINK", "GETDEL"]) {
         for key in command.args() {
             let place = LockPlace { key, ..place };
@@ -395,8 +394,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         watcher.act(place, &trace(&member), act);
         return true;
     } else if let Some(until_us) = until_us {
-        let named = find(&["HEXISTS", "HGET"]).map(field);
-        owner = named.or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
+        owner = find(&["HEXISTS", "HGET"]).map(field).or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
         if owner.is_none() && !watcher.is_followed(place) {
             return false;
         }

@@ -195,8 +195,7 @@ impl Assembler {
             }
         } else {
             let words = || CommandWords::of(&line.words);
-            let open = self.transactions.get_mut(&key);
-            match open.and_then(|transaction| transaction.commands.as_mut()) {
+            match self.transactions.get_mut(&key).and_then(|transaction| transaction.commands.as_mut()) {
                 Some(commands) if commands.len() < COMMANDS_MAX => commands.push(words()),
                 None if !is("GET") => completed = Some(unit(UnitKind::Plain, None, vec![words()])),
                 _ => {}

@@ -105,8 +105,7 @@ fn holder_of_key(name: &str, value: &KeyValue, left_ms: i64, show_values: bool) 
         KeyValue::Text(value) => (value, SET_NX),
         KeyValue::Fields(fields) => (fields.iter().step_by(2).find(is_owner)?, HASH),
     };
-    let trace = LibraryTrace { value: owner, takes: true, ..LibraryTrace::default() };
-    let library = library(name, &trace);
+    let library = library(name, &LibraryTrace { value: owner, takes: true, ..LibraryTrace::default() });
     let is_named = sounds_like_a_lock(name.as_bytes());
     let is_lock = match value {
         KeyValue::Text(_) => {

@@ -67,8 +67,7 @@ impl SourceFile<'_> {
     fn next(&mut self, line: &mut Vec<u8>) -> Result<bool, SourceError> {
         line.clear();
         self.line += 1;
-        let read = limits::read_line(&mut self.reader, line);
-        match read {
+        match limits::read_line(&mut self.reader, line) {
             Ok(count) => Ok(count > 0),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 Err(self.noise(format!("{error}: this is no output of MONITOR")))

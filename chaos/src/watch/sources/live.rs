@@ -143,8 +143,7 @@ impl RunningWatch<'_> {
     /// Ends the watch where it takes too much of a server, of its processor or of its memory.
     async fn measure_cost(&mut self) {
         let (mut cores, mut waiting) = (0.0_f64, 0);
-        let sources = self.listeners.sources.iter_mut();
-        for source in sources.filter(|source| source.listens) {
+        for source in self.listeners.sources.iter_mut().filter(|source| source.listens) {
             let Some(now) = ServerInfo::of(&self.servers, source.address).await else { continue };
             if let Some(last) = &source.info {
                 let (us, commands) = cost_per_command(last, &now);

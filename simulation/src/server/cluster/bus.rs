@@ -80,8 +80,7 @@ impl Server {
     pub(crate) fn tell_node(&mut self, to: usize, kind: &str, about: &[&[u8]]) {
         let link = self.cluster.as_ref().and_then(|cluster| cluster.nodes[to].link);
         if let Some(link) = link.filter(|link| self.is_up(Some(*link))) {
-            let message = self.message(kind, about);
-            self.say(link, &message);
+            self.say(link, &self.message(kind, about));
         }
     }
 
@@ -334,8 +333,7 @@ impl Server {
         // One that does not know who has its slots now is told.
         let stale = Cluster::read_claims(&head.claims).filter_map(|slot| cluster.owner(slot));
         let mut stale = stale.filter(|owner| *owner != from && cluster.nodes[*owner].epoch > newer);
-        let stale = stale.next();
-        if let Some(owner) = stale {
+        if let Some(owner) = stale.next() {
             cluster.nodes[from].seen = 0;
             let (claims, epoch) = (cluster.claims_of(owner), cluster.nodes[owner].epoch);
             self.tell_node(

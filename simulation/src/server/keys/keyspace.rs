@@ -168,8 +168,7 @@ impl Keyspace {
     }
 
     fn note_end(&mut self, ends_ms: Option<u64>) {
-        let both = self.first_end_ms.into_iter().chain(ends_ms);
-        self.first_end_ms = both.min();
+        self.first_end_ms = self.first_end_ms.into_iter().chain(ends_ms).min();
     }
 
     pub(crate) fn len(&self) -> usize {

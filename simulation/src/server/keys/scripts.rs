@@ -273,8 +273,7 @@ impl Server {
     fn learn(&mut self, text: &[u8]) -> Result<Vec<u8>, Reply> {
         let digest = INTERPRETER.with(|interpreter| interpreter.digest(text));
         if !self.scripts.contains_key(&digest) {
-            let compiled = INTERPRETER.with(|interpreter| interpreter.function(&digest, text));
-            compiled.map_err(|error| {
+            INTERPRETER.with(|interpreter| interpreter.function(&digest, text)).map_err(|error| {
                 let text = match &error {
                     Error::SyntaxError { message, .. } => message.clone(),
                     other => other.to_string(),

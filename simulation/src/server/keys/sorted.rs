@@ -46,8 +46,7 @@ impl Sorted {
         self.remove(member);
         let before =
             |(other, name): &(f64, Vec<u8>)| *other < score || *other == score && name.as_slice() < member;
-        let at = self.0.partition_point(before);
-        self.0.insert(at, (score, member.to_vec()));
+        self.0.insert(self.0.partition_point(before), (score, member.to_vec()));
     }
 }
 
@@ -105,8 +104,7 @@ impl Keyspace {
                 };
                 places(from, to, 0)?;
                 let Some(members) = self.members(key)? else { return Ok(Reply::Array(Vec::new())) };
-                let some = members.0[places(from, to, members.0.len())?].to_vec();
-                Ok(self.listed(some, scores))
+                Ok(self.listed(members.0[places(from, to, members.0.len())?].to_vec(), scores))
             }
             ("zpopmin", []) => {
                 let Some(members) = self.members(key)? else { return Ok(Reply::Array(Vec::new())) };

@@ -29,10 +29,7 @@ impl Keyspace {
                 }
                 Ok(Reply::count(gone))
             }
-            ("exists", keys) => {
-                let there = keys.iter().filter(|key| self.exists(key));
-                Ok(Reply::count(there.count()))
-            }
+            ("exists", keys) => Ok(Reply::count(keys.iter().filter(|key| self.exists(key)).count())),
             ("type", [key]) => Ok(Reply::Status(
                 match self.get(key) {
                     None => "none",

@@ -188,8 +188,7 @@ impl Server {
     /// A command of the stream. What belongs together is done when all of it is here, and counts only then.
     fn take_command(&mut self, command: Command, raw: &[u8]) {
         let Some(following) = &mut self.following else { return };
-        let name = command[0].to_ascii_uppercase();
-        match (name.as_slice(), &mut following.together) {
+        match (command[0].to_ascii_uppercase().as_slice(), &mut following.together) {
             (b"MULTI", together) => *together = Some((Vec::new(), raw.to_vec())),
             (b"EXEC", together) => {
                 let (commands, mut bytes) = together.take().unwrap_or_default();

@@ -273,8 +273,7 @@ impl Server {
             Step::Votes => {
                 let elected = self.leader(failover.epoch).is_some_and(|leader| leader == id);
                 if elected || failover.is_forced {
-                    let about = self.about_master();
-                    self.announce("+elected-leader", &about);
+                    self.announce("+elected-leader", &self.about_master());
                     self.enter(Step::Chooses);
                 } else if self.now.saturating_sub(failover.began) > ELECTION.min(timeout) {
                     self.abort("-failover-abort-not-elected");
@@ -283,8 +282,7 @@ impl Server {
             Step::Chooses => match self.chosen() {
                 None => self.abort("-failover-abort-no-good-slave"),
                 Some(chosen) => {
-                    let about = self.about_replica(&chosen);
-                    self.announce("+selected-slave", &about);
+                    self.announce("+selected-slave", &self.about_replica(&chosen));
                     self.enter(Step::Promotes(chosen));
                 }
             },
@@ -348,8 +346,7 @@ impl Server {
             for (who, _) in &open {
                 self.reconfigure(who, Some(promoted));
             }
-            let about = self.about_master();
-            self.announce("+failover-end", &about);
+            self.announce("+failover-end", &self.about_master());
             self.switch_master(promoted.clone());
             return;
         }

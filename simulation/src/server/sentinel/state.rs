@@ -331,8 +331,7 @@ impl Server {
             (b"is-master-down-by-addr", [host, port, epoch, id]) => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let about = Address::of(&text(host), &text(port));
-                let epoch = number::whole(epoch).map_or(0, |epoch| epoch as u64);
-                self.say_whether_down(&about, epoch, &text(id))
+                self.say_whether_down(&about, number::whole(epoch).map_or(0, |epoch| epoch as u64), &text(id))
             }
             (b"master" | b"failover", [_]) if !named => unknown(),
             (b"master", [_]) => self.master_described(),
