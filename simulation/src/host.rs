@@ -92,7 +92,7 @@ impl Host {
         }
     }
 
-    pub(crate) fn asked(&mut self) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn requests(&mut self) -> Vec<(u64, Vec<u8>)> {
         if !self.is_live() {
             return Vec::new();
         }

@@ -227,8 +227,8 @@ fn suspects<'r>(scenario: &Scenario, result: &'r ScenarioResult) -> Vec<OfClass<
 fn outlasts_renewal(scenario: &Scenario, result: &ScenarioResult, verdict: &Verdict) -> bool {
     let ends = result.faults.iter().map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns));
     let watchdog_ns = scenario.lock.watchdog.unwrap_or(WATCHDOG).ns();
-    let told_ns = ends.max().unwrap_or(0) + watchdog_ns * 3 / 2;
-    scenario.lock.lease.is_none() && verdict.anomalies.iter().any(|one| one.to_ns > told_ns)
+    let renewed_ns = ends.max().unwrap_or(0) + watchdog_ns * 3 / 2;
+    scenario.lock.lease.is_none() && verdict.anomalies.iter().any(|one| one.to_ns > renewed_ns)
 }
 
 fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfClass<'_>> {

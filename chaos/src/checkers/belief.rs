@@ -11,11 +11,11 @@ use crate::checkers::record::holds::{Grant, OperationEnd, Record};
 
 pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
     let released = record.releases(grant).map(|release| release.called_ns);
-    released.chain([told_ns(record, grant)]).min().unwrap_or(record.end_ns)
+    released.chain([end_unless_released_ns(record, grant)]).min().unwrap_or(record.end_ns)
 }
 
 /// The first of: lost, an extend's `not_held`, the client's death, the end of the history.
-pub(crate) fn told_ns(record: &Record, grant: &Grant) -> u64 {
+pub(crate) fn end_unless_released_ns(record: &Record, grant: &Grant) -> u64 {
     let refused = record.extends(grant).filter(|extend| extend.ending == OperationEnd::NotHeld);
     refused
         .filter_map(|extend| extend.returned_ns)

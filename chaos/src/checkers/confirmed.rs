@@ -10,7 +10,7 @@ use crate::checkers::record::holds::{Grant, OperationEnd, Record, Step, StepKind
 
 /// Whether the answer to a step shows that the servers had its grant when it was called.
 pub(super) fn proves(record: &Record, grant: &Grant, step: &Step) -> bool {
-    let is_blind = || record.blind.contains(&record.ask_of(grant).client);
+    let is_blind = || record.blind.contains(&record.acquire_of(grant).client);
     step.ending == OperationEnd::Ok && (step.kind != StepKind::Release || !is_blind())
 }
 

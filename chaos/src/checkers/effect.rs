@@ -195,7 +195,7 @@ impl<'a> Resource<'a> {
 /// Whether it is known which of two writes came first.
 fn are_ordered(record: &Record, a: &Accepted, b: &Accepted) -> bool {
     let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else { return true };
-    let moment = |grant: &Grant, write: &Accepted| (record.ask_of(grant).client, write.t_ns);
+    let moment = |grant: &Grant, write: &Accepted| (record.acquire_of(grant).client, write.t_ns);
     record.clocks.are_ordered(moment(x, a), moment(y, b))
 }
 
@@ -229,7 +229,7 @@ fn who(record: &Record, write: &Accepted) -> String {
 
 /// Grants of one lock whose tokens did not rise.
 fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut Finding) {
-    let called_ns = |grant: &Grant| record.ask_of(grant).called_ns;
+    let called_ns = |grant: &Grant| record.acquire_of(grant).called_ns;
     let ordered: Vec<(u32, &Grant)> = record
         .held(lock)
         .filter(|(_, grant)| grant.promise.is_exclusive() && grant.token.is_some())
@@ -256,7 +256,7 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
             continue;
         }
         let token = grant.token.unwrap_or_default();
-        let moment = |grant: &Grant, t_ns| (record.ask_of(grant).client, t_ns);
+        let moment = |grant: &Grant, t_ns| (record.acquire_of(grant).client, t_ns);
         let called = moment(grant, called_ns(grant));
         let ordered =
             |before: &Grant| (record.clocks).are_ordered(moment(before, before.returned_ns), called);
@@ -293,7 +293,7 @@ fn re_entries(record: &Record, lock: usize, still_held: &[u64]) -> HashMap<u32, 
         .held(lock)
         .filter(|(_, grant)| grant.promise.nests() && grant.promise.is_exclusive())
         .map(|(index, grant)| {
-            let called_ns = record.ask_of(grant).called_ns;
+            let called_ns = record.acquire_of(grant).called_ns;
             (grant.owner, called_ns, index, grant.returned_ns)
         })
         .collect();

@@ -76,7 +76,7 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
     };
     let mut of_kind = vec![0; record.kinds.len()];
     for grant in record.granted() {
-        of_kind[record.ask_of(grant).kind as usize] += 1;
+        of_kind[record.acquire_of(grant).kind as usize] += 1;
     }
     for kind in kinds {
         let grants: u64 = record.kinds.position(kind).map_or(0, |index| of_kind[index as usize]);
@@ -118,7 +118,7 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
 
 /// Whether a grant was held for longer than the lease that its library renews.
 fn outlives_lease(record: &Record, grant: &Grant) -> bool {
-    let lease_ns = record.renewal_ns(record.ask_of(grant).client);
+    let lease_ns = record.renewal_ns(record.acquire_of(grant).client);
     grant.held && belief::end_ns(record, grant).saturating_sub(grant.returned_ns) > lease_ns
 }
 
@@ -131,7 +131,7 @@ const GRANTS_PER_CLIENT: u64 = 10;
 /// Why a client is missed that never got a turn.
 fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Option<String> {
     let index = record.clients.position(client);
-    let own = |grant: &Grant| Some(record.ask_of(grant).client) == index;
+    let own = |grant: &Grant| Some(record.acquire_of(grant).client) == index;
     let all = record.granted().count() as u64;
     let excused = index.is_some_and(|index| {
         record.deaths.iter().any(|(dead, _)| *dead == index)
@@ -148,7 +148,7 @@ fn contended(record: &Record, most: u64) -> u64 {
     for lock in 0..record.locks.len() {
         // Until when somebody asked or held, and who; of two owners, since one's own does not count.
         let mut last: [(u64, Option<u32>); 2] = [(0, None); 2];
-        for ask in record.asks(lock) {
+        for ask in record.acquires(lock) {
             if last.iter().any(|(until_ns, owner)| {
                 owner.is_some_and(|owner| owner != ask.owner) && *until_ns >= ask.called_ns
             }) {

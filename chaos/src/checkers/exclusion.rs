@@ -136,10 +136,10 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
         let (who, at) = (record.name_of(earlier), ms(step.called_ns));
         return ("late-extend", format!("; {who} extended it at {at} though it was another's"));
     }
-    let Some(lease_ns) = record.ask_of(earlier).lease_ns() else { return ("", String::new()) };
+    let Some(lease_ns) = record.acquire_of(earlier).lease_ns() else { return ("", String::new()) };
     let is_early = later.returned_ns < earlier.returned_ns.saturating_add(lease_ns / 4 * 3);
     let late_release = record.held(overlap.lock as usize).find_map(|(_, third)| {
-        let lease_ns = record.ask_of(third).lease_ns()?;
+        let lease_ns = record.acquire_of(third).lease_ns()?;
         let lapsed_ns = record.lease_from_ns(third).saturating_add(lease_ns);
         let is_before = third.returned_ns <= earlier.returned_ns && third.owner != earlier.owner;
         let release = record.releases(third).find(|release| {
@@ -176,7 +176,7 @@ fn listed(overlaps: &[Overlap]) -> Vec<Overlap> {
 /// How many permits each lock has, where it is known.
 pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
     let mut sizes = vec![None; record.locks.len()];
-    for ask in &record.asks {
+    for ask in &record.acquires {
         let is_permit = ask.promise.mode == Some(Mode::Permit);
         if let Some(said) = ask.permits.filter(|said| is_permit && *said > 1) {
             for lock in record.locks_of(ask) {
@@ -189,7 +189,7 @@ pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
 }
 
 fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
-    let asked = record.asks.iter().filter(|ask| !ask.promise.known);
+    let asked = record.acquires.iter().filter(|ask| !ask.promise.known);
     let unknown: BTreeSet<(u32, &str)> = asked
         .flat_map(|ask| record.locks_of(ask).iter().map(|lock| (*lock, record.kinds.get(ask.kind))))
         .collect();
@@ -202,7 +202,7 @@ fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
 
 /// A grant for a message: its name, whose it is, and its lease.
 pub(crate) fn described(record: &Record, grant: &Grant) -> String {
-    let lease = match record.ask_of(grant).lease_ns() {
+    let lease = match record.acquire_of(grant).lease_ns() {
         Some(lease_ns) => {
             let from_ns = record.lease_from_ns(grant);
             format!("lease {} from {}", ms(lease_ns), ms(from_ns))

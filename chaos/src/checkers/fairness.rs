@@ -17,10 +17,10 @@ pub(super) fn of(record: &Record) -> Option<f64> {
     let mut grants: BTreeMap<u32, f64> = BTreeMap::new();
     let dead = |client: u32| {
         let died_ns = record.deaths.iter().filter(|(dead, _)| *dead == client).map(|(_, at_ns)| *at_ns).max();
-        let asks = || record.asks.iter().filter(|ask| ask.client == client);
+        let asks = || record.acquires.iter().filter(|ask| ask.client == client);
         died_ns.is_some_and(|died_ns| asks().all(|ask| ask.called_ns <= died_ns))
     };
-    for ask in record.asks.iter().filter(|ask| ask.called_ns >= from_ns) {
+    for ask in record.acquires.iter().filter(|ask| ask.called_ns >= from_ns) {
         let granted = ask.grant.is_some_and(|grant| !record.grants[grant as usize].unknown);
         *grants.entry(ask.client).or_default() += f64::from(u8::from(granted));
     }

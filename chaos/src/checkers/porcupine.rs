@@ -63,7 +63,7 @@ pub fn operations(record: &Record) -> Vec<Operation<'_>> {
     let mut all = Vec::new();
     for (number, grant) in (0..).zip(&record.grants) {
         let Some(mode) = grant.promise.mode.filter(|_| grant.held) else { continue };
-        for lock in record.locks_of(record.ask_of(grant)) {
+        for lock in record.locks_of(record.acquire_of(grant)) {
             let whole = Operation {
                 op: OperationKind::Acquire,
                 lock: record.locks.get(*lock),
@@ -94,7 +94,7 @@ fn of_grant<'a>(
     grant: &Grant,
     whole: &Operation<'a>,
 ) -> Vec<Operation<'a>> {
-    let ask = record.ask_of(grant);
+    let ask = record.acquire_of(grant);
     let (sent, lease_ns) = starts.first(grant);
     let mut found = vec![Operation {
         call: ask.called_ns,

@@ -24,7 +24,7 @@ use results::verdict::Verdicts;
 
 use super::belief;
 use crate::checkers::record::faults::{self, Fault};
-use crate::checkers::record::holds::{Ask, OperationEnd, Record};
+use crate::checkers::record::holds::{AcquireCall, OperationEnd, Record};
 use crate::checkers::record::spans::Span;
 
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
@@ -61,7 +61,7 @@ fn operations(record: &Record) -> Vec<Operation> {
         failed: matches!(ending, OperationEnd::Failed | OperationEnd::Unknown),
         patience_ns: wait_ns.saturating_add(HANGS_AFTER_NS),
     };
-    let asks = record.asks.iter().map(|ask| {
+    let asks = record.acquires.iter().map(|ask| {
         let wait_ns = ask.wait_ns.unwrap_or(u64::MAX);
         operation(ask.called_ns, ask.returned_ns, ask.ending, wait_ns)
     });
@@ -93,7 +93,7 @@ fn row(
     };
     let herd_ns = fault.healed_ns.unwrap_or(from_ns);
     let healed_ns = fault.healed_ns.unwrap_or(u64::MAX);
-    let herd = record.asks.iter().filter(|ask| {
+    let herd = record.acquires.iter().filter(|ask| {
         ask.called_ns <= herd_ns.saturating_add(HERD_NS)
             && record.over_ns(ask).is_none_or(|t_ns| t_ns >= herd_ns)
     });
@@ -144,9 +144,9 @@ pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
 /// The longest time for which a free lock was asked for and not granted; `None` where nobody asked.
 pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
     let of_lock = |lock: usize| -> Option<u64> {
-        let asks: &[u32] = record.asks_of.get(lock)?;
+        let asks: &[u32] = record.acquires_of.get(lock)?;
         let flight = |index: &u32| -> Span {
-            let ask: &Ask = &record.asks[*index as usize];
+            let ask: &AcquireCall = &record.acquires[*index as usize];
             (ask.called_ns, record.over_ns(ask).unwrap_or(record.end_ns))
         };
         let longest_ns = asks.iter().map(flight).map(|(from, to)| to - from).max()?;

@@ -45,7 +45,7 @@ pub(super) fn around(
 }
 
 fn is_of(record: &Record, grant: &Grant, lock: u32) -> bool {
-    record.locks_of(record.ask_of(grant)).contains(&lock)
+    record.locks_of(record.acquire_of(grant)).contains(&lock)
 }
 
 /// The caller's own name: owners on record are `client/owner`.
@@ -65,7 +65,7 @@ pub(crate) fn hold_bar(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u
         "lease"
     };
     HoldBar {
-        client: record.clients.get(record.ask_of(grant).client).to_owned(),
+        client: record.clients.get(record.acquire_of(grant).client).to_owned(),
         owner: caller(record, grant.owner),
         grant: record.name_of(grant).to_owned(),
         from_ns,
@@ -75,7 +75,7 @@ pub(crate) fn hold_bar(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u
 }
 
 fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
-    let asks = record.asks(lock as usize).map(|ask| OperationBar {
+    let asks = record.acquires(lock as usize).map(|ask| OperationBar {
         client: record.clients.get(ask.client).to_owned(),
         owner: caller(record, ask.owner),
         op: "acquire".to_owned(),
@@ -93,7 +93,7 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
     });
     let steps = record.grants.iter().filter(|grant| is_of(record, grant, lock)).flat_map(|grant| {
         let step = move |op: &str, step: &Step| OperationBar {
-            client: record.clients.get(record.ask_of(grant).client).to_owned(),
+            client: record.clients.get(record.acquire_of(grant).client).to_owned(),
             owner: caller(record, grant.owner),
             op: op.to_owned(),
             grant: record.name_of(grant).to_owned(),

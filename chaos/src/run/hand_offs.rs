@@ -25,7 +25,7 @@ pub(super) fn notes(record: &Record, subject: &dyn Subject) -> Vec<String> {
         grants.sort_by_key(|grant| grant.returned_ns);
         for pair in grants.windows(2) {
             let of = |ask: u32| turn(record.clients.get(ask), parts.len());
-            let (before, after) = (record.ask_of(pair[0]), record.ask_of(pair[1]));
+            let (before, after) = (record.acquire_of(pair[0]), record.acquire_of(pair[1]));
             let released = record.releases(pair[0]).next();
             if let Some(released) = released.filter(|step| after.called_ns < step.called_ns) {
                 let took_ns = pair[1].returned_ns.saturating_sub(released.called_ns);

@@ -218,7 +218,7 @@ fn recoveries(report: &CheckReport, faults: &mut [FaultSpan]) {
 
 /// Grants over the time of a history, and how long callers waited where cycles begin on a schedule.
 fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut ScenarioResult) {
-    let asked = record.asks.iter().map(|ask| AcquireSpan {
+    let asked = record.acquires.iter().map(|ask| AcquireSpan {
         owner: record.owners.get(ask.owner),
         called_ns: ask.called_ns,
         granted_ns: ask.returned_ns.filter(|_| ask.ending == OperationEnd::Ok),

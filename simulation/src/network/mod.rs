@@ -472,7 +472,7 @@ impl State {
         let Some(host) = self.hosts.get_mut(name) else { return };
         let (ready, ended) = host.ready();
         let orders = host.orders();
-        let asked = host.asked();
+        let requests = host.requests();
         let timer = host.timer(now);
         for (connection, bytes) in ready {
             if let Some(of) = self.connections.get(&connection) {
@@ -483,7 +483,7 @@ impl State {
         for connection in ended {
             self.send(connection, false, Event::Ended(connection, Phase::Closed));
         }
-        for (connection, bytes) in asked {
+        for (connection, bytes) in requests {
             self.send(connection, true, Event::Request(connection, bytes));
         }
         for order in orders {

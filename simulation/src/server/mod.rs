@@ -368,7 +368,7 @@ impl Server {
             Family::Connection => Some(self.about_connection(from, spec.name, command)),
             Family::Server => Some(self.about_server(spec.name, &command[1..])),
             Family::Replication => self.about_replication(from, spec.name, command),
-            Family::Sentinel => Some(self.asked(&command[1..])),
+            Family::Sentinel => Some(self.sentinel_command(&command[1..])),
             Family::Cluster => self.about_cluster(from, spec.name, command),
         }
     }

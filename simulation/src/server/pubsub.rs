@@ -38,13 +38,13 @@ impl Server {
         match name {
             "publish" if self.sentinel.is_some() => Some(match command[1] == HELLO {
                 true => {
-                    self.hear_of(&command[2]);
+                    self.learn_from_hello(&command[2]);
                     Reply::Int(1)
                 }
                 false => Reply::error("ERR Only HELLO messages are accepted by Sentinel instances."),
             }),
             "publish" | "spublish" => Some(self.publish(Some(from), name, &command[1], &command[2])),
-            "pubsub" => Some(self.listeners_said(&command[1..])),
+            "pubsub" => Some(self.listeners_described(&command[1..])),
             _ => {
                 let way = SubscriptionKind::of(name);
                 match name.contains("unsub") {
@@ -193,7 +193,7 @@ impl Server {
         count
     }
 
-    pub(super) fn listeners_said(&self, args: &[Vec<u8>]) -> Reply {
+    pub(super) fn listeners_described(&self, args: &[Vec<u8>]) -> Reply {
         let (word, names) = args.split_first().expect("a word");
         let counted = |way: SubscriptionKind| {
             let count = |name: &Vec<u8>| {

@@ -74,7 +74,7 @@ pub(crate) fn certain(record: &Record, holds: Vec<Hold>, limit: Option<u64>) -> 
     let clocks = &record.clocks;
     let client = |hold: &Hold| {
         let grant: &Grant = &record.grants[hold.grant as usize];
-        record.ask_of(grant).client
+        record.acquire_of(grant).client
     };
     let mut parts: Vec<(Option<usize>, Vec<Hold>)> = Vec::new();
     for hold in &holds {

@@ -90,11 +90,11 @@ pub struct Step {
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// One grant, or an unknown acquire that named one. What was asked for is in its [`Ask`].
+/// One grant, or an unknown acquire that named one. What was asked for is in its [`AcquireCall`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// The acquire that was granted, an index into `Record::asks`.
-    pub ask: u32,
+    /// The acquire that was granted, an index into `Record::acquires`.
+    pub acquire: u32,
     /// Its name, a number in [`Record::grant_names`].
     pub name: u32,
     /// The owner, a number in [`Record::owners`].
@@ -110,7 +110,7 @@ pub struct Grant {
     /// When the attempt that succeeded was sent, where known.
     pub sent_ns: Option<u64>,
     /// When the library returned to its caller, where it says so; else when it returned.
-    pub told_ns: u64,
+    pub handed_over_ns: u64,
     /// When it returned.
     pub returned_ns: u64,
     /// When the library first reported the grant lost.
@@ -121,7 +121,7 @@ pub struct Grant {
 
 /// One acquire, however it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
+pub struct AcquireCall {
     /// The client, a number in [`Record::clients`].
     pub client: u32,
     /// The owner at the time of the call, a number in [`Record::owners`].
@@ -150,7 +150,7 @@ pub struct Ask {
     pub grant: Option<u32>,
 }
 
-impl Ask {
+impl AcquireCall {
     /// The lease that was granted, else asked for; `None` is renewed by the library.
     pub fn lease_ns(&self) -> Option<u64> {
         Some(self.granted_ns.unwrap_or(self.asked_ns?))
@@ -210,7 +210,7 @@ pub struct Record {
     /// Grants, and unknown acquires that named one, in order of their returns.
     pub grants: Vec<Grant>,
     /// Every acquire, in order of calls.
-    pub asks: Vec<Ask>,
+    pub acquires: Vec<AcquireCall>,
     /// Accepted writes, in order of time.
     pub writes: Vec<Accepted>,
     /// Faults, in order of injection.
@@ -253,7 +253,7 @@ pub struct Record {
     /// Grants of each lock, in order of their returns.
     pub(crate) grants_of: Vec<Vec<u32>>,
     /// Acquires of each lock, in order of their calls.
-    pub(crate) asks_of: Vec<Vec<u32>>,
+    pub(crate) acquires_of: Vec<Vec<u32>>,
 }
 
 impl Record {
@@ -263,12 +263,12 @@ impl Record {
     }
 
     /// The acquire that a grant answered.
-    pub fn ask_of(&self, grant: &Grant) -> &Ask {
-        &self.asks[grant.ask as usize]
+    pub fn acquire_of(&self, grant: &Grant) -> &AcquireCall {
+        &self.acquires[grant.acquire as usize]
     }
 
     /// The locks that were asked for, as numbers in [`Record::locks`], each once.
-    pub fn locks_of(&self, ask: &Ask) -> &[u32] {
+    pub fn locks_of(&self, ask: &AcquireCall) -> &[u32] {
         &self.lock_sets[ask.locks as usize]
     }
 
@@ -279,7 +279,7 @@ impl Record {
 
     /// From when the lease of a grant counts: the sending of the attempt that succeeded, else the call.
     pub fn lease_from_ns(&self, grant: &Grant) -> u64 {
-        grant.sent_ns.unwrap_or(self.ask_of(grant).called_ns)
+        grant.sent_ns.unwrap_or(self.acquire_of(grant).called_ns)
     }
 
     /// The extends and releases of a grant, in order of their calls.
@@ -310,16 +310,16 @@ impl Record {
 
     /// When the client of a grant died.
     pub fn died_ns(&self, grant: &Grant) -> Option<u64> {
-        self.death_since(self.ask_of(grant).client, grant.told_ns)
+        self.death_since(self.acquire_of(grant).client, grant.handed_over_ns)
     }
 
     /// When an acquire ended: at its answer, else at its client's death; `None`: in flight at the end.
-    pub(crate) fn over_ns(&self, ask: &Ask) -> Option<u64> {
-        ask.returned_ns.or_else(|| self.asker_died_ns(ask))
+    pub(crate) fn over_ns(&self, ask: &AcquireCall) -> Option<u64> {
+        ask.returned_ns.or_else(|| self.caller_died_ns(ask))
     }
 
     /// When the client of an acquire died, if that was before an answer.
-    pub(crate) fn asker_died_ns(&self, ask: &Ask) -> Option<u64> {
+    pub(crate) fn caller_died_ns(&self, ask: &AcquireCall) -> Option<u64> {
         if ask.returned_ns.is_some() { None } else { self.death_since(ask.client, ask.called_ns) }
     }
 
@@ -334,7 +334,7 @@ impl Record {
     pub(crate) fn goes_on_after_ns(&self, injected_ns: u64, in_place_ns: u64) -> Option<u64> {
         let arrived_ns = in_place_ns.saturating_add(AFTER_HEAL_NS);
         let grants = self.granted().filter(|grant| {
-            let called_ns = self.ask_of(grant).called_ns;
+            let called_ns = self.acquire_of(grant).called_ns;
             called_ns >= in_place_ns || grant.returned_ns >= arrived_ns
         });
         grants.map(|grant| grant.returned_ns.saturating_sub(injected_ns)).min()
@@ -356,8 +356,8 @@ impl Record {
     }
 
     /// The acquires of one lock, in order of their calls.
-    pub(crate) fn asks(&self, lock: usize) -> impl Iterator<Item = &Ask> {
-        self.asks_of[lock].iter().map(|index| &self.asks[*index as usize])
+    pub(crate) fn acquires(&self, lock: usize) -> impl Iterator<Item = &AcquireCall> {
+        self.acquires_of[lock].iter().map(|index| &self.acquires[*index as usize])
     }
 
     pub(crate) fn index(&mut self) {
@@ -367,18 +367,18 @@ impl Record {
         }
         let mut grants_of = vec![Vec::new(); self.locks.len()];
         for (index, grant) in (0..).zip(&self.grants) {
-            for lock in self.locks_of(self.ask_of(grant)) {
+            for lock in self.locks_of(self.acquire_of(grant)) {
                 grants_of[*lock as usize].push(index);
             }
         }
-        let mut asks_of = vec![Vec::new(); self.locks.len()];
-        for (index, ask) in (0..).zip(&self.asks) {
+        let mut acquires_of = vec![Vec::new(); self.locks.len()];
+        for (index, ask) in (0..).zip(&self.acquires) {
             for lock in self.locks_of(ask) {
-                asks_of[*lock as usize].push(index);
+                acquires_of[*lock as usize].push(index);
             }
         }
         self.grants_of = grants_of;
-        self.asks_of = asks_of;
+        self.acquires_of = acquires_of;
     }
 
     /// The lease that a client's library renews by itself.

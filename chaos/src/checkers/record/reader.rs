@@ -10,7 +10,7 @@ use results::history::{Acquire, Call, End, Entry, Event, History, Line, Phase};
 
 use crate::checkers::record::faults::{self, Fault};
 use crate::checkers::record::holds::{
-    Accepted, Ask, Grant, NONE, OperationEnd, Record, Stall, Step, StepKind, ns,
+    Accepted, AcquireCall, Grant, NONE, OperationEnd, Record, Stall, Step, StepKind, ns,
 };
 use crate::checkers::record::kinds::Promise;
 use crate::checkers::record::names::Interner;
@@ -29,7 +29,7 @@ impl Record {
 /// What an `id` stands for while it is pending: an index into the record.
 #[derive(Clone, Copy)]
 enum Pending {
-    Ask(u32),
+    Acquire(u32),
     /// A step, and its grant; [`NONE`] for both where the grant's name was never given.
     Step(StepKind, u32, u32),
 }
@@ -138,7 +138,7 @@ impl Reader {
         if self.promises.len() < self.kinds.names.len() {
             self.promises.push(Promise::of(&acquire.kind));
         }
-        self.record.asks.push(Ask {
+        self.record.acquires.push(AcquireCall {
             client,
             owner,
             locks,
@@ -153,7 +153,7 @@ impl Reader {
             permits: acquire.permits,
             grant: None,
         });
-        Pending::Ask(self.record.asks.len() as u32 - 1)
+        Pending::Acquire(self.record.acquires.len() as u32 - 1)
     }
 
     fn step(&mut self, t_ns: u64, name: &str, kind: StepKind, lease_ns: u64) -> Pending {
@@ -211,7 +211,7 @@ impl Reader {
         };
         self.counts[operation(pending)][ending as usize] += 1;
         match pending {
-            Pending::Ask(ask) => self.answer(t_ns, ask, ending, end),
+            Pending::Acquire(ask) => self.answer(t_ns, ask, ending, end),
             Pending::Step(_, step, grant) => {
                 if let (Some(step), Some(grant)) =
                     (self.record.steps.get_mut(step as usize), self.record.grants.get_mut(grant as usize))
@@ -232,14 +232,14 @@ impl Reader {
     }
 
     fn answer(&mut self, t_ns: u64, place: u32, ending: OperationEnd, end: &End) {
-        let ask = &mut self.record.asks[place as usize];
+        let ask = &mut self.record.acquires[place as usize];
         ask.returned_ns = Some(t_ns);
         ask.ending = ending;
-        let mut told_ns = None;
+        let mut handed_over_ns = None;
         let (name, token, sent_ns) = match end {
             End::Ok { grant, token, sent_ns, returned_ns, lease_ms, at: _ } => {
                 ask.granted_ns = lease_ms.map(ns);
-                told_ns = *returned_ns;
+                handed_over_ns = *returned_ns;
                 (grant.as_ref(), *token, *sent_ns)
             }
             End::Unknown { grant, .. } => (grant.as_ref(), None, None),
@@ -257,14 +257,15 @@ impl Reader {
             self.doubt(format!("grant {name} was given twice, the second time while the first was alive"));
         }
         self.record.grants.push(Grant {
-            ask: place,
+            acquire: place,
             name: number,
             owner,
             promise: ask.promise,
             token,
             // A sending outside the operation would lengthen or shorten the lease at the recorder's will.
             sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)),
-            told_ns: told_ns.map_or(t_ns, |told_ns| told_ns.clamp(ask.called_ns, t_ns)),
+            handed_over_ns: handed_over_ns
+                .map_or(t_ns, |handed_over_ns| handed_over_ns.clamp(ask.called_ns, t_ns)),
             returned_ns: t_ns,
             unknown: ending == OperationEnd::Unknown,
             held: ending == OperationEnd::Ok,
@@ -286,8 +287,8 @@ impl Reader {
                 if let Some(grant) = self.named(grant) {
                     let grant = &mut self.record.grants[grant as usize];
                     // Notified before it was written down, but not before it was granted.
-                    let told_ns = at_ns.map_or(t_ns, |at_ns| at_ns.min(t_ns));
-                    grant.lost_ns.get_or_insert(told_ns.max(grant.returned_ns));
+                    let lost_ns = at_ns.map_or(t_ns, |at_ns| at_ns.min(t_ns));
+                    grant.lost_ns.get_or_insert(lost_ns.max(grant.returned_ns));
                 }
             }
             Event::Write { lock, grant: name, token, accepted: true, read, wrote } => {
@@ -396,7 +397,7 @@ impl Reader {
 
 fn operation(pending: Pending) -> usize {
     match pending {
-        Pending::Ask(_) => 0,
+        Pending::Acquire(_) => 0,
         Pending::Step(StepKind::Release, ..) => 2,
         Pending::Step(..) => 1,
     }

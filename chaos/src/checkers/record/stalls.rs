@@ -72,10 +72,10 @@ pub(crate) fn at_the_earliest(record: &Record) -> Record {
     };
     let back = |t_ns: u64| t_ns - delay_ns(t_ns);
     for grant in &mut earliest.grants {
-        let called_ns = record.asks[grant.ask as usize].called_ns;
+        let called_ns = record.acquires[grant.acquire as usize].called_ns;
         let sent_ns = |sent_ns: u64| sent_ns.saturating_sub(delay_ns(grant.returned_ns));
         grant.sent_ns = grant.sent_ns.map(|at_ns| sent_ns(at_ns).max(called_ns));
-        grant.told_ns = back(grant.told_ns).max(called_ns);
+        grant.handed_over_ns = back(grant.handed_over_ns).max(called_ns);
         grant.lost_ns = grant.lost_ns.map(back);
     }
     for step in &mut earliest.steps {

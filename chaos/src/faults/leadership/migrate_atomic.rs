@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::faults::leadership::migrate_slot::{SLOTS, TO, allowed, asked, chosen};
+use crate::faults::leadership::migrate_slot::{SLOTS, TO, allowed, chosen, wanted_move};
 use crate::faults::per_target::{OnEach, TargetContext, TargetEvidence};
 use crate::faults::{FaultError, FaultKind, FaultWorld, Servers, error_count};
 use crate::polling::is_so;
@@ -48,7 +48,7 @@ impl OnEach for MigrateAtomic {
     async fn harm(at: TargetContext<'_>) -> Result<Self::Kept, FaultError> {
         let from = at.node()?.to_owned();
         let deployment = &at.deployment();
-        let (count, to) = asked(deployment, &from, &at.injection.with).await?;
+        let (count, to) = wanted_move(deployment, &from, &at.injection.with).await?;
         let owner = members::itself(deployment, &to).await?;
         let (_, slots) = chosen(at.world, &from, (&owner, &to), count).await?;
         let ranges: Vec<String> =

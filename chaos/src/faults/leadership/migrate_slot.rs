@@ -72,14 +72,14 @@ impl OnEach for MigrateSlot {
 
     async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let from = at.node()?.to_owned();
-        let (count, to) = asked(at.deployment(), &from, &at.injection.with).await?;
+        let (count, to) = wanted_move(at.deployment(), &from, &at.injection.with).await?;
         let pause = at.time("pause").unwrap_or(PAUSE);
         SlotMigration { world: at.world, from, to, pause }.slots(count).await
     }
 }
 
 /// How many slots of `from` are to move, and to which master.
-pub(crate) async fn asked(
+pub(crate) async fn wanted_move(
     deployment: &Deployment,
     from: &str,
     with: &Settings,

@@ -70,7 +70,7 @@ impl ServerInfo {
 }
 
 /// What comes of one server.
-enum Piece {
+enum ListenerEvent {
     Lines(Vec<u8>),
     /// What a key held at this place between the lines.
     Key(KeyState),
@@ -111,8 +111,8 @@ impl Source {
 pub(crate) struct Listeners {
     pub(crate) watcher: Watcher,
     pub(crate) sources: Vec<Source>,
-    send: mpsc::Sender<(usize, Piece)>,
-    pieces: mpsc::Receiver<(usize, Piece)>,
+    send: mpsc::Sender<(usize, ListenerEvent)>,
+    pieces: mpsc::Receiver<(usize, ListenerEvent)>,
     stop: watch::Sender<()>,
     /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
     pub(crate) masters: Vec<String>,
@@ -180,10 +180,10 @@ impl Listeners {
         self.take(place, piece)
     }
 
-    fn take(&mut self, place: usize, piece: Piece) -> Option<usize> {
+    fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
         let source = &mut self.sources[place];
         match piece {
-            Piece::Lines(lines) => {
+            ListenerEvent::Lines(lines) => {
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
                     let is_of = |master: &String| master.as_bytes() == line.client;
@@ -198,13 +198,13 @@ impl Listeners {
                 }
                 return None;
             }
-            Piece::Key(state) => {
+            ListenerEvent::Key(state) => {
                 self.watcher.key_state(state, source.last_us);
                 return None;
             }
-            Piece::Closed => source.listens = false,
-            Piece::Stopped => (source.listens, source.is_followed) = (false, false),
-            Piece::Reopened(info) => {
+            ListenerEvent::Closed => source.listens = false,
+            ListenerEvent::Stopped => (source.listens, source.is_followed) = (false, false),
+            ListenerEvent::Reopened(info) => {
                 source.listens = true;
                 let before = std::mem::replace(&mut source.info, info.clone());
                 self.reopened(place, before.as_ref(), info.as_ref());
@@ -243,7 +243,7 @@ impl Listeners {
 /// Passes on what one server says.
 struct Listener {
     place: usize,
-    send: mpsc::Sender<(usize, Piece)>,
+    send: mpsc::Sender<(usize, ListenerEvent)>,
     stop: watch::Receiver<()>,
     keys: mpsc::Receiver<WantedKey>,
     reader: KeyReader,
@@ -251,7 +251,7 @@ struct Listener {
 
 impl Listener {
     /// `false`: nobody takes it any more.
-    async fn pass(&self, piece: Piece) -> bool {
+    async fn pass(&self, piece: ListenerEvent) -> bool {
         self.send.send((self.place, piece)).await.is_ok()
     }
 
@@ -262,7 +262,7 @@ impl Listener {
                 if self.pass_lines(stream).await {
                     break;
                 }
-                if !self.pass(Piece::Closed).await {
+                if !self.pass(ListenerEvent::Closed).await {
                     return;
                 }
             }
@@ -279,11 +279,11 @@ impl Listener {
                 _ = self.stop.changed() => break,
             };
             stream = Some(again);
-            if !self.pass(Piece::Reopened(info)).await {
+            if !self.pass(ListenerEvent::Reopened(info)).await {
                 return;
             }
         }
-        self.pass(Piece::Stopped).await;
+        self.pass(ListenerEvent::Stopped).await;
     }
 
     /// Passes lines on until the connection ends or it is to stop: then what the server has sent by that time
@@ -319,12 +319,12 @@ impl Listener {
             let is_piece = state.is_some() || !stream.has_more() || lines.len() >= PIECE;
             if !more || is_whole && is_piece {
                 begin = 0;
-                if !self.pass(Piece::Lines(std::mem::take(&mut lines))).await {
+                if !self.pass(ListenerEvent::Lines(std::mem::take(&mut lines))).await {
                     return true;
                 }
             }
             if let Some(state) = state
-                && !self.pass(Piece::Key(state)).await
+                && !self.pass(ListenerEvent::Key(state)).await
             {
                 return true;
             }
@@ -353,8 +353,8 @@ mod tests {
             wanted: mpsc::channel(1).0,
         });
         let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
-        let lines = || Piece::Lines(line.to_vec());
-        for piece in [lines(), lines(), Piece::Stopped] {
+        let lines = || ListenerEvent::Lines(line.to_vec());
+        for piece in [lines(), lines(), ListenerEvent::Stopped] {
             listeners.send.send((0, piece)).await.unwrap();
         }
         listeners.stop().await;

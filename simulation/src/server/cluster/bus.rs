@@ -243,7 +243,7 @@ impl Server {
                 }
                 self.take_claims(&head);
                 self.take_reports(&head);
-                self.hear_of_pause(from, head.is_paused, head.offset);
+                self.note_pause(from, head.is_paused, head.offset);
                 if kind == b"PING" {
                     let pong = self.message("PONG", &[]);
                     return Some(Reply::Array(pong.into_iter().map(Reply::Bulk).collect()));
@@ -394,7 +394,7 @@ impl Server {
         cluster.myself().master = Some(of);
         cluster.forget_claims();
         cluster.election = None;
-        cluster.manual = None;
+        cluster.manual_failover = None;
         let master = cluster.nodes[of].address.clone();
         if self.master_address() != Some(&master) {
             self.paused = None;

@@ -68,7 +68,7 @@ impl Server {
         Reply::OK
     }
 
-    pub(crate) fn hear_of_migration(&mut self, link: LinkId, reply: &Reply) {
+    pub(crate) fn note_migrated(&mut self, link: LinkId, reply: &Reply) {
         let Some(migration) = self.migration.as_mut().filter(|migration| migration.link == link) else {
             return;
         };

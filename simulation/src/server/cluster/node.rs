@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use cluster_config::slot_of;
 
-use crate::server::cluster::takeover::{Election, Manual};
+use crate::server::cluster::takeover::{Election, ManualFailover};
 use crate::server::command::{Spec, unknown_part};
 use crate::server::keys::keyspace::is;
 use crate::server::keys::number;
@@ -56,7 +56,7 @@ pub(crate) struct Cluster {
     pub(crate) alone_at: Option<Duration>,
     pub(crate) began: Duration,
     pub(crate) election: Option<Election>,
-    pub(crate) manual: Option<Manual>,
+    pub(crate) manual_failover: Option<ManualFailover>,
     pub(crate) pinged_at: Duration,
     /// Counts the assignments of slots.
     pub(crate) changes: u64,
@@ -208,7 +208,7 @@ impl Server {
         cluster.is_ok = false;
         cluster.began = self.now;
         cluster.election = None;
-        cluster.manual = None;
+        cluster.manual_failover = None;
         let master = cluster.nodes[cluster.me].master.map(|master| cluster.nodes[master].address.clone());
         self.cluster = Some(cluster);
         if let Some(master) = master {
@@ -288,33 +288,33 @@ impl Server {
             "bus" => self.take_message(&command[1..]),
             "migrate" => self.migrate(from, command),
             "restore" => Some(self.restore(&command[1], &command[3])),
-            _ => Some(self.asked_of_cluster(&command[1..])),
+            _ => Some(self.cluster_command(&command[1..])),
         }
     }
 
-    fn asked_of_cluster(&mut self, args: &[Vec<u8>]) -> Reply {
+    fn cluster_command(&mut self, args: &[Vec<u8>]) -> Reply {
         let Some(cluster) = &mut self.cluster else { return Reply::Nil };
         let (word, rest) = args.split_first().expect("a word");
-        let said_slot = |text: &[u8]| {
+        let parse_slot = |text: &[u8]| {
             number::whole(text).and_then(|slot| u16::try_from(slot).ok()).filter(|slot| *slot < SLOTS)
         };
         let invalid = || Reply::error("ERR Invalid slot");
         match (word.to_ascii_lowercase().as_slice(), rest) {
-            (b"slots", []) => self.slots_said(),
+            (b"slots", []) => self.slots_described(),
             (b"info", []) => Reply::text(self.cluster_info()),
-            (b"nodes", []) => Reply::text(self.nodes_said()),
+            (b"nodes", []) => Reply::text(self.nodes_described()),
             (b"myid", []) => Reply::text(cluster.myself().id.clone()),
             (b"getkeysinslot", [of, most]) => {
                 let most = number::whole(most).and_then(|most| usize::try_from(most).ok());
-                let (Some(of), Some(most)) = (said_slot(of), most) else { return invalid() };
+                let (Some(of), Some(most)) = (parse_slot(of), most) else { return invalid() };
                 let names = self.keyspace.names().filter(|name| slot_of(name) == of).take(most);
                 Reply::Array(names.map(|name| Reply::Bulk(name.to_vec())).collect())
             }
-            (b"setslot", [of, how, rest @ ..]) => match said_slot(of) {
+            (b"setslot", [of, how, rest @ ..]) => match parse_slot(of) {
                 None => Reply::error("ERR Invalid or out of range slot"),
                 Some(of) => self.set_slot(of, how, rest.first()),
             },
-            (b"failover", []) => self.asked_to_take_over(),
+            (b"failover", []) => self.cluster_failover(),
             _ => unknown_part("cluster", word),
         }
     }
@@ -370,7 +370,7 @@ impl Server {
         Reply::OK
     }
 
-    fn slots_said(&self) -> Reply {
+    fn slots_described(&self) -> Reply {
         let Some(cluster) = &self.cluster else { return Reply::Nil };
         let described = |node: &Node| {
             let Address { host, port } = &node.address;
@@ -405,7 +405,7 @@ impl Server {
         )
     }
 
-    fn nodes_said(&self) -> String {
+    fn nodes_described(&self) -> String {
         let Some(cluster) = &self.cluster else { return String::new() };
         let mut text = String::new();
         for (at, node) in cluster.nodes.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::server::reply::Reply;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Time limit of a manual failover; the master holds writes back for at most twice as long.
-const HAND_OVER: Duration = Duration::from_secs(5);
+const MANUAL_FAILOVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A replica whose master was silent for longer than this plus ten timeouts has too old data to stand.
 const PING_PERIOD: Duration = Duration::from_secs(10);
 
@@ -23,7 +23,7 @@ pub(crate) struct Election {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Manual {
+pub(crate) struct ManualFailover {
     until: Duration,
     /// The offset at which the paused master stopped, once that is known.
     stops_at: Option<u64>,
@@ -32,8 +32,8 @@ pub(crate) struct Manual {
 
 impl Server {
     /// Answers `CLUSTER FAILOVER`.
-    pub(crate) fn asked_to_take_over(&mut self) -> Reply {
-        let until = self.now + HAND_OVER;
+    pub(crate) fn cluster_failover(&mut self) -> Reply {
+        let until = self.now + MANUAL_FAILOVER_TIMEOUT;
         let Some(cluster) = &mut self.cluster else { return Reply::Nil };
         let Some(master) = cluster.nodes[cluster.me].master else {
             return Reply::error("ERR You should send CLUSTER FAILOVER to a replica");
@@ -42,13 +42,13 @@ impl Server {
             return Reply::error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE");
         }
         cluster.election = None;
-        cluster.manual = Some(Manual { until, stops_at: None, may_begin: false });
+        cluster.manual_failover = Some(ManualFailover { until, stops_at: None, may_begin: false });
         self.tell_node(master, "HAND", &[]);
         Reply::OK
     }
 
     pub(crate) fn hand_over(&mut self, to: usize) {
-        let until = self.now + 2 * HAND_OVER;
+        let until = self.now + 2 * MANUAL_FAILOVER_TIMEOUT;
         let own = self.cluster.as_ref().is_some_and(|cluster| cluster.nodes[to].master == Some(cluster.me));
         if own {
             self.paused = Some((until, true));
@@ -57,10 +57,10 @@ impl Server {
     }
 
     /// Notes the offset at which the paused master stopped.
-    pub(crate) fn hear_of_pause(&mut self, from: usize, is_paused: bool, offset: u64) {
+    pub(crate) fn note_pause(&mut self, from: usize, is_paused: bool, offset: u64) {
         let Some(cluster) = &mut self.cluster else { return };
         let own = cluster.nodes[cluster.me].master == Some(from);
-        if let Some(manual) = cluster.manual.as_mut().filter(|_| own && is_paused) {
+        if let Some(manual) = cluster.manual_failover.as_mut().filter(|_| own && is_paused) {
             manual.stops_at.get_or_insert(offset);
         }
     }
@@ -71,15 +71,15 @@ impl Server {
         let since = |at: Duration| now.saturating_sub(at);
         let silence = self.silence_of_master();
         let Some(cluster) = &mut self.cluster else { return };
-        if cluster.manual.as_ref().is_some_and(|manual| now > manual.until) {
-            cluster.manual = None;
+        if cluster.manual_failover.as_ref().is_some_and(|manual| now > manual.until) {
+            cluster.manual_failover = None;
         }
-        if let Some(manual) = &mut cluster.manual {
+        if let Some(manual) = &mut cluster.manual_failover {
             manual.may_begin |= manual.stops_at.is_some_and(|stops_at| offset >= stops_at);
         }
         let me = cluster.me;
         let Some(master) = cluster.nodes[me].master else { return };
-        let manual = cluster.manual.as_ref().is_some_and(|manual| manual.may_begin);
+        let manual = cluster.manual_failover.as_ref().is_some_and(|manual| manual.may_begin);
         if !(cluster.nodes[master].failed_at.is_some() || manual) || !cluster.has_slots(master) {
             return;
         }
@@ -131,7 +131,7 @@ impl Server {
         let slots = cluster.claims_of(master);
         Cluster::read_claims(&slots).for_each(|slot| cluster.give(slot, me));
         cluster.election = None;
-        cluster.manual = None;
+        cluster.manual_failover = None;
         self.lead();
         self.look_whether_it_serves();
         self.tell_all();

@@ -123,7 +123,7 @@ impl Server {
                 Purpose::Asks(who) => self.hear_peer(who, reply),
                 Purpose::Hears(_) => self.hear_hello(reply),
                 Purpose::Bus(_) => self.hear_bus(reply),
-                Purpose::Migrates => self.hear_of_migration(link, &reply),
+                Purpose::Migrates => self.note_migrated(link, &reply),
             }
             if !self.links.contains_key(&link) {
                 break;

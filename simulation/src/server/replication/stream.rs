@@ -136,7 +136,7 @@ impl Server {
         match (name, &command[1..]) {
             ("role", _) => Some(self.role()),
             ("wait" | "waitaof", args) => self.wait_for_replicas(from, args),
-            ("replconf", args) => self.replica_said(from, args),
+            ("replconf", args) => self.replconf(from, args),
             ("psync", args) => self.begin_replication(from, args),
             (_, args) => Some(self.replicate(from, args)),
         }
@@ -191,7 +191,7 @@ impl Server {
     }
 
     /// REPLCONF: who a replica is, and how much it has read.
-    fn replica_said(&mut self, from: ConnectionId, args: &[Vec<u8>]) -> Option<Reply> {
+    fn replconf(&mut self, from: ConnectionId, args: &[Vec<u8>]) -> Option<Reply> {
         let (now, connection) = (self.now, self.connections.get_mut(&from)?);
         let number = |text: &Vec<u8>| number::whole(text).map_or(0, |number| number as u64);
         let mut acknowledges = false;

@@ -93,12 +93,12 @@ impl Server {
             && let [Reply::Bulk(kind), _, Reply::Bulk(payload)] = parts.as_slice()
             && kind == b"message"
         {
-            self.hear_of(payload);
+            self.learn_from_hello(payload);
         }
     }
 
     /// What another sentinel says of itself and of the master.
-    pub(crate) fn hear_of(&mut self, hello: &[u8]) {
+    pub(crate) fn learn_from_hello(&mut self, hello: &[u8]) {
         let text = String::from_utf8_lossy(hello).into_owned();
         let parts: Vec<&str> = text.split(',').collect();
         let &[host, port, id, epoch, _, master_host, master_port, config_epoch] = parts.as_slice() else {

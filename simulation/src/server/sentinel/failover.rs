@@ -208,7 +208,7 @@ impl Server {
     }
 
     /// SENTINEL FAILOVER.
-    pub(crate) fn asked_to_fail_over(&mut self) -> Reply {
+    pub(crate) fn sentinel_failover(&mut self) -> Reply {
         let Some((sentinel, _)) = self.watched() else { return Reply::Nil };
         if sentinel.failover.is_some() {
             return Reply::error("INPROG Failover already in progress");

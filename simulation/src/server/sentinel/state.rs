@@ -315,8 +315,7 @@ impl Server {
         self.deliver(None, "publish", event.as_bytes(), about.as_bytes());
     }
 
-    /// SENTINEL.
-    pub(crate) fn asked(&mut self, args: &[Vec<u8>]) -> Reply {
+    pub(crate) fn sentinel_command(&mut self, args: &[Vec<u8>]) -> Reply {
         let (Some(sentinel), Some(watch)) = (&self.sentinel, &self.settings.watch) else { return Reply::Nil };
         let (word, rest) = args.split_first().expect("a word");
         let word = word.to_ascii_lowercase();
@@ -335,7 +334,7 @@ impl Server {
             }
             (b"master" | b"failover", [_]) if !named => unknown(),
             (b"master", [_]) => self.master_described(),
-            (b"failover", [_]) => self.asked_to_fail_over(),
+            (b"failover", [_]) => self.sentinel_failover(),
             _ => unknown_part("sentinel", &args[0]),
         }
     }
