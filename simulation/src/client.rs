@@ -1,19 +1,15 @@
 //! A client of a subject as a process of its own: each call runs as a task of the process, so that it stops
 //! and ends with it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use bench::{
-    abilities::Abilities,
-    subject::{
-        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
-        SubjectError,
-    },
+use bench::abilities::Abilities;
+use bench::subject::{
+    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+    SubjectError,
 };
 use lock_core::machine::in_process;
 use tokio::sync::mpsc;

@@ -1,15 +1,11 @@
 //! The clients of a run, which faults may stop, kill and bring back.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use bench::{
-    recorded::{LoadRun, RunningClient},
-    sink::Sink,
-    subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability},
-};
+use bench::recorded::{LoadRun, RunningClient};
+use bench::sink::Sink;
+use bench::subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability};
 use chaos::plan::{ClientPlan, Plan};
 use results::history::{Entry, Event};
 

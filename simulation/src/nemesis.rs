@@ -1,23 +1,17 @@
 //! Carries the faults of a plan out, by the names that they have on real servers, and writes them into the
 //! history.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bench::{recorded::LoadRun, sink::Sink};
-use chaos::{
-    faults::{self, Target, settings},
-    partition,
-    scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger},
-};
+use chaos::faults::{self, Target, settings};
+use chaos::partition;
+use chaos::scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger};
 use cluster_config::{LinkFault, Party, Role, Topology, slot_of};
-use results::{
-    history::{Entry, Event, Phase},
-    run::FaultSpan,
-};
+use results::history::{Entry, Event, Phase};
+use results::run::FaultSpan;
 use tokio::sync::watch;
 
 use crate::clients::Clients;

@@ -1,41 +1,31 @@
 //! Carries a plan out in simulated time, and judges it as a plan on real servers is judged.
 
-use std::{
-    collections::BTreeMap,
-    iter,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use bench::{
-    recorded::LoadRun,
-    sink::Sink,
-    subject::{Subject, SubjectError},
-    subjects,
-};
-use chaos::{
-    checkers::{CheckOptions, CheckReport, check},
-    names::named,
-    plan::Plan,
-    proof,
-    roles::Roles,
-    run::{check_options, load},
-    scenario::FaultSpec,
-};
-use cluster_config::{
-    Persistence::{AofAlways, AofEverysec},
-    Role, Topology, TopologyKind,
-    layout::slot_range,
-};
+use bench::recorded::LoadRun;
+use bench::sink::Sink;
+use bench::subject::{Subject, SubjectError};
+use bench::subjects;
+use chaos::checkers::{CheckOptions, CheckReport, check};
+use chaos::names::named;
+use chaos::plan::Plan;
+use chaos::proof;
+use chaos::roles::Roles;
+use chaos::run::{check_options, load};
+use chaos::scenario::FaultSpec;
+use cluster_config::Persistence::{AofAlways, AofEverysec};
+use cluster_config::layout::slot_range;
+use cluster_config::{Role, Topology, TopologyKind};
 use lock_core::machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use results::{
-    history::{Entry, History, Line},
-    run::{FaultSpan, ScenarioResult},
-    sequence::Sequence,
-    verdict::CLASSES,
-};
+use results::history::{Entry, History, Line};
+use results::run::{FaultSpan, ScenarioResult};
+use results::sequence::Sequence;
+use results::verdict::CLASSES;
 use tokio::sync::watch;
 
 use crate::clients::Clients;

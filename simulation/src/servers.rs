@@ -2,10 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bench::{
-    subject::{ConnectTo, Connected, SubjectError, counted_durability},
-    subjects,
-};
+use bench::subject::{ConnectTo, Connected, SubjectError, counted_durability};
+use bench::subjects;
 use cluster_config::Topology;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -1,10 +1,8 @@
 //! What of a scenario file cannot be simulated: it is refused, since a fault that does nothing would look
 //! like a lock that survives it.
 
-use chaos::{
-    faults::settings,
-    scenario::{FaultParty, FaultTrigger, Scenario},
-};
+use chaos::faults::settings;
+use chaos::scenario::{FaultParty, FaultTrigger, Scenario};
 use cluster_config::{Persistence, Topology};
 use results::verdict::CLASSES;
 

@@ -3,11 +3,9 @@
 use std::{collections::BTreeMap, io, mem::MaybeUninit, ops::Range, thread, time::Duration};
 
 use chaos::{plan::Plan, shrink::Shrinker};
-use results::{
-    history::{Call, End, Entry, Event, History, Phase},
-    sequence::Sequence,
-    verdict::Verdicts,
-};
+use results::history::{Call, End, Entry, Event, History, Phase};
+use results::sequence::Sequence;
+use results::verdict::Verdicts;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::FixedChoices;

@@ -1,11 +1,9 @@
 //! What simulated clients find in the place of their machine: connections over the network, and the process
 //! that they are.
 
-use std::{
-    fmt, io,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use lock_core::machine;

@@ -10,12 +10,10 @@ mod machine;
 mod tests;
 mod trace;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
 
 use chaos::roles::Roles;
 use cluster_config::{MessagePassage, MessageWords, Pattern};

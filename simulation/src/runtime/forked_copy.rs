@@ -5,13 +5,11 @@
 //! begins with the same. The thread that copies goes on alone in the copy; the original must have run nothing
 //! itself.
 
-use std::{
-    fs::File,
-    io::{self, Read as _, Write as _},
-    os::fd::{AsRawFd as _, FromRawFd as _},
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use crate::runtime::heap;
 

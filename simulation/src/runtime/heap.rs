@@ -7,12 +7,10 @@
 //!
 //! Outside of a run, and on every other thread, this is the system's allocator.
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    ptr::null_mut,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How much a run may take; what it does not touch does not exist.
 const AREA: usize = 16 << 30;

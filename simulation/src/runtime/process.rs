@@ -1,12 +1,10 @@
 //! The processes of a simulation: their tasks can all be stopped, as by SIGSTOP, and ended, as by SIGKILL.
 
-use std::{
-    cell::RefCell,
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::{Context, Waker},
-    time::Duration,
-};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 use lock_core::machine::{self, TaskState};
 use tokio::sync::watch;

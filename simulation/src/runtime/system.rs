@@ -7,17 +7,15 @@
 //! maps are all the same for the same seed, and none of them knows. Everywhere else the calls go on to the C
 //! library, for one look at the thread more.
 
-use std::{
-    cell::Cell,
-    ffi::{CStr, c_void},
-    hash::RandomState,
-    mem,
-    sync::{
-        OnceLock,
-        atomic::{AtomicPtr, Ordering},
-    },
-    time::{Duration, Instant},
+use std::cell::Cell;
+use std::ffi::{CStr, c_void};
+use std::hash::RandomState;
+use std::mem;
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicPtr, Ordering},
 };
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 

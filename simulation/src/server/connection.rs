@@ -1,9 +1,7 @@
 //! Connections of clients: who speaks, in which protocol version, and what each waits for.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use crate::server::command::{unknown_part, wrong_number};
 use crate::server::keys::keyspace::is;

@@ -30,10 +30,8 @@ mod reply;
 mod sentinel;
 mod settings;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use cluster::migrate::Migration;
 use cluster::node::Cluster;

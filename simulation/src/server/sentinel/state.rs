@@ -1,10 +1,8 @@
 //! A sentinel: what it knows of a master, its replicas and the other sentinels, how it keeps in touch with
 //! them, and what it says of them.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use crate::server::Server;
 use crate::server::command::unknown_part;
