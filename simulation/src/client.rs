@@ -2,7 +2,7 @@
 //! and ends with it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -14,6 +14,7 @@ use bench::subject::{
 use lock_core::machine::in_process;
 use tokio::sync::mpsc;
 
+use crate::runtime::lock;
 use crate::runtime::process::Process;
 
 pub(crate) async fn connect(
@@ -75,7 +76,7 @@ struct AssignedNames {
 
 impl Names {
     fn given(&self) -> MutexGuard<'_, AssignedNames> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn ours(&self, theirs: String) -> String {

@@ -1,6 +1,6 @@
 //! The clients of a run, which faults may stop, kill and bring back.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bench::recorded::{LoadRun, RunningClient};
@@ -10,6 +10,7 @@ use chaos::plan::{ClientPlan, Plan};
 use results::history::{Entry, Event};
 
 use crate::client;
+use crate::runtime::lock;
 use crate::runtime::process::Process;
 use crate::runtime::system::Skew;
 
@@ -169,8 +170,4 @@ impl Clients {
         let ends = all.filter_map(Arc::into_inner).map(async |client| client.finish().await);
         futures_util::future::join_all(ends).await.into_iter().filter_map(|end| end.late).collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

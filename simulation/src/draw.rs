@@ -133,7 +133,7 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         "cluster" => vec![1, 1, 1, 4, 4, 2, 3, 5, 6],
         _ => (1..=masters).collect(),
     };
-    let mut later = StdRng::seed_from_u64(seed ^ 0x7374_796c_6500);
+    let mut later = apart(seed, 0x7374_796c_6500);
     let style = match later.random_range(0..8) {
         1 => Style::Extends,
         2 => Style::Overruns,
@@ -159,7 +159,7 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         drifting: Vec::new(),
         owners: if subject.starts_with("lock-core") { owners(seed) } else { Owners::Tasks },
     };
-    if drawn.kind == "queued" && leaves_unread(seed) {
+    if drawn.kind == "queued" && apart(seed, 0x756e_7265_6164).random_bool(0.15) {
         drawn.style = Style::Unread;
         drawn.clients = 2;
     }
@@ -175,13 +175,14 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         policy => format!("appendonly = \"yes\", appendfsync = \"{policy}\""),
     };
     let waits_for_all = subject.starts_with("lock-core") && drawn.has_replicas && drawn.chance(0.5);
-    let config = match waits_for_all && topology == "sentinel" && is_forgotten(seed) {
-        true => {
-            drawn.master_forgets_replicas();
-            format!("{config}, repl-timeout = 2, repl-ping-replica-period = 1")
-        }
-        false => config,
-    };
+    let config =
+        match waits_for_all && topology == "sentinel" && apart(seed, 0x666f_7267_6f74).random_bool(0.25) {
+            true => {
+                drawn.master_forgets_replicas();
+                format!("{config}, repl-timeout = 2, repl-ping-replica-period = 1")
+            }
+            false => config,
+        };
     let _ = writeln!(text, "config = {{ {config} }}");
     // A move waits for no replica.
     drawn.servers_lose |= drawn.fails_over() && (!waits_for_all || drawn.moves);
@@ -191,23 +192,18 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
     text
 }
 
-/// In one of four a master may forget its replicas. Decided apart, so that other seeds stay what they were.
-fn is_forgotten(seed: u64) -> bool {
-    StdRng::seed_from_u64(seed ^ 0x666f_7267_6f74).random_bool(0.25)
-}
-
-/// Whether a line of waiters begins so. Decided apart, as above.
-fn leaves_unread(seed: u64) -> bool {
-    StdRng::seed_from_u64(seed ^ 0x756e_7265_6164).random_bool(0.15)
-}
-
-/// As whom tasks ask. Decided apart, so that other seeds stay what they were.
+/// As whom tasks ask.
 fn owners(seed: u64) -> Owners {
-    match StdRng::seed_from_u64(seed ^ 0x6f77_6e65_7273).random_range(0..24) {
+    match apart(seed, 0x6f77_6e65_7273).random_range(0..24) {
         0 => Owners::Reserved,
         1..9 => Owners::Fresh,
         _ => Owners::Tasks,
     }
+}
+
+/// What is decided apart leaves other seeds what they were.
+fn apart(seed: u64, what: u64) -> StdRng {
+    StdRng::seed_from_u64(seed ^ what)
 }
 
 fn first_kind(subject: &str) -> String {

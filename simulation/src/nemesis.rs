@@ -2,7 +2,7 @@
 //! history.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bench::{recorded::LoadRun, sink::Sink};
@@ -17,31 +17,13 @@ use tokio::sync::watch;
 use crate::clients::Clients;
 use crate::network::{MessageFault, Network};
 use crate::run::{MASTER_NAME, by_name};
+use crate::runtime::lock;
 use crate::runtime::system::Skew;
 use crate::server::{Loss, Reply};
 
-pub(crate) const FAULTS: [&str; 20] = [
-    "client-kill",
-    "client-pause",
-    "clock",
-    "cut",
-    "delay",
-    "drop",
-    "failover",
-    "hold",
-    "kill",
-    "late-writes",
-    "maxmemory",
-    "migrate-slot",
-    "new-address",
-    "partition",
-    "pause",
-    "power-cut",
-    "refuse",
-    "reset",
-    "restart",
-    "script-flush",
-];
+/// The faults that are simulated, with a comma between each two.
+pub(crate) const FAULTS: &str = "client-kill, client-pause, clock, cut, delay, drop, failover, hold, kill, late-writes, maxmemory, \
+                                 migrate-slot, new-address, partition, pause, power-cut, refuse, reset, restart, script-flush";
 
 pub(crate) struct NemesisContext {
     pub(crate) network: Arc<Network>,
@@ -95,7 +77,7 @@ impl NemesisContext {
         }
         span.bit |= self.act(&fault, &targets, false).await;
         span.healed_ns = Some(self.write(&fault, &targets, Phase::Heal));
-        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = lock(&self.spans);
         spans.push(span);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::iter;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::recorded::LoadRun;
@@ -32,6 +32,7 @@ use crate::clients::Clients;
 use crate::host::Host;
 use crate::nemesis::NemesisContext;
 use crate::network::{Machine, Network, State};
+use crate::runtime::lock;
 use crate::runtime::system;
 use crate::server::{Address, Membership, Persistence, Server, Settings, Shard, Watch};
 
@@ -316,8 +317,4 @@ impl Sink for HistoryRecorder {
     fn ns(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

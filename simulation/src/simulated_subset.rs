@@ -61,9 +61,8 @@ pub fn misfit(scenario: &Scenario) -> Option<String> {
         return Some("commands in place of faults are not simulated".to_owned());
     }
     scenario.faults.iter().find_map(|fault| {
-        if !FAULTS.contains(&fault.fault.as_str()) {
-            let these = FAULTS.join(", ");
-            return Some(format!("the fault `{}` is not simulated; these are: {these}", fault.fault));
+        if !FAULTS.split(", ").any(|name| name == fault.fault) {
+            return Some(format!("the fault `{}` is not simulated; these are: {FAULTS}", fault.fault));
         }
         if settings::text(&fault.with, "data") == Some("lose") {
             return Some("a server that loses its directory is not simulated".to_owned());

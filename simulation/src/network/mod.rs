@@ -11,7 +11,7 @@ mod tests;
 mod trace;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::host::Host;
+use crate::runtime::lock;
 use crate::runtime::system::Skew;
 use crate::server::{ConnectionId, LinkId, Loss, Order, Reply, counted, write_command};
 
@@ -60,8 +61,8 @@ pub(crate) struct State {
 
 #[derive(Default)]
 struct Link {
-    cuts: u32,
-    refusals: u32,
+    cuts: i32,
+    refusals: i32,
     /// How much later bytes arrive, give or take.
     delays: Vec<(Duration, Duration)>,
     held: Vec<Event>,
@@ -209,7 +210,7 @@ impl Network {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -393,7 +394,7 @@ impl State {
             let labels = match (&self.roles, number) {
                 (Some(roles), Some(client)) => {
                     let passage = MessagePassage { connection, client, node: server };
-                    let mut roles = roles.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut roles = lock(roles);
                     roles.command(passage, &words)
                 }
                 _ => (None, None),
@@ -660,10 +661,7 @@ impl State {
         // What is there by now finds the link as it was.
         self.step();
         let link = self.links.entry(way.clone()).or_default();
-        match on {
-            true => link.cuts += 1,
-            false => link.cuts -= 1,
-        }
+        link.cuts += if on { 1 } else { -1 };
         if link.cuts == 0 {
             // Now, and so before what is still under way: nothing overtakes within a connection.
             let held = std::mem::take(&mut link.held);
@@ -678,10 +676,7 @@ impl State {
 
     pub(crate) fn refuse(&mut self, way: &Way, on: bool) {
         let link = self.links.entry(way.clone()).or_default();
-        match on {
-            true => link.refusals += 1,
-            false => link.refusals -= 1,
-        }
+        link.refusals += if on { 1 } else { -1 };
     }
 
     /// Begins or ends to let bytes arrive later.

@@ -9,3 +9,9 @@ pub(crate) mod forked_copy;
 pub(crate) mod heap;
 pub(crate) mod process;
 pub(crate) mod system;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

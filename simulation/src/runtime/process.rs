@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use lock_core::machine::{self, TaskState};
 use tokio::sync::watch;
 
+use crate::runtime::lock;
 use crate::runtime::system::{self, Skew, since_base};
 
 thread_local! {
@@ -57,13 +58,11 @@ impl Process {
 
     pub(crate) fn running_clock() -> Skew {
         let process = RUNNING.try_with(|running| running.borrow().last().cloned()).ok().flatten();
-        process.map_or_else(Skew::default, |process| {
-            *process.clock.lock().unwrap_or_else(PoisonError::into_inner)
-        })
+        process.map_or_else(Skew::default, |process| *lock(&process.clock))
     }
 
     pub(crate) fn set_clock(&self, skew: Skew) {
-        *self.clock.lock().unwrap_or_else(PoisonError::into_inner) = skew;
+        *lock(&self.clock) = skew;
     }
 
     pub(crate) fn running_stood_still() -> Duration {
@@ -121,7 +120,7 @@ impl Process {
     }
 
     fn tasks(&self) -> MutexGuard<'_, Tasks> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tasks)
     }
 }
 

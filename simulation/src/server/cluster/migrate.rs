@@ -57,13 +57,7 @@ impl Server {
     pub(crate) fn restore(&mut self, key: &[u8], made: &[u8]) -> Reply {
         let before = std::mem::replace(&mut self.keyspace.expiry, Expiry::Ignores);
         self.keyspace.remove(key);
-        let mut read = 0;
-        while let Some((reply, length)) = Reply::read(&made[read..]) {
-            read += length;
-            if let Some(command) = reply.into_command() {
-                self.redo(&command);
-            }
-        }
+        self.redo_all(made);
         self.keyspace.expiry = before;
         Reply::OK
     }

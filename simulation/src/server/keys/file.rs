@@ -133,6 +133,14 @@ impl Server {
         self.sync();
     }
 
+    /// Carries out again what was written as commands.
+    pub(crate) fn redo_all(&mut self, mut written: &[u8]) {
+        while let Some((reply, length)) = Reply::read(written) {
+            written = &written[length..];
+            reply.into_command().iter().for_each(|command| self.redo(command));
+        }
+    }
+
     pub(crate) fn redo(&mut self, command: &Command) {
         if let Some(spec) = crate::server::Spec::of(&command[0]) {
             self.keyspace.call(spec.name, &command[1..]);

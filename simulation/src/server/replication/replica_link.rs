@@ -171,13 +171,7 @@ impl Server {
     fn copy(&mut self, snapshot: &[u8]) {
         self.keyspace.clear();
         self.keyspace.expiry = Expiry::Ignores;
-        let mut read = 0;
-        while let Some((reply, length)) = Reply::read(&snapshot[read..]) {
-            read += length;
-            if let Some(command) = reply.into_command() {
-                self.redo(&command);
-            }
-        }
+        self.redo_all(snapshot);
         self.keyspace.expiry = Expiry::Hides;
         self.keyspace.effects.clear();
         if self.settings.persistence != Persistence::None {

@@ -146,6 +146,12 @@ impl Server {
         }
     }
 
+    /// Notes at a peer that something happens now.
+    fn stamp(&mut self, who: &WatchedPeer, note: impl FnOnce(&mut Peer, Duration)) {
+        let now = self.now;
+        self.peer(who).into_iter().for_each(|peer| note(peer, now));
+    }
+
     pub(crate) fn peer(&mut self, who: &WatchedPeer) -> Option<&mut Peer> {
         self.sentinel.as_mut()?.peers.get_mut(who)
     }
@@ -174,26 +180,18 @@ impl Server {
     }
 
     pub(crate) fn ask_whether_down(&mut self, who: &WatchedPeer, command: &[&str]) {
-        let now = self.now;
         self.ask_peer(who, PendingQuestion::IsDown, command);
-        if let Some(peer) = self.peer(who) {
-            peer.asked_at = now;
-        }
+        self.stamp(who, |peer, now| peer.asked_at = now);
     }
 
     pub(crate) fn begin_asking(&mut self, who: &WatchedPeer) {
-        if let Some(peer) = self.peer(who) {
-            peer.open.clear();
-        }
+        self.stamp(who, |peer, _| peer.open.clear());
         self.ping(who);
     }
 
     pub(crate) fn begin_hearing(&mut self, link: LinkId, who: &WatchedPeer) {
         self.say(link, &words(&["SUBSCRIBE", "__sentinel__:hello"]));
-        let now = self.now;
-        if let Some(peer) = self.peer(who) {
-            peer.heard_at = now;
-        }
+        self.stamp(who, |peer, now| peer.heard_at = now);
     }
 
     pub(crate) fn lose_peer(&mut self, link: LinkId, who: &WatchedPeer) {
@@ -210,11 +208,10 @@ impl Server {
 
     fn ping(&mut self, who: &WatchedPeer) {
         self.ask_peer(who, PendingQuestion::Ping, &["PING"]);
-        let now = self.now;
-        if let Some(peer) = self.peer(who) {
+        self.stamp(who, |peer, now| {
             peer.pinged_at = now;
             peer.pinged_since.get_or_insert(now);
-        }
+        });
     }
 
     /// Dials who is not connected, and asks what is to be asked again.
@@ -303,10 +300,7 @@ impl Server {
             sentinel.config_epoch
         );
         self.ask_peer(who, PendingQuestion::Other, &["PUBLISH", "__sentinel__:hello", &hello]);
-        let now = self.now;
-        if let Some(peer) = self.peer(who) {
-            peer.greeted_at = now;
-        }
+        self.stamp(who, |peer, now| peer.greeted_at = now);
     }
 
     pub(crate) fn announce(&mut self, event: &str, about: &str) {
