@@ -12,7 +12,7 @@
 //!    inconsistent history. A doubt turns only clean into unknown; a proven violation stands.
 //! 5. Of a history from several clocks, what lies closer together than they are known is a doubt
 //!    ([`Clocks`]).
-//! 6. Of a history whose recorder stood still, what only its delay convicts is a doubt (`stalls.rs`).
+//! 6. Of a history whose recorder stood still, what only its delay convicts is a doubt (`record/stalls.rs`).
 //! 7. The verdict of the whole history is the worst of its locks' verdicts.
 //!
 //! | file | what it is for |
