@@ -126,8 +126,7 @@ impl Roles {
     fn call(&mut self, id: u64, call: &Call) {
         let (role, client, locks, renewed) = match call {
             Call::Acquire(asked) => {
-                let several = asked.locks.iter().flatten();
-                let locks = asked.lock.iter().chain(several).cloned().collect();
+                let locks = asked.lock.iter().chain(asked.locks.iter().flatten()).cloned().collect();
                 let renewed = asked.lease_ms.is_none();
                 (ACQUIRE, asked.client.clone(), locks, renewed)
             }

@@ -267,8 +267,7 @@ impl PlanDraft {
             Style::Lapses => {
                 let others = self.client_1_is_first();
                 let at = lease_ms * self.later.random_range(1..5);
-                let lasts = format!("for = \"{}ms\"\n", lease_ms * 6);
-                self.fault_line(at, &lasts, "pause", "client 1", "");
+                self.fault_line(at, &format!("for = \"{}ms\"\n", lease_ms * 6), "pause", "client 1", "");
                 let dies = at + lease_ms * 3;
                 self.fault_line(dies, "for = \"4s\"\n", "kill", &others, "");
                 self.clients_sleep = true;
@@ -289,8 +288,7 @@ impl PlanDraft {
                 wait_ms = 200;
                 let at = self.later.random_range(20..150);
                 let lasts = self.later.random_range(2_050..3_500);
-                let lasts = format!("for = \"{lasts}ms\"\n");
-                self.fault_line(at, &lasts, "pause", "client 1", "");
+                self.fault_line(at, &format!("for = \"{lasts}ms\"\n"), "pause", "client 1", "");
                 self.clients_sleep = true;
             }
         }

@@ -220,8 +220,7 @@ fn run_each(
 fn one(plan: &Plan, in_full: bool) -> Vec<u8> {
     let outcome = run::run(plan, in_full);
     let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));
-    let one = one.map_err(|error| error.to_string());
-    serde_json::to_vec(&one).expect("it is plain JSON")
+    serde_json::to_vec(&one.map_err(|error| error.to_string())).expect("it is plain JSON")
 }
 
 fn finish(run: ForkedCopy) -> io::Result<SeedReport> {

@@ -254,8 +254,7 @@ pub enum OpenQuestion {
 
 /// What is to be asked before this result counts.
 pub fn doubt(scenario: &Scenario, result: &ScenarioResult) -> OpenQuestion {
-    let suspects = suspects(scenario, result);
-    match suspects.as_slice() {
+    match suspects(scenario, result).as_slice() {
         [("liveness", _)] => return OpenQuestion::LivenessAlone,
         [_, ..] => return OpenQuestion::Violated,
         [] => {}

@@ -361,8 +361,7 @@ impl<'a> AuditRuns<'a> {
                 }
             }
         }
-        let twins = twins.into_iter().map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one));
-        planned.extend(twins);
+        planned.extend(twins.into_iter().map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one)));
         let (scenarios, met) = (self.scenarios.clone(), self.met);
         self.each(planned, "doubts", None, observer, |cells, key, ran| match key {
             FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),

@@ -160,10 +160,7 @@ fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
     grant.promise.mode?;
     let (from_ns, limit_ns) = match grant.sent_ns {
         Some(sent_ns) => (sent_ns, sent_ns.saturating_add(lease_ns)),
-        None => {
-            let limit_ns = ask.called_ns.saturating_add(ask.wait_ns?);
-            (ask.called_ns, limit_ns.saturating_add(lease_ns))
-        }
+        None => (ask.called_ns, ask.called_ns.saturating_add(ask.wait_ns?).saturating_add(lease_ns)),
     };
     let between = (from_ns, grant.handed_over_ns);
     let mut faults = record.faults.iter();

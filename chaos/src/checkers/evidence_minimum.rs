@@ -80,8 +80,7 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
     }
     for kind in kinds {
         let grants: u64 = record.kinds.position(kind).map_or(0, |index| of_kind[index as usize]);
-        let what = format!("grants of kind {kind}");
-        doubts.extend(little(grants, 1, &what));
+        doubts.extend(little(grants, 1, &format!("grants of kind {kind}")));
     }
     for fault in &record.faults {
         let operations = record.operations_until(fault.injected_ns);

@@ -92,10 +92,7 @@ impl Class<'_> {
             let grant = grant.map_or(String::new(), |grant| described(record, grant));
             format!("{grant} {} from {} to {}", self.verb, ms(from), ended(record, to))
         };
-        let name = |index: u32| {
-            let grant = record.grants.get(index as usize)?;
-            Some(record.name_of(grant).to_owned())
-        };
+        let name = |index: u32| Some(record.name_of(record.grants.get(index as usize)?).to_owned());
         let mut proof = holder(there);
         if there != overlap.later {
             proof = format!("{proof}, and {}", holder(overlap.later));
@@ -162,8 +159,7 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
 /// Whether two permits among the holds of one lock were held at one time.
 fn permits_together(holds: &[Hold]) -> bool {
     let permits = holds.iter().filter(|hold| hold.mode == Mode::Permit);
-    let alone = permits.map(|hold| Hold { mode: Mode::Exclusive, ..*hold });
-    overlaps(alone.collect(), |_| None).count > 0
+    overlaps(permits.map(|hold| Hold { mode: Mode::Exclusive, ..*hold }).collect(), |_| None).count > 0
 }
 
 /// The overlaps worth a proof: the first ones and the longest ones.

@@ -272,8 +272,7 @@ fn until_ns<'a>(
         && !record.steps(grant).any(is_claimed)
     {
         let last_ns = grant.lost_ns.unwrap_or(u64::MAX).min(until_ns);
-        let span = (grant.returned_ns, last_ns);
-        if touches.in_flight(ask.client).within(span).next().is_some() {
+        if touches.in_flight(ask.client).within((grant.returned_ns, last_ns)).next().is_some() {
             until_ns = until_ns.max(last_ns.saturating_add(claimed_ns));
         }
     }

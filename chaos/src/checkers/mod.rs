@@ -236,8 +236,7 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     });
     found.sort_by_key(|(place, _)| *place);
     let with_doubts = |(place, mut findings): (usize, Vec<Finding>)| {
-        let class = CHECKERS[place].name;
-        for (_, doubt) in options.class_doubts.iter().filter(|(of, _)| *of == class) {
+        for (_, doubt) in options.class_doubts.iter().filter(|(of, _)| *of == CHECKERS[place].name) {
             findings.iter_mut().for_each(|finding| finding.doubt(doubt));
         }
         findings

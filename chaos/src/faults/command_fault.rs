@@ -81,8 +81,7 @@ pub(super) async fn shown(
 
 /// What tells one process of a server from the next.
 pub(super) async fn run_id(world: &FaultWorld, node: &str) -> Option<String> {
-    let info = world.deployment.command(node, &["INFO", "server"]).await;
-    Some(field(&info.ok()?, "run_id")?.to_owned())
+    Some(field(&world.deployment.command(node, &["INFO", "server"]).await.ok()?, "run_id")?.to_owned())
 }
 
 async fn run(hook: &Hook, node: &Node) -> Result<(), String> {

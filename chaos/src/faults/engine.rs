@@ -68,10 +68,7 @@ impl Fault for ByEngine<'_> {
                 "stress" => look.later(name, *took).await,
                 "clock" => look.wrong_clock(name, since).await,
                 "disk" => look.late_sync(name).await,
-                _ => {
-                    let harmed = "it was harmed";
-                    shown(world, name, harmed, HookEvidence::Gone, before.as_deref()).await
-                }
+                _ => shown(world, name, "it was harmed", HookEvidence::Gone, before.as_deref()).await,
             });
         }
         if before.is_empty() {

@@ -515,8 +515,7 @@ mod tests {
     #[test]
     fn one_part_without_proof_leaves_the_whole_without() {
         let bit = proof!(true, "a");
-        let not = proof!(false, "b");
-        assert!(!Proof::all([bit.clone(), not]).bit);
+        assert!(!Proof::all([bit.clone(), proof!(false, "b")]).bit);
         assert!(Proof::all([bit]).bit);
         assert!(!Proof::all([]).bit);
     }

@@ -61,8 +61,7 @@ pub fn shortest(
         tries: 0,
         lines_judged: 0,
     };
-    let beginning = search.beginning()?;
-    Some(search.narrowed(beginning))
+    Some(search.narrowed(search.beginning()?))
 }
 
 struct Search<'a> {

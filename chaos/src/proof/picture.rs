@@ -102,8 +102,7 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
             end: step.ending.word().to_owned(),
         };
         let extends = record.extends(grant).map(move |one| step("extend", one));
-        let releases = record.releases(grant).map(move |one| step("release", one));
-        extends.chain(releases)
+        extends.chain(record.releases(grant).map(move |one| step("release", one)))
     });
     asks.chain(steps).collect()
 }

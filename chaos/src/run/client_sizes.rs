@@ -28,8 +28,7 @@ pub(crate) async fn watch(
 ) -> BTreeMap<String, f64> {
     let mut most: BTreeMap<String, f64> = BTreeMap::new();
     loop {
-        let stopped = stop.wait_for(|stop| *stop);
-        let last = tokio::time::timeout(EVERY, stopped).await.is_ok();
+        let last = tokio::time::timeout(EVERY, stop.wait_for(|stop| *stop)).await.is_ok();
         let pids: Vec<u32> = (1..=clients.count()).filter_map(|n| clients.pid(n)).collect();
         let connections = pids.iter().map(|pid| local_addresses(*pid).len()).max();
         let memory_kb = pids.iter().filter_map(|pid| resident_kb(*pid)).max();

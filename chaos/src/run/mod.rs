@@ -202,8 +202,7 @@ async fn carry_out(plan: &Plan, options: &RunOptions) -> Result<Option<(Plan, Re
     let mut cancel = options.cancel.clone();
 
     let own = without_taken(plan, options);
-    let missing = server_missing(upgrade_servers(&plan.faults)).or_else(|| stress::missing(&own));
-    if let Some(why) = missing {
+    if let Some(why) = server_missing(upgrade_servers(&plan.faults)).or_else(|| stress::missing(&own)) {
         return Err(RunError::Missing(why));
     }
     let mut up = UpOptions::new(dir);

@@ -238,8 +238,7 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
         guard: None,
     };
     let Some(kind) = fault.kind() else {
-        let why = "this build does not have this fault".to_owned();
-        return unhurt(vec![fault.on.to_string()], now_ns, why);
+        return unhurt(vec![fault.on.to_string()], now_ns, "this build does not have this fault".to_owned());
     };
     let mut targets = match resolve(&fault.on, &scene.world, &scene.lock).await {
         Ok(targets) => targets,
@@ -253,8 +252,7 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
     tokio::select! {
         () = scene.healed(&targets) => {}
         () = overdue(scene.end.clone()) => {
-            let why = "the load ended before its target had recovered".to_owned();
-            return unhurt(names, now_ns, why);
+            return unhurt(names, now_ns, "the load ended before its target had recovered".to_owned());
         }
     }
     let injected_ns = record(scene, fault, &names, Phase::Inject);

@@ -31,8 +31,7 @@ pub(crate) async fn watch(
                 sink.record(Entry::Event(Event::Probe { lock: lock.clone(), ok }));
             }
         }
-        let stopped = stop.wait_for(|stop| *stop);
-        if tokio::time::timeout(EVERY, stopped).await.is_ok() {
+        if tokio::time::timeout(EVERY, stop.wait_for(|stop| *stop)).await.is_ok() {
             return;
         }
     }

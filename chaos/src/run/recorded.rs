@@ -194,8 +194,7 @@ pub(super) async fn record(
         && !partial
     {
         // Who waits gets its answer from servers that are healed, by whichever part.
-        let met = together.barrier.meet(END).await;
-        incomplete.extend(met.err().map(|why| why.to_string()));
+        incomplete.extend(together.barrier.meet(END).await.err().map(|why| why.to_string()));
     }
     let finished = clients.finish().await;
     probe_end.send_replace(true);

@@ -93,8 +93,7 @@ pub(crate) async fn one(who: &FaultParty, world: &FaultWorld, lock: &str) -> Res
 async fn with_role(deployment: &Deployment, wanted: Role) -> Vec<Party> {
     let servers: Vec<&Node> = deployment.nodes().iter().filter(|node| node.role != Role::Sentinel).collect();
     let roles: BTreeMap<String, Role> = if deployment.topology().kind.has_fixed_roles() {
-        let fixed = servers.iter().map(|node| (node.name.clone(), node.role));
-        fixed.collect()
+        servers.iter().map(|node| (node.name.clone(), node.role)).collect()
     } else {
         let all_answer = || async {
             let roles = deployment.roles().await;

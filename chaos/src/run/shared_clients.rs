@@ -116,8 +116,7 @@ pub(super) async fn watch_clock(
         if let Ok(asked) = reference.ask(std::time::Instant::now).await {
             tracker.history.clock(asked);
         }
-        let stopped = stop.wait_for(|stop| *stop);
-        if tokio::time::timeout(EVERY, stopped).await.is_ok() {
+        if tokio::time::timeout(EVERY, stop.wait_for(|stop| *stop)).await.is_ok() {
             return;
         }
     }
@@ -219,8 +218,7 @@ pub fn judge_parts(runs: &[Run], dirs: &[PathBuf], target: &Path) -> Result<Opti
         let text = results::limits::read_text(path).map_err(RunError::Input)?;
         let plan = Plan::from_json(&text).map_err(|error| RunError::Input(error.to_string()))?;
         if common.replace(plan.clone()).is_some_and(|common| common != plan) {
-            let why = format!("{} was made from another plan", run.run);
-            return Err(RunError::Input(why));
+            return Err(RunError::Input(format!("{} was made from another plan", run.run)));
         }
         left.push((part.index, dir.clone()));
         of = part.of;

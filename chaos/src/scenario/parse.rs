@@ -152,8 +152,7 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
         }
     }
     if said("kind").is_some_and(|kind| !names().contains(&kind)) {
-        let allowed = values::one_of_these(&lock.kind, names());
-        require(section, "kind", false, allowed);
+        require(section, "kind", false, values::one_of_these(&lock.kind, names()));
         lock.kind.clear();
     }
     let kinds = match (lock.kind.as_str(), bench::subjects::find(&lock.subject)) {
@@ -205,8 +204,7 @@ fn load(section: Section<'_>, load: &mut Load) {
     for (key, share) in
         [("reenter", load.reenter), ("cancel", load.cancel), ("owner_moves", load.owner_moves)]
     {
-        let is_share = (0.0..=1.0).contains(&share);
-        require(section, key, is_share, "a share from 0.0 to 1.0");
+        require(section, key, (0.0..=1.0).contains(&share), "a share from 0.0 to 1.0");
     }
     let keeps_owner = load.reenter > 0.0 || load.owner_moves > 0.0 || load.downgrade.is_some();
     if load.owners != Owners::Tasks && keeps_owner {
@@ -218,8 +216,7 @@ fn load(section: Section<'_>, load: &mut Load) {
         let kind: &str = key.get_ref();
         if !names().contains(&kind) {
             let allowed = values::one_of_these(kind, names());
-            let problem = format!("`{kind}` is no kind of lock; allowed are {allowed}");
-            mix.problems.add(key.span(), problem);
+            mix.problems.add(key.span(), format!("`{kind}` is no kind of lock; allowed are {allowed}"));
         }
     }
     load.mix.retain(|kind, _| names().contains(&kind.as_str()));
@@ -247,8 +244,7 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
         && let Some(workload) = &load.workload
         && let Err(why) = load.kinds(&lock.kind, &offered)
     {
-        let problem = format!("`{workload}` cannot be run on {}: {why}", lock.subject);
-        load_section.complain("workload", problem);
+        load_section.complain("workload", format!("`{workload}` cannot be run on {}: {why}", lock.subject));
     }
     if load.downgrade.is_some() {
         let first = own.or(offered.first());
@@ -263,8 +259,7 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
             foreign("read")
         };
         if let Some(problem) = problem {
-            let problem = format!("`downgrade` makes writers readers, and {problem}");
-            load_section.complain("downgrade", problem);
+            load_section.complain("downgrade", format!("`downgrade` makes writers readers, and {problem}"));
         }
     }
     if load.protects == Protects::Register {

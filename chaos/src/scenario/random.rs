@@ -73,8 +73,7 @@ pub(super) fn check(
         section.complain("faults", problem);
         return None;
     }
-    let some = !table.faults.is_empty();
-    require(section, "faults", some, "at least one fault");
+    require(section, "faults", !table.faults.is_empty(), "at least one fault");
     require(section, "every", table.every.min_ns > 0, "more than 0");
     require(section, "for", table.r#for.min_ns > 0, "more than 0");
     if table.every.min_ns + table.r#for.min_ns >= load.duration.ns() {

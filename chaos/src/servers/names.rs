@@ -128,8 +128,7 @@ impl Names {
         address: IpAddr,
     ) -> Result<(), cluster_config::ClusterError> {
         let real = deployment.node(node)?.address.ip();
-        let both = format!("{real} {address}");
-        deployment.command(node, &["CONFIG", "SET", "bind", &both]).await?;
+        deployment.command(node, &["CONFIG", "SET", "bind", &format!("{real} {address}")]).await?;
         deployment.command(node, &["CONFIG", "REWRITE"]).await.map(drop)
     }
 

@@ -66,8 +66,7 @@ impl Writer for ByLock {
 pub async fn described_by_lock(url: &str, kind: TopologyKind) -> Result<ExternalTarget, SubjectError> {
     let usual = system_of(url).map(bench::subjects::of_system);
     let subject = bench::subjects::find(usual.and_then(|locks| locks.first().copied()).unwrap_or_default())?;
-    let to = ConnectTo::new(url, "harness", 0, "none");
-    let connected = subject.connect(&to).await?;
+    let connected = subject.connect(&ConnectTo::new(url, "harness", 0, "none")).await?;
     let mut addresses = Vec::new();
     for address in bench::subjects::addresses(url) {
         let found = resolve_host(&address).await;

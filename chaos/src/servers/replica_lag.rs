@@ -110,8 +110,7 @@ pub async fn measure_replica_lag(
             let here = servers.is_loopback();
             for replica in own.replicas.into_iter().filter(|replica| !here || replica.ip().is_loopback()) {
                 if let Some(theirs) = asked.position(replica).await {
-                    let lag_s = behind_s(positions, theirs.offset, theirs.asked);
-                    found.lags_s.push(lag_s);
+                    found.lags_s.push(behind_s(positions, theirs.offset, theirs.asked));
                 }
             }
         }

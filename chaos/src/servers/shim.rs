@@ -152,14 +152,12 @@ impl Page {
     /// long. It never goes back.
     pub fn suspend(&self, duration: Duration) -> io::Result<()> {
         let before = self.read(SUSPENDED_NS)?;
-        let after = u128::from(before) + duration.as_nanos();
-        self.write(SUSPENDED_NS, i64::try_from(after).unwrap_or(i64::MAX))
+        self.write(SUSPENDED_NS, i64::try_from(u128::from(before) + duration.as_nanos()).unwrap_or(i64::MAX))
     }
 
     /// Makes every sync late by so much; zero: none any more.
     pub fn set_sync_delay(&self, delay: Duration) -> io::Result<()> {
-        let ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
-        self.write(SYNC_NS, ns)
+        self.write(SYNC_NS, i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX))
     }
 
     /// How many syncs were late so far.
@@ -199,8 +197,7 @@ fn cut_below(dir: &Path, durable: &BTreeMap<u64, u64>, cut: &mut PowerCutLoss) -
             if let Some(kept) = durable.get(&is.ino())
                 && *kept < is.len()
             {
-                let file = File::options().write(true).open(entry.path())?;
-                file.set_len(*kept)?;
+                File::options().write(true).open(entry.path())?.set_len(*kept)?;
                 cut.files += 1;
                 cut.bytes += is.len() - kept;
             }

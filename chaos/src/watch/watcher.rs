@@ -226,8 +226,7 @@ impl Watcher {
         }
         let is_heard_of_all = self.members_us.len() >= self.votes.members;
         let all_us = self.members_us.values().copied().min();
-        let all_us = all_us.filter(|_| is_heard_of_all).unwrap_or(0);
-        self.apply_until(all_us.max(patience_us));
+        self.apply_until(all_us.filter(|_| is_heard_of_all).unwrap_or(0).max(patience_us));
     }
 
     fn apply_until(&mut self, until_us: u64) {
@@ -269,8 +268,7 @@ impl Watcher {
     pub fn lost(&mut self, source: usize) {
         self.finish_units();
         let group = self.group_of(source);
-        let how = "its server was started without its keys";
-        self.lose(group, None, self.last_us, how);
+        self.lose(group, None, self.last_us, "its server was started without its keys");
     }
 
     fn finish_units(&mut self) {

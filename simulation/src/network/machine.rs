@@ -94,8 +94,7 @@ impl machine::Stream for Stream {
             if !own.is_some_and(|own| own.phase == Phase::Open) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            let request = Event::Request(self.number, bytes.to_vec());
-            state.send(self.number, true, request);
+            state.send(self.number, true, Event::Request(self.number, bytes.to_vec()));
             Ok(())
         })
     }

@@ -12,8 +12,7 @@ impl Server {
     pub(super) fn about_server(&mut self, name: &str, args: &[Vec<u8>]) -> Reply {
         match (name, args) {
             ("time", _) => {
-                let micros = self.now.subsec_micros().to_string();
-                Reply::texts([&self.now.as_secs().to_string(), &micros])
+                Reply::texts([&self.now.as_secs().to_string(), &self.now.subsec_micros().to_string()])
             }
             ("info", sections) => {
                 let asked = |section: &str| {

@@ -47,7 +47,6 @@ impl OnEach for ChangePassword {
     async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {
         let commands: [&[&str]; 2] = [&["AUTH", CHANGED_PASSWORD], &set(&kept.1)];
         let node = at.node()?;
-        let done = at.deployment().commands(node, &commands, WITHIN).await;
-        Ok(done.map(drop)?)
+        Ok(at.deployment().commands(node, &commands, WITHIN).await.map(drop)?)
     }
 }

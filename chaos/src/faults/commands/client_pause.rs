@@ -41,8 +41,7 @@ impl OnEach for ClientPause {
 async fn waits(world: &FaultWorld, name: &str) -> Proof {
     let asked = Instant::now();
     let publish: [&[&str]; 1] = [&["PUBLISH", "locklab:pause", ""]];
-    let within = Duration::from_millis(100);
-    match world.deployment.commands(name, &publish, within).await {
+    match world.deployment.commands(name, &publish, Duration::from_millis(100)).await {
         Ok(_) => proof!(false, "{name} answered after {:?}", asked.elapsed()),
         Err(_) => proof!(true, "{name} kept a command waiting for 100 ms"),
     }

@@ -49,8 +49,7 @@ impl OnEach for RefuseCommand {
         let without = at.words("commands").into_iter().map(|command| format!("-{}", command.to_lowercase()));
         let without: Vec<String> = without.collect();
         at.world.command(node, &set(&without)).await?;
-        let proof = proof!(false, "{node} was not asked what it refused");
-        Ok(TargetEvidence(proof, before))
+        Ok(TargetEvidence(proof!(false, "{node} was not asked what it refused"), before))
     }
 
     async fn undo(at: TargetContext<'_>, kept: &mut Self::Kept) -> Result<(), FaultError> {

@@ -74,8 +74,7 @@ async fn take_over(deployment: &Deployment, name: &str) -> Result<Proof, FaultEr
         return Err(failed!("{} lives, and its address is its own: kill it first", master.name));
     }
     let both = format!("{} {}", replica.address.ip(), master.address.ip());
-    let order = ["REPLICAOF", "NO", "ONE"];
-    deployment.command(&replica.name, &order).await?;
+    deployment.command(&replica.name, &["REPLICAOF", "NO", "ONE"]).await?;
     deployment.command(&replica.name, &["CONFIG", "SET", "bind", &both]).await?;
     let there = deployment.command(&master.name, &["CONFIG", "GET", "bind"]).await?;
     let Proof { bit, words } = promoted(deployment, &replica.name).await;
@@ -123,8 +122,7 @@ pub(crate) async fn by_sentinels(deployment: &Deployment, chosen: &str) -> Resul
     let mut before = Vec::new();
     for other in &others {
         let answer = deployment.command(other, &["CONFIG", "GET", "replica-priority"]).await?;
-        let priority = answer.lines().nth(1).unwrap_or("100").to_owned();
-        before.push((other, priority));
+        before.push((other, answer.lines().nth(1).unwrap_or("100").to_owned()));
         set_priority(deployment, other, "0").await?;
     }
     let outcome = barred_then_told(deployment, &others, chosen).await;

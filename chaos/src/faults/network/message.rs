@@ -42,8 +42,7 @@ pub(crate) const DROP: FaultKind = FaultKind {
 fn chosen(with: &Settings) -> (Pattern, u64, u64) {
     let words = settings::text(with, "match").unwrap_or_default();
     let count = |name| u64::from(settings::count(with, name).unwrap_or(1));
-    let role = settings::text(with, "during").and_then(role);
-    (pattern(words, role), count("nth"), count("count"))
+    (pattern(words, settings::text(with, "during").and_then(role)), count("nth"), count("count"))
 }
 
 pub(crate) fn role(name: &str) -> Option<&'static str> {

@@ -360,8 +360,7 @@ impl WatchStep<'_> {
     /// Notes that a hold ended before the lease that the server had promised.
     pub(crate) fn break_promise(&mut self, hold: ServerHold, kind: FindingKind, how: &'static str) {
         self.pattern().counts.deleted_by_another += u64::from(kind == FindingKind::ReleasedByAnother);
-        let left_us = hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
-        self.found(kind, left_us);
+        self.found(kind, hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)));
         self.lock.broken_promise = Some((hold, how));
     }
 

@@ -81,8 +81,7 @@ fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_
 pub(crate) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<u64> {
     let number = u64::try_from(number?).ok()?;
     // A server refuses what is further away; sums of these times stay numbers.
-    let us = number.saturating_mul(unit_us).min(u64::MAX / 4);
-    Some(from_us.saturating_add(us))
+    Some(from_us.saturating_add(number.saturating_mul(unit_us).min(u64::MAX / 4)))
 }
 
 /// The end that a command of EXPIRE's family sets; `None`: it is none of them.
@@ -333,8 +332,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             Some(field) => Some(watcher.holder_is(place, field) != Some(false)),
             None => owner.as_ref().map(|_| true),
         };
-        let change = change(place, owner.as_deref(), is_checked, was_done);
-        watcher.act(place, &trace, LockAct::Release(change));
+        watcher.act(place, &trace, LockAct::Release(change(place, owner.as_deref(), is_checked, was_done)));
         role.releases = true;
         // A queue's release hands the lock to the next in line.
         let next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
@@ -373,8 +371,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if until_us.is_none() && !watcher.is_followed(place) {
             return false;
         }
-        let has_mode = of_key().any(|command| command.arg(2) == Some(b"mode"));
-        if has_mode {
+        if of_key().any(|command| command.arg(2) == Some(b"mode")) {
             watcher.share(place);
         }
         let change = change(place, Some(&value), is_checked, Some(true));
@@ -389,8 +386,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
         let member = added.args().last().cloned().unwrap_or_default();
         watcher.share(place);
-        let written = attempt(SORTED_SET, &member, until_us);
-        let act = renew_or_grant(watcher, place, &member, written, true);
+        let act = renew_or_grant(watcher, place, &member, attempt(SORTED_SET, &member, until_us), true);
         watcher.act(place, &trace(&member), act);
         return true;
     } else if let Some(until_us) = until_us {

@@ -66,8 +66,7 @@ async fn clock_doubt_us(servers: &External, addresses: &[SocketAddr]) -> u64 {
     }
     let low = offsets.iter().map(|(offset, doubt)| offset - doubt).min();
     let high = offsets.iter().map(|(offset, doubt)| offset + doubt).max();
-    let apart = low.zip(high).map_or(0, |(low, high)| high - low);
-    u64::try_from(apart).unwrap_or(0)
+    u64::try_from(low.zip(high).map_or(0, |(low, high)| high - low)).unwrap_or(0)
 }
 
 /// The replica of each master that is watched in its place.
@@ -292,8 +291,7 @@ pub async fn watch_live(
                 Ok(_) => continue,
                 Err(why) => why,
             };
-            let why = format!("MONITOR at {address}: {why}; {OFFER}");
-            return Err(RunError::Missing(why));
+            return Err(RunError::Missing(format!("MONITOR at {address}: {why}; {OFFER}")));
         }
         if std::mem::take(&mut is_first) {
             note("watched from now on");

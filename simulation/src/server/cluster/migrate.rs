@@ -68,8 +68,7 @@ impl Server {
         };
         migration.answered += 1;
         if let Reply::Error(text) = reply {
-            let text = format!("ERR Target instance replied with error: {text}");
-            self.end_migrating(&Reply::error(text));
+            self.end_migrating(&Reply::error(format!("ERR Target instance replied with error: {text}")));
         } else if migration.answered == 2 * migration.keys.len() {
             let keys = migration.keys.clone();
             self.keyspace.call("del", &keys);

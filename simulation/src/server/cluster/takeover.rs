@@ -49,8 +49,7 @@ impl Server {
 
     pub(crate) fn hand_over(&mut self, to: usize) {
         let until = self.now + 2 * MANUAL_FAILOVER_TIMEOUT;
-        let own = self.cluster.as_ref().is_some_and(|cluster| cluster.nodes[to].master == Some(cluster.me));
-        if own {
+        if self.cluster.as_ref().is_some_and(|cluster| cluster.nodes[to].master == Some(cluster.me)) {
             self.paused = Some((until, true));
             self.tell_node(to, "PONG", &[]);
         }

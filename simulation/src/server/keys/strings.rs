@@ -19,8 +19,7 @@ impl Keyspace {
             ("decr", [key]) => self.add(key, Ok(-1)),
             ("incrby", [key, by]) => self.add(key, whole(by)),
             ("decrby", [key, by]) => {
-                let by = whole(by).and_then(|by| by.checked_neg().ok_or("ERR decrement would overflow"));
-                self.add(key, by)
+                self.add(key, whole(by).and_then(|by| by.checked_neg().ok_or("ERR decrement would overflow")))
             }
             ("del" | "unlink", keys) => {
                 let gone = keys.iter().filter(|key| self.remove(key)).count();

@@ -79,8 +79,7 @@ impl Stream {
     }
 
     pub(crate) fn fork(&mut self, id: String) {
-        let before = std::mem::replace(&mut self.id, id);
-        self.former = Some((before, self.offset));
+        self.former = Some((std::mem::replace(&mut self.id, id), self.offset));
     }
 
     /// What one that has read so much of a history lacks; nothing if it must read all anew.
@@ -152,8 +151,7 @@ impl Server {
 
     fn role(&self) -> Reply {
         if let Some(watch) = self.settings.watch.as_ref() {
-            let names = Reply::Array(vec![Reply::text(&watch.name)]);
-            return Reply::Array(vec![Reply::text("sentinel"), names]);
+            return Reply::Array(vec![Reply::text("sentinel"), Reply::Array(vec![Reply::text(&watch.name)])]);
         }
         if let Some(role) = self.replica_role() {
             return role;

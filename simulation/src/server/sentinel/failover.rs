@@ -172,8 +172,7 @@ impl Server {
             self.announce("+new-epoch", &epoch.to_string());
         }
         let sentinel = self.sentinel.as_mut().expect("it is one");
-        let voted = sentinel.vote.as_ref().map_or(0, |(_, epoch)| *epoch);
-        if voted < epoch && sentinel.epoch <= epoch {
+        if sentinel.vote.as_ref().map_or(0, |(_, epoch)| *epoch) < epoch && sentinel.epoch <= epoch {
             sentinel.vote = Some((candidate.to_owned(), sentinel.epoch));
             if candidate != sentinel.id {
                 // The other one is given time.
