@@ -13,7 +13,6 @@ use crate::watch::watcher::{LockPlace, Watcher};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ScriptRole {
     takes: Option<&'static Recipe>,
-    renews: bool,
     releases: bool,
     key_arg: usize,
     owner_arg: Option<usize>,
@@ -270,14 +269,6 @@ fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
     Some((command, owner.clone()))
 }
 
-/// The end that a command gives to its key.
-fn written_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
-    match command.is("SET") {
-        true => SetOptions::of(command, time_us).until_us,
-        false => expire_until_us(command, time_us),
-    }
-}
-
 const READS: [&str; 9] = ["GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN"];
 
 /// What a unit does to one key; whether that is something that locks do.
@@ -366,8 +357,11 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         // A reader whose lease ends first leaves the key's end; a key beside has its own.
         let is_beside = |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
         let mut beside = unit.commands.iter().filter(is_beside);
-        let until_us =
-            until_us.or_else(|| beside.find_map(|command| written_until_us(command, place.time_us)));
+        let end_written = |command: &CommandWords| match command.is("SET") {
+            true => SetOptions::of(command, place.time_us).until_us,
+            false => expire_until_us(command, place.time_us),
+        };
+        let until_us = until_us.or_else(|| beside.find_map(end_written));
         if until_us.is_none() && !watcher.is_followed(place) {
             return false;
         }
@@ -397,7 +391,6 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let change = change(place, owner.as_deref(), is_checked || effects_only, Some(true));
         let trace = trace(owner.as_deref().unwrap_or_default());
         watcher.act(place, &trace, LockAct::Renew(change, Some(until_us)));
-        role.renews = true;
     } else {
         return false;
     }
@@ -413,7 +406,6 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if watcher.scripts.len() < 10_000 {
             let known = watcher.scripts.entry(script).or_default();
             known.takes = known.takes.or(role.takes);
-            known.renews |= role.renews;
             known.releases |= role.releases;
             known.key_arg = role.key_arg;
             known.owner_arg = role.owner_arg.or(known.owner_arg);
