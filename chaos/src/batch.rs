@@ -63,9 +63,8 @@ pub fn in_processes(subject: Arc<dyn Subject>) -> Result<Arc<dyn Subject>, RunEr
     }
     if !subject.parts().is_empty() {
         let parts = subject.parts().iter().cloned().map(in_processes);
-        return Mixed::new(parts.collect::<Result<_, _>>()?)
-            .map(Arc::new)
-            .map_err(|error| RunError::Input(error.to_string()));
+        let mixed = Mixed::new(parts.collect::<Result<_, _>>()?);
+        return Ok(Arc::new(mixed.map_err(|error| RunError::Input(error.to_string()))?));
     }
     let command = vec![this_program()?, "driver".to_owned(), subject.name().to_owned()];
     Ok(Arc::new(ExecSubject::for_subject(subject.as_ref(), command)))

@@ -37,6 +37,7 @@ pub trait ClientControl: Send + Sync {
     fn late_writes(&self, client: u32) -> u64;
     /// How many commands named a lock, and could have been of several roles.
     fn unclear(&self) -> u64;
+    /// How many clients there are.
     fn count(&self) -> u32;
 }
 

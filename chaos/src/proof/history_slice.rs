@@ -61,7 +61,8 @@ pub fn shortest(
         tries: 0,
         lines_judged: 0,
     };
-    Some(search.narrowed(search.beginning()?))
+    let beginning = search.beginning()?;
+    Some(search.narrowed(beginning))
 }
 
 struct Search<'a> {

@@ -255,7 +255,7 @@ impl Watcher {
         self.assembler.forget(source);
         let group = self.group_of(source);
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
-        self.with_each(|of, _| is_concerned(of), self.last_us, WatchStep::lose_sight);
+        self.with_each(|of, _| is_concerned(of), self.last_us, |step| step.lose_sight());
         self.watched_from_us.remove(&group);
         for ((of, _), locks) in &mut self.locks {
             if is_concerned(*of) {
@@ -529,7 +529,7 @@ impl Watcher {
     /// What was seen, once all lines were taken.
     pub fn finish(mut self) -> WatchedTraffic {
         self.finish_units();
-        self.with_each(|_, _| true, self.last_us, WatchStep::end);
+        self.with_each(|_, _| true, self.last_us, |step| step.end());
         let end = self.last_us.max(self.first_us);
         let WatchRecords { patterns, findings, mut history } = self.records;
         history.sort_by_key(|line| line.t_ns);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::reply::Reply;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     Keys,
     Script,
     PubSub,
@@ -17,11 +17,11 @@ pub(super) enum Family {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     pub(super) name: &'static str,
     /// How many words it has with its name; below zero: that many at least.
     arity: i32,
-    pub(super) family: Family,
+    pub(crate) family: Family,
     /// `w` writes, `m` may take memory, `l` while loading, `p` in RESP2's mode of subscriptions, `s` not from
     /// a script, `r` is told to replicas though it may write nothing.
     flags: &'static str,

@@ -14,8 +14,11 @@ pub enum Reply {
     NilArray,
     /// A word such as `OK`.
     Status(Cow<'static, str>),
+    /// A number.
     Int(i64),
+    /// Bytes.
     Bulk(Vec<u8>),
+    /// Several answers in order.
     Array(Vec<Reply>),
     /// Why not; its first word is the code.
     Error(Cow<'static, str>),

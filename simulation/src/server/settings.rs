@@ -28,6 +28,7 @@ impl fmt::Display for Address {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Persistence {
     #[default]
+    /// Nothing.
     None,
     /// Everything, before it is answered (`appendfsync always`).
     Always,

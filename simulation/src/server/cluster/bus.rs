@@ -80,7 +80,8 @@ impl Server {
     pub(crate) fn tell_node(&mut self, to: usize, kind: &str, about: &[&[u8]]) {
         let link = self.cluster.as_ref().and_then(|cluster| cluster.nodes[to].link);
         if let Some(link) = link.filter(|link| self.is_up(Some(*link))) {
-            self.say(link, &self.message(kind, about));
+            let message = self.message(kind, about);
+            self.say(link, &message);
         }
     }
 

@@ -104,7 +104,8 @@ impl Keyspace {
                 };
                 places(from, to, 0)?;
                 let Some(members) = self.members(key)? else { return Ok(Reply::Array(Vec::new())) };
-                Ok(self.listed(members.0[places(from, to, members.0.len())?].to_vec(), scores))
+                let some = members.0[places(from, to, members.0.len())?].to_vec();
+                Ok(self.listed(some, scores))
             }
             ("zpopmin", []) => {
                 let Some(members) = self.members(key)? else { return Ok(Reply::Array(Vec::new())) };

@@ -17,10 +17,14 @@ pub struct LinkId(u64);
 pub enum Order {
     /// A connection to an address; [`Server::dialled`] or [`Server::link_closed`] says what became of it.
     Dial {
+        /// How it is called.
         link: LinkId,
+        /// Where to.
         to: Address,
     },
+    /// The end of one.
     HangUp {
+        /// Which.
         link: LinkId,
     },
 }

@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// Notes at a peer that something happens now.
-    fn stamp(&mut self, who: &WatchedPeer, note: impl FnOnce(&mut Peer, Duration)) {
+    fn stamp(&mut self, who: &WatchedPeer, note: impl Fn(&mut Peer, Duration)) {
         let now = self.now;
         self.peer(who).into_iter().for_each(|peer| note(peer, now));
     }
