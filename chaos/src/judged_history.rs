@@ -14,8 +14,8 @@ use results::store::{HISTORY_FILE, refuse_links};
 use results::verdict::{State, Verdict};
 
 use crate::checkers::{self, CheckOptions, CheckReport, Reader, Record};
-use crate::kept_plan::PLAN_FILE;
-use crate::plan::Plan;
+use crate::planning::kept_plan::PLAN_FILE;
+use crate::planning::plan::Plan;
 use crate::proof;
 use crate::run::RunError;
 
@@ -46,7 +46,6 @@ pub struct JudgedHistory {
     parts: Option<Parts>,
     faults: Option<Vec<FaultSpan>>,
     masters: Vec<String>,
-    /// Why the history may be incomplete.
     doubts: Vec<String>,
 }
 
@@ -99,18 +98,12 @@ impl JudgedHistory {
     pub fn of_run(dir: &Path) -> Result<Vec<Self>, RunError> {
         let kept = results::store::load_dir(dir).map_err(input)?;
         let several = kept.scenarios.len() > 1;
-        let unended = match kept.partial {
-            true => unended(dir, &kept.scenarios),
-            false => Vec::new(),
-        };
+        let unended = if kept.partial { unended(dir, &kept.scenarios) } else { Vec::new() };
         let mut found: Vec<JudgedHistory> = kept
             .scenarios
             .into_iter()
             .map(|scenario| JudgedHistory {
-                prefix: match several {
-                    true => format!("{}@{}/", scenario.name, scenario.seed),
-                    false => String::new(),
-                },
+                prefix: if several { format!("{}@{}/", scenario.name, scenario.seed) } else { String::new() },
                 masters: masters(&dir.join(&scenario.dir)),
                 doubts: scenario.incomplete,
                 faults: Some(scenario.faults),
@@ -143,8 +136,7 @@ impl JudgedHistory {
         say: &mut dyn FnMut(JudgedNote),
     ) -> Result<CheckReport, RunError> {
         let path = &self.history;
-        // Lines are judged as they come, and only a proof needs them again; what can be read only once is
-        // kept.
+        // Lines are judged as they come, and only a proof needs them again: then they are kept.
         let (mut kept, mut lines) = (Vec::new(), 0);
         if let Some(said) = foretell(path)? {
             say(JudgedNote::Note(said));
@@ -218,8 +210,7 @@ fn foretell(path: &Path) -> Result<Option<String>, RunError> {
     }
 }
 
-/// Histories of scenarios that a run was killed in: they have no result, and nothing says what their faults
-/// did.
+/// Histories of scenarios that a run was killed in: nothing says what their faults did.
 fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut places: Vec<String> = inside
@@ -235,10 +226,7 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
             let history = history_file::of_dir(&dir.join(&place))?;
             Some(JudgedHistory {
                 masters: masters(&dir.join(&place)),
-                prefix: match place.is_empty() {
-                    true => place,
-                    false => format!("{place}/"),
-                },
+                prefix: if place.is_empty() { place } else { format!("{place}/") },
                 doubts: vec!["the run did not end: what was recorded until then".to_owned()],
                 ..JudgedHistory::of(history)
             })

@@ -12,15 +12,14 @@ use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::place;
 use crate::batch::in_processes;
-use crate::checkers::kinds::is_alone;
+use crate::checkers::record::kinds::is_alone;
 use crate::run::RunError;
 
 /// How long a driver's reply may take beyond its wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
 const CONFORM_WITHIN: Duration = Duration::from_secs(180);
-/// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows
-/// no wish.
+/// A lease no longer than any scenario's: what is answered instead shows a lock that follows no wish.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
 /// What a lock has on servers of one shape, or why it did not say so.
@@ -66,8 +65,7 @@ impl ProbedLock {
     /// Whether the workloads of a short bench are about a lock of this kind.
     pub fn is_measurable(&self) -> bool {
         let has = self.met_on.and_then(|shape| self.on(shape).ok());
-        let first = has.and_then(|has| has.kinds.first());
-        first.is_some_and(|kind| is_alone(kind))
+        has.and_then(|has| has.kinds.first()).is_some_and(|kind| is_alone(kind))
     }
 }
 
