@@ -215,7 +215,8 @@ fn time(harm: &FaultInjection<'_>, setting: &str) -> String {
     ms(settings::time(harm.with, setting).unwrap_or_default())
 }
 
-fn joined(mut spec: Value, more: Value) -> Value {
+/// The fields of both; those of `more` win.
+pub(crate) fn joined(mut spec: Value, more: Value) -> Value {
     if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
         spec.extend(more);
     }
