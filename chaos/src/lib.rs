@@ -44,7 +44,7 @@
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
-//! | [`replica_lag`] | how far replicas are behind, for a risk |
+//! | [`replica_lag`], [`measured_rates`] | how far replicas are behind, and what else a risk can be told by measuring |
 //! | [`risk`] | how often what a run shows once happens in a year |
 //! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
@@ -62,6 +62,7 @@ pub mod hooks;
 pub mod judged_history;
 pub mod kept_plan;
 pub mod laboratory;
+pub mod measured_rates;
 mod members;
 pub mod names;
 mod nemesis;

@@ -92,12 +92,13 @@ impl Terminal {
     }
 
     /// The result of a command, in the form that was asked for: one JSON document with `--json`, else text.
+    /// Gives the exit code of a command that has nothing else to say.
     pub(crate) fn answer(
         &self,
         document: &impl serde::Serialize,
         text: impl FnOnce() -> String,
-    ) -> anyhow::Result<()> {
-        self.answer_as(document, |terminal| terminal.result(&text()))
+    ) -> anyhow::Result<u8> {
+        self.answer_by(document, |terminal| terminal.result(&text()))
     }
 
     /// The same with a report of [`results::report::text`], in its colours.
@@ -105,10 +106,8 @@ impl Terminal {
         &self,
         document: &impl serde::Serialize,
         text: impl FnOnce() -> String,
-    ) -> anyhow::Result<()> {
-        self.answer_as(document, |terminal| {
-            terminal.write(&printable_report(&secrets::hide(&text())));
-        })
+    ) -> anyhow::Result<u8> {
+        self.answer_by(document, |terminal| terminal.write(&printable_report(&secrets::hide(&text()))))
     }
 
     /// The same with a text that is for a program, as it is.
@@ -116,34 +115,32 @@ impl Terminal {
         &self,
         document: &impl serde::Serialize,
         text: impl FnOnce() -> String,
-    ) -> anyhow::Result<()> {
-        self.answer_as(document, |terminal| terminal.data(&text()))
-    }
-
-    fn answer_as(
-        &self,
-        document: &impl serde::Serialize,
-        otherwise: impl FnOnce(&Self),
-    ) -> anyhow::Result<()> {
-        match self.common.json {
-            true => self.json(document)?,
-            false => otherwise(self),
-        }
-        Ok(())
+    ) -> anyhow::Result<u8> {
+        self.answer_by(document, |terminal| terminal.data(&text()))
     }
 
     /// The same for what is said on standard error where nobody asked for JSON.
-    pub(crate) fn json(&self, document: &impl serde::Serialize) -> anyhow::Result<()> {
-        if self.common.json {
-            let mut text = serde_json::to_string(document)?;
-            if let Cow::Owned(_) = secrets::hide(&text) {
-                let mut document = serde_json::to_value(document)?;
-                secrets::hide_in(&mut document);
-                text = document.to_string();
-            }
-            self.write(&printable_json(&text));
+    pub(crate) fn json(&self, document: &impl serde::Serialize) -> anyhow::Result<u8> {
+        self.answer_by(document, |_| {})
+    }
+
+    fn answer_by(
+        &self,
+        document: &impl serde::Serialize,
+        otherwise: impl FnOnce(&Self),
+    ) -> anyhow::Result<u8> {
+        if !self.common.json {
+            otherwise(self);
+            return Ok(exit::AS_EXPECTED);
         }
-        Ok(())
+        let mut text = serde_json::to_string(document)?;
+        if let Cow::Owned(_) = secrets::hide(&text) {
+            let mut document = serde_json::to_value(document)?;
+            secrets::hide_in(&mut document);
+            text = document.to_string();
+        }
+        self.write(&printable_json(&text));
+        Ok(exit::AS_EXPECTED)
     }
 
     /// A result for a person: standard output.

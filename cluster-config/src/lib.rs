@@ -66,7 +66,8 @@ pub use container::{Container, engine};
 pub use deployment::Deployment;
 pub use error::ClusterError;
 pub use external::{
-    External, ExternalTarget, Handshake, MonitorStream, SecureStream, Secured, Writer, resolve_host,
+    External, ExternalTarget, Handshake, MonitorStream, ScriptCalls, SecureStream, Secured, Writer,
+    resolve_host,
 };
 pub use monitor_line::{MonitorLine, quoted_words};
 pub use node::{Data, Node, Party, Role};

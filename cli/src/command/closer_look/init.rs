@@ -125,8 +125,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             "next: `locklab audit` judges the lock, `locklab chaos` runs {SCENARIO}; `locklab.toml` says with what"
         );
         out
-    })?;
-    Ok(exit::AS_EXPECTED)
+    })
 }
 
 /// A line of standard input; what is usual where it is empty.

@@ -15,17 +15,8 @@ use crate::run::Keeper;
 use crate::target::Servers;
 use crate::terminal::Terminal;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab watch redis://127.0.0.1:6379 --for 60s         every command of the masters, by MONITOR
-  locklab watch redis://127.0.0.1:6379 --light           what replicas get: free for the masters
-  locklab watch redis://127.0.0.1:6379 --once            who holds what now, and keys without an end
-  locklab watch --file monitor.txt                       what `redis-cli monitor` has written
-
-Exit codes: 0 nothing dangerous, 1 a finding that is sure or violated, 2 too little was seen.";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/watch.txt").trim_end())]
 pub(crate) struct Options {
     /// Target URL, e.g. redis://127.0.0.1:6379: all masters of a sentinel group, a cluster or independent
     /// masters are watched

@@ -32,17 +32,8 @@ use crate::scenario_batch::batch_options;
 use crate::target::OwnServers;
 use crate::terminal::Terminal;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab audit 'exec:python3 examples/driver.py'            your lock, by the driver around it
-  locklab audit lock-core:reentrant baseline:set-nx-px       several locks in one matrix
-  locklab audit 'exec:python3 driver.py' --suite quick       the shortest suite, under three minutes
-  locklab audit 'exec:python3 driver.py' --scenario lost-reply-release --repeat 3
-  locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     on each of these servers
-  locklab audit 'exec:python3 driver.py' --against base.json --junit audit.xml";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/audit.txt").trim_end())]
 pub(crate) struct Options {
     /// Locks under test (`locklab list subjects`), or 'exec:PROGRAM ARG…' for a driver [default: the subject
     /// of locklab.toml]

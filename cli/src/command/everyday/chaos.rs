@@ -14,7 +14,6 @@ use clap::Args;
 
 use super::chaos_part::ShareArgs;
 use crate::args::ResultArgs;
-use crate::exit;
 use crate::parts::PartArgs;
 use crate::project::Project;
 use crate::provisioner::ProvisionerArgs;
@@ -23,18 +22,8 @@ use crate::scenario_batch::{batch_options, run_all};
 use crate::target::OwnServers;
 use crate::terminal::Terminal;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab chaos failover-async failover-wait-all --jobs 2     two built-in scenarios side by side
-  locklab chaos my-scenario.toml --repeat 20                  how often which verdict comes out
-  locklab chaos --all --jobs 4 --subject 'exec:python3 driver.py'       your lock on all of them
-  locklab chaos my-scenario.toml --dry-run                    the plan; nothing is started
-  locklab chaos client-pause --target redis://staging:6379 --yes-this-is-mine
-
-`locklab list scenarios`, `list subjects` and `list faults` show the names.";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/chaos.txt").trim_end())]
 pub(crate) struct Options {
     /// Scenario files, or names of built-in ones (`locklab list scenarios`) [default: those of locklab.toml,
     /// with its lock]
@@ -157,8 +146,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         let scenarios: Vec<_> = scenarios.collect();
         let document = serde_json::json!({"schema": 1, "scenarios": scenarios, "plans": plans});
         let text = || plans.iter().map(|plan| plan.to_text()).collect();
-        terminal.answer(&document, text)?;
-        return Ok(exit::AS_EXPECTED);
+        return terminal.answer(&document, text);
     }
     if let (true, Some(servers)) = (options.share.by_client(), &mut servers) {
         return options.share.run(share, planned, servers, terminal).await;

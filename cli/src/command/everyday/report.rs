@@ -70,8 +70,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let format = options.format_name();
     if format == "text" && options.output.is_none() {
-        terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal))?;
-        return Ok(exit::AS_EXPECTED);
+        return terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal));
     }
     let exporter = by_name(format).ok_or_else(|| exit::usage(format!("there is no format `{format}`")))?;
     let document = exporter.render(&run).map_err(|error| match error.is_of_run {

@@ -40,23 +40,8 @@ const MEASURING: &str = "Measuring";
 const ROUNDS: u32 = 6;
 const MOST_ROUNDS: u32 = 40;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab bench                                 our lock and SET NX PX on a single server
-  locklab bench --topology single,cluster --tasks 1,16,64         a row for each of both
-  locklab bench --subject lock-core:fair,lock-core:queued --workload chain --tasks 64
-  locklab bench --rate 5000/s                   open loop: timed from when a cycle is due
-  locklab bench --precision 5%                  as many rounds as bring each interval to ±5 %
-  locklab bench --sweep tasks                   the curve from one task to 256
-  locklab bench --sweep shards                  what a client costs on 1 to 100 shards
-  locklab bench --topology single,etcd-3,postgres --fsync    locks of several systems, in turns
-  locklab bench --subject 'exec:python3 driver.py,lock-core:plain'      your lock beside ours
-  locklab bench --target redis://staging:6379 --yes-this-is-mine
-
-`locklab list subjects`, `list workloads` and `list topologies` show the names.";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../../help/bench.txt").trim_end())]
 pub(crate) struct Options {
     /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are
     /// removed at its end
