@@ -46,11 +46,13 @@
 //! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
 //! | [`replica_lag`], [`measured_rates`] | how far replicas are behind, and what else a risk can be told by measuring |
 //! | [`risk`] | how often what a run shows once happens in a year |
+//! | [`bench_servers`] | servers on which locks are measured |
 //! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
 pub mod audit;
 pub mod batch;
+pub mod bench_servers;
 pub mod builtin;
 pub mod checkers;
 mod client_sizes;

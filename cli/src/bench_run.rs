@@ -97,13 +97,6 @@ fn keep_rows(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Optio
     }))
 }
 
-/// Redis writes each grant to its disk before it answers it.
-pub(super) fn sync_every_write(topology: &mut Topology) {
-    let lines = [("appendonly", "yes"), ("appendfsync", "always")];
-    let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    topology.config.extend(lines);
-}
-
 /// The exit code of measured rows.
 pub(super) fn code_of_rows(rows: &[BenchRow]) -> u8 {
     if rows.iter().any(|row| row.safety.state == State::Violated) {

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use bench::driver::{BenchPlan, Placement};
 use chaos::batch::PlannedRun;
+use chaos::bench_servers::sync_every_write;
 use chaos::scenario_source::ScenarioSource;
 use clap::Args;
 use cluster_config::{Deployment, Server, Topology, TopologyKind, UpOptions, provisioner_of};
 use futures_util::future::join_all;
 
 use crate::args::ResultArgs;
-use crate::bench_run::{measure_at, record_server, short_plan, sync_every_write};
+use crate::bench_run::{measure_at, record_server, short_plan};
 use crate::exit;
 use crate::provisioner::{ProvisionerArgs, engine_here};
 use crate::run::{Keeper, seed};
