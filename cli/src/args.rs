@@ -319,40 +319,6 @@ pub(crate) fn target_url(text: &str) -> Result<String, String> {
     Ok(url.to_owned())
 }
 
-/// A target URL; an error names it where it can have no password.
-pub(crate) fn target(url: &str) -> anyhow::Result<lock_core::Target> {
-    let named = |error: lock_core::TargetError| match url.contains('@') {
-        true => format!("the target's URL: {error}"),
-        false => format!("{url}: {error}"),
-    };
-    url.parse().map_err(|error| crate::exit::usage(named(error)))
-}
-
-/// A failed connection as an error of the command: wrong usage if it cannot work, else something missing.
-pub(crate) fn connect_failure(error: lock_core::LockError) -> anyhow::Error {
-    let text = connect_failure_text(&error);
-    match error.kind() {
-        lock_core::ErrorKind::Invalid => crate::exit::usage(not_dialled(&text).unwrap_or(text)),
-        _ => crate::exit::missing(text),
-    }
-}
-
-/// Why there is no connection. An error of one node names it twice; once is enough.
-pub(crate) fn connect_failure_text(error: &lock_core::LockError) -> String {
-    let text = error.to_string();
-    match error.node() {
-        Some(node) => text.replacen(&format!(": could not connect to {node}: "), ": ", 1),
-        None => text,
-    }
-}
-
-/// The message about a server that was not dialled because it is beyond this machine and nobody named it,
-/// with the remedy.
-pub(crate) fn not_dialled(why: &str) -> Option<String> {
-    let why = why.contains(lock_core::machine::ELSEWHERE).then_some(why)?;
-    Some(format!("{why}: add --yes-this-is-mine if you may test on it"))
-}
-
 /// A failed acquire as an error of the command, where a longer wait would not have helped.
 pub(crate) fn acquire_failure(error: &lock_core::LockError, kind: lock_core::Kind) -> anyhow::Error {
     let name = error.lock();
@@ -420,16 +386,5 @@ mod tests {
         reads(share, shares, &["", "%", "101%", "-1%", "2", "NaN", "few"]);
         let hows = ["none", "wait:2", "wait:all"];
         reads(durability, hows.map(|how| (how, how.to_owned())), &["wait:0", "wait"]);
-    }
-
-    #[test]
-    fn a_target_with_a_password_is_not_repeated() {
-        let refused = |url: &str| format!("{:#}", target(url).expect_err("a bad URL"));
-        for url in ["redis://bob:s3cr/et@h", "s3cret@h", "redis://bob:s3 cret@h/x"] {
-            let said = refused(url);
-            assert!(!said.contains("s3") && !said.contains("cret"), "{said}");
-            assert!(said.contains("%2F"), "{said}");
-        }
-        assert!(refused("redis://h:x").contains("redis://h:x"));
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::parts::{Barrier, BarrierError, GeneratorShare};
+use chaos::target_servers::TargetServers;
 use clap::Args;
 
 use crate::args::{Common, invalid};
 use crate::exit;
 use crate::run::Keeper;
-use crate::target::Servers;
+use crate::target::remove_keys;
 use crate::terminal::Terminal;
 
 /// An Indexed Job of Kubernetes tells each of its pods its number by this variable; another one says how many
@@ -99,7 +100,7 @@ pub(crate) async fn join(
 pub(crate) async fn leave(
     barrier: &Barrier,
     ended: bool,
-    servers: &mut Servers,
+    servers: &mut TargetServers,
     prefix: &str,
     terminal: &Terminal,
 ) {
@@ -107,7 +108,7 @@ pub(crate) async fn leave(
         return barrier.leave().await;
     }
     match barrier.end().await {
-        Ok(true) => servers.remove_keys(prefix, terminal).await,
+        Ok(true) => remove_keys(servers, prefix, terminal).await,
         Ok(false) => {}
         Err(error) => terminal.warn(&format!("at the end: {error}")),
     }

@@ -4,15 +4,15 @@
 use chaos::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
 use chaos::plan::Plan;
 use chaos::run::{RunError, ScenarioRun};
+use chaos::target_servers::TargetServers;
 use futures_util::StreamExt as _;
 use results::run::{NotApplicable, ScenarioResult};
 
 use crate::exit;
 use crate::run::{Keeper, NOTHING_TRIED};
-use crate::target::Servers;
 
 /// How a command's batch is run: so many at a time, each on servers of its own or on somebody's own.
-pub(super) fn batch_options(jobs: usize, servers: Option<&Servers>, keeper: &Keeper) -> BatchOptions {
+pub(super) fn batch_options(jobs: usize, servers: Option<&TargetServers>, keeper: &Keeper) -> BatchOptions {
     BatchOptions {
         external: servers.and_then(|servers| servers.for_run(&keeper.key_prefix())),
         engine: servers.and_then(|servers| servers.engine.clone()),

@@ -7,12 +7,12 @@ use std::time::Duration;
 use bench::exec::conform::NotTried;
 use bench::subjects::startable;
 use chaos::audit::driver_trial::DriverTrial;
+use chaos::target_servers::TargetServers;
 use clap::Args;
 
 use crate::args::{TargetConsent, duration};
 use crate::exit;
 use crate::files;
-use crate::target::Servers;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     if let Some(target) = &options.target {
         // That nobody answers there is no fault of the driver.
-        Servers::of(target, options.mine.yes_this_is_mine)?.ask().await?;
+        TargetServers::of(target, options.mine.yes_this_is_mine)?.ask().await?;
     }
     let trial = DriverTrial {
         subject: subject.as_ref(),

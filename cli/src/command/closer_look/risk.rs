@@ -7,6 +7,7 @@ use chaos::measured_rates::{MEASURED_AT_SERVERS, MeasuredRates};
 use chaos::risk::{
     ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, YEAR_S, assess,
 };
+use chaos::target_servers::TargetServers;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use serde_json::json;
 
@@ -14,7 +15,6 @@ use crate::args::{self, TargetConsent};
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::run::load;
-use crate::target::Servers;
 use crate::terminal::{Terminal, columns};
 
 #[derive(Debug, Args)]
@@ -118,7 +118,7 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
     if let Some(url) = &options.target {
         // Before it is watched for a minute.
         spans(options, &measured, &MEASURED_AT_SERVERS)?;
-        let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+        let mut servers = TargetServers::of(url, options.mine.yes_this_is_mine)?;
         if !servers.are_redis() {
             return Err(exit::usage("risk reads the traffic of Redis and Valkey alone"));
         }

@@ -6,15 +6,16 @@
 use std::time::{Duration, Instant};
 
 use bench::lock_trace::{LockTrace, STEPS, TracedEvent};
+use chaos::target_servers::{TargetServers, connect_failure, parse_target};
 use clap::Args;
 use cluster_config::{ScriptCalls, resolve_host};
 use lock_core::{ErrorKind, Kind, LockError};
 use serde_json::{Value, json};
 
-use crate::args::{TargetConsent, acquire_failure, connect_failure, kind_of};
+use crate::args::{TargetConsent, acquire_failure, kind_of};
 use crate::cancel::Cancel;
 use crate::exit;
-use crate::target::Servers;
+use crate::target::remove_keys;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -38,9 +39,9 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let target = crate::args::target(&options.target)?;
+    let target = parse_target(&options.target)?;
     let mine = options.mine.yes_this_is_mine;
-    let mut servers = Servers::of(&options.target, mine)?;
+    let mut servers = TargetServers::of(&options.target, mine)?;
     servers.refuse_redirects().await?;
     let kind = kind_of(options.kind, &target)?;
     // Readers share, so one waits only for a writer.
@@ -69,7 +70,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let said = trace.close().await;
     // Only a counter of tokens never expires. The counter of a name that the user gave is not removed.
     if options.name.is_none() && matches!(kind, Kind::Fenced | Kind::Queued) {
-        servers.remove_keys(&prefix, terminal).await;
+        remove_keys(&mut servers, &prefix, terminal).await;
     }
     outcome?;
     let inner = match &calls {
@@ -100,7 +101,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
 }
 
 /// Listens to the masters; where they cannot be found, none of them is listened to.
-async fn script_calls(servers: &mut Servers) -> ScriptCalls {
+async fn script_calls(servers: &mut TargetServers) -> ScriptCalls {
     match servers.ask().await {
         Ok(found) => ScriptCalls::listen(found).await,
         Err(why) => {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use chaos::target_servers::TargetServers;
 use chaos::watch::{LiveWatch, SourceError, WatchOptions, WatchedTraffic, look_once, read_file, watch_live};
 use clap::Args;
 use results::store::HISTORY_FILE;
@@ -12,7 +13,6 @@ use results::watch::WatchReport;
 use crate::args::TargetConsent;
 use crate::exit;
 use crate::run::Keeper;
-use crate::target::Servers;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -81,7 +81,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         }
         (None, url) => {
             let url = url.as_deref().context("a target or a file is required")?;
-            let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+            let mut servers = TargetServers::of(url, options.mine.yes_this_is_mine)?;
             if !servers.are_redis() {
                 return Err(exit::usage("watch reads the traffic of Redis and Valkey alone"));
             }

@@ -29,7 +29,7 @@ use crate::parts::PartArgs;
 use crate::project::Project;
 use crate::run::{Keeper, NOTHING_TRIED};
 use crate::scenario_batch::batch_options;
-use crate::target::OwnServers;
+use crate::target::{OwnServers, remove_keys};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -171,7 +171,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let work = AuditRun { options: &options, names, plan, terminal };
     let done = work.run(&mut keeper).await;
     if let Some(servers) = &mut servers {
-        servers.remove_keys(&keeper.key_prefix(), terminal).await;
+        remove_keys(servers, &keeper.key_prefix(), terminal).await;
     }
     if let Err(error) = &done {
         keeper.run.warnings.push(format!("ended early: {error:#}"));

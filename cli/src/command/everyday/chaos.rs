@@ -19,7 +19,7 @@ use crate::project::Project;
 use crate::provisioner::ProvisionerArgs;
 use crate::run::Keeper;
 use crate::scenario_batch::{batch_options, run_all};
-use crate::target::OwnServers;
+use crate::target::{OwnServers, remove_keys};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -173,7 +173,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     }
     let ended = run_all(planned, &batch, options.own_lock(), &mut keeper).await;
     if let Some(servers) = &mut servers {
-        servers.remove_keys(&prefix, terminal).await;
+        remove_keys(servers, &prefix, terminal).await;
     }
     let repeats = options.repeat > 1 && !terminal.common.json;
     keeper.finish_scenarios(ended?, |keeper| {

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use chaos::target_servers::{connect_failure, connect_failure_text, parse_target};
 use clap::Args;
 use lock_core::diagnostics::ConcernKind;
 use lock_core::{
@@ -71,12 +72,12 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         ));
     }
     let (target, name) = target_and_name(&options)?;
-    let target = crate::args::target(&target)?;
+    let target = parse_target(&target)?;
     let kind = kind_of(options.kind, &target)?;
     let mut signals = Signals::listen()?;
     let started = Instant::now();
     let client = tokio::select! {
-        client = connect(&target, &options, started, terminal) => client.map_err(crate::args::connect_failure)?,
+        client = connect(&target, &options, started, terminal) => client.map_err(connect_failure)?,
         _ = signals.next() => return Err(exit::interrupted("interrupted while connecting")),
     };
     for concern in client.concerns() {
@@ -192,7 +193,7 @@ async fn connect(
             return Err(error);
         }
         if !std::mem::replace(&mut is_said, true) {
-            let why = crate::args::connect_failure_text(&error);
+            let why = connect_failure_text(&error);
             terminal.note(&format!("locklab: {why}; waiting for it"));
         }
         tokio::time::sleep(RECONNECT_PAUSE).await;

@@ -1,16 +1,16 @@
 //! `locklab doctor TARGET`: what each server reports about itself, and what of it is dangerous for locks.
 
+use chaos::target_servers::{parse_target, survey};
 use lock_core::Durability;
 use lock_core::diagnostics::{Concern, ServerReport, Severity};
 use serde_json::{Value, json};
 
 use crate::exit;
-use crate::target::survey;
 use crate::terminal::Terminal;
 
 /// Asks every master; 0 if nothing dangerous was found, 1 if something was, 69 if no server answered.
 pub(crate) async fn run(target: &str, mine: bool, terminal: &Terminal) -> anyhow::Result<u8> {
-    let target = crate::args::target(target)?;
+    let target = parse_target(target)?;
     let reports = survey(&target, mine).await?;
     if reports.iter().all(|report| report.silence.is_some()) {
         let silence = reports.first().and_then(|report| report.silence.as_deref());

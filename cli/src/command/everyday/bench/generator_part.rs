@@ -8,13 +8,13 @@ use std::sync::Mutex;
 use bench::driver::ROUNDS_FILE;
 use bench::parts::GeneratorShare;
 use chaos::plan_parts::{digest, record_load};
+use chaos::target_servers::TargetServers;
 
 use super::{Options, plan};
 use crate::bench_run::{EarlyEnd, GeneratorPart, measure_at};
 use crate::exit;
 use crate::parts::{join, leave};
 use crate::run::Keeper;
-use crate::target::Servers;
 
 pub(super) fn check(options: &Options) -> anyhow::Result<()> {
     let Some(url) = &options.target else {
@@ -70,7 +70,7 @@ pub(super) async fn run(
     };
     let measured = measure_at(&plan, None, Some(together), keeper).await;
     let ended = matches!(measured, Ok(None));
-    let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+    let mut servers = TargetServers::of(url, options.mine.yes_this_is_mine)?;
     let terminal = &keeper.terminal;
     leave(&barrier, ended, &mut servers, &plan.key_prefix, terminal).await;
     measured

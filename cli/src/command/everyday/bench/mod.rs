@@ -17,6 +17,7 @@ use bench::driver::{self, BenchPlan, Leasing};
 use bench::subjects::startable;
 use bench::workload::Pace;
 use chaos::bench_servers::{delay, direct_round_trip, places, sync_every_write};
+use chaos::target_servers::TargetServers;
 use clap::Args;
 use cluster_config::{Deployment, Links, Topology, TopologyKind, UpOptions};
 
@@ -27,7 +28,7 @@ use crate::exit;
 use crate::parts::{PARTS_HEADING, PartArgs};
 use crate::provisioner::ProvisionerArgs;
 use crate::run::Keeper;
-use crate::target::Servers;
+use crate::target::remove_keys;
 use crate::terminal::Terminal;
 
 const WHERE: &str = "Where";
@@ -160,7 +161,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     let seed = options.part.seed(&terminal.common)?;
     let mine = options.mine.yes_this_is_mine;
     let target = options.target.as_ref();
-    let servers = target.map(|url| Servers::of(url, mine)).transpose()?;
+    let servers = target.map(|url| TargetServers::of(url, mine)).transpose()?;
     if let Some(servers) = &servers {
         servers.refuse_redirects().await?;
     }
@@ -183,8 +184,8 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         let prefix = keeper.key_prefix();
         match failed {
             // Servers that nobody could connect to have no keys.
-            true => drop(servers.remove(&prefix, terminal).await),
-            false => servers.remove_keys(&prefix, terminal).await,
+            true => drop(servers.remove(&prefix).await),
+            false => remove_keys(&mut servers, &prefix, terminal).await,
         }
     }
     let code = ended.as_ref().map_or_else(|| code_of_rows(&keeper.run.rows), |(code, _)| *code);
@@ -207,7 +208,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     if let Some(url) = &options.target {
         if let Some(system) = bench::subjects::system_of(url)
-            && let Ok(mut servers) = Servers::of(url, options.mine.yes_this_is_mine)
+            && let Ok(mut servers) = TargetServers::of(url, options.mine.yes_this_is_mine)
             && let Ok(found) = servers.ask().await
         {
             let mut topology = found.topology().clone();

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use chaos::faults::find;
 use chaos::scenario_source::ScenarioSource;
+use chaos::target_servers::parse_target;
 use clap::{Args, Subcommand};
 use kubernetes::objects::{objects, yaml};
 use kubernetes::packed_run::pack;
@@ -104,7 +105,7 @@ impl KubeOptions {
         let mut allow = self.allow.clone();
         let servers = match &self.target {
             Some(url) => {
-                let target = crate::args::target(url)?;
+                let target = parse_target(url)?;
                 if target.is_loopback() {
                     return Err(exit::usage(format!(
                         "{target} is the loopback of each part, where no server is: give an address that pods reach"
