@@ -32,9 +32,6 @@ const WORD_MAX: usize = 200;
 /// The columns of a report that goes to no terminal.
 const WIDTH: u16 = 100;
 
-/// The colours that a report has on a terminal.
-const COLORS: [&str; 5] = ["[31m", "[32m", "[33m", "[90m", "[0m"];
-
 /// What is said on standard error, as it may be shown.
 pub(crate) fn message(text: &str) -> String {
     let mut text = printable_message(&secrets::hide(text), WORD_MAX);
@@ -42,20 +39,6 @@ pub(crate) fn message(text: &str) -> String {
         text += &format!(" (the limit `{limit}`)");
     }
     text
-}
-
-/// A report, in which what was there before it got its colours is printable already.
-fn printable_report(text: &str) -> String {
-    let mut parts = text.split('\u{1b}');
-    let mut out = printable_lines(parts.next().unwrap_or_default(), WORD_MAX);
-    for part in parts {
-        let color = COLORS.into_iter().find(|color| part.starts_with(color));
-        let (mark, color) = color.map_or(("\u{fffd}", ""), |color| ("\u{1b}", color));
-        out += mark;
-        out += color;
-        out += &printable_lines(&part[color.len()..], WORD_MAX);
-    }
-    out
 }
 
 #[derive(Clone)]
@@ -107,7 +90,9 @@ impl Terminal {
         document: &impl serde::Serialize,
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<u8> {
-        self.answer_by(document, |terminal| terminal.write(&printable_report(&secrets::hide(&text()))))
+        self.answer_by(document, |terminal| {
+            terminal.write(&text::printable_report(&secrets::hide(&text()), WORD_MAX))
+        })
     }
 
     /// The same with a text that is for a program, as it is.

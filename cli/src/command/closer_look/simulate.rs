@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use chaos::scenario::Scenario;
-use chaos::shrink_search::{self, GRAVEST_FIRST};
+use chaos::shrink_search::{self, GRAVEST_FIRST, PlanSize};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use simulation::draw::{FixedChoices, KINDS, TOPOLOGIES, plan, scenario};
@@ -145,8 +145,8 @@ fn shrink(one: &SeedReport, choices: &FixedChoices, terminal: &Terminal) -> anyh
     let scenario = scenario.display();
     terminal.note(&format!(
         "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",
-        shrink_search::size(&whole),
-        shrink_search::size(&small),
+        PlanSize::of(&whole),
+        PlanSize::of(&small),
         run.verdict(),
         run.diagram.unwrap_or_default(),
         one.seed

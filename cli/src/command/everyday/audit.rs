@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use bench::subjects::startable;
 use chaos::audit::probe::ProbedLock;
 use chaos::audit::runs::{AuditObserver, AuditPlan, AuditRuns, AuditScenario, meet_all};
-use chaos::builtin;
 use chaos::plan::Plan;
 use chaos::plan_parts;
 use chaos::run::RunError;
@@ -251,19 +250,14 @@ fn suite_sources(
     systems: &BTreeSet<Option<String>>,
 ) -> anyhow::Result<(String, Vec<ScenarioSource>)> {
     if !options.scenarios.is_empty() {
-        let named = options.scenarios.iter().map(|name| ScenarioSource::find(name));
-        return Ok(("chosen".to_owned(), named.collect::<Result<_, _>>()?));
+        return Ok(("chosen".to_owned(), ScenarioSource::find_all(&options.scenarios)?));
     }
     let suite = Suite::of(options.suite()).map_err(exit::usage)?;
-    let within = |source: &ScenarioSource| {
-        let scenario = source.scenario.as_ref();
-        scenario.is_ok_and(|scenario| {
-            let system = scenario.topology.kind.system_name().map(str::to_owned);
-            scenario.audit.suite <= suite && systems.contains(&system)
-        })
-    };
-    let all = builtin::suite().into_iter().filter(|one| !one.control).map(ScenarioSource::of);
-    Ok((options.suite().to_owned(), all.filter(within).collect()))
+    let sources = ScenarioSource::suite(|one, scenario| {
+        let system = scenario.topology.kind.system_name().map(str::to_owned);
+        !one.control && scenario.audit.suite <= suite && systems.contains(&system)
+    });
+    Ok((options.suite().to_owned(), sources))
 }
 
 struct AuditRun<'a> {

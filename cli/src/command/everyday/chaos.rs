@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bench::subjects::startable;
 use chaos::batch::PlannedRun;
-use chaos::builtin::{self, BUILTINS};
+use chaos::builtin::BUILTINS;
 use chaos::plan::Plan;
 use chaos::plan_parts::{self, Digest};
 use chaos::planner::{PlannedScenarios, Planner};
@@ -98,7 +98,22 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     }
     let seed = options.part.seed(&terminal.common)?;
     let share = options.part.share()?;
-    let sources = sources(&options, terminal)?;
+    let sources = match options.all {
+        false => ScenarioSource::find_all(&options.scenarios)?,
+        true if options.own.server.is_empty() => ScenarioSource::suite(|_, _| true),
+        // A control says nothing of a server.
+        true => {
+            let all = ScenarioSource::suite(|one, scenario| {
+                !one.control && scenario.topology.kind.is_redis() && scenario.is_for_any_server()
+            });
+            terminal.note(&format!(
+                "on each server the {} of {} scenarios that judge safety and are about no server of their own",
+                all.len(),
+                BUILTINS.len()
+            ));
+            all
+        }
+    };
     let mut servers = options.own.servers()?;
     if let Some(servers) = &mut servers {
         #[cfg(feature = "kube")]
@@ -178,32 +193,8 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     let repeats = options.repeat > 1 && !terminal.common.json;
     keeper.finish_scenarios(ended?, |keeper| {
         if repeats {
-            terminal.result(&format!("\n{}", crate::tally::table(&keeper.run.scenarios)));
+            terminal.result(&format!("\n{}", results::report::text::tally_results(&keeper.run.scenarios)));
         }
         options.junit.iter().try_for_each(|path| keeper.write_junit(path))
     })
-}
-
-/// The files and built-in scenarios that were asked for.
-fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<ScenarioSource>> {
-    if !options.all {
-        let named = options.scenarios.iter().map(|name| ScenarioSource::find(name));
-        return Ok(named.collect::<Result<_, _>>()?);
-    }
-    if options.own.server.is_empty() {
-        return Ok(builtin::suite().into_iter().map(ScenarioSource::of).collect());
-    }
-    // A control says nothing of a server.
-    let all = BUILTINS.iter().filter(|one| !one.control).map(ScenarioSource::of);
-    let mut all: Vec<ScenarioSource> = all.collect();
-    all.retain(|source| {
-        let scenario = source.scenario.as_ref();
-        scenario.map_or(true, Scenario::is_for_any_server)
-    });
-    terminal.note(&format!(
-        "on each server the {} of {} scenarios that judge safety and are about no server of their own",
-        all.len(),
-        BUILTINS.len()
-    ));
-    Ok(all)
 }

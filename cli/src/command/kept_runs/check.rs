@@ -9,8 +9,9 @@ use chaos::judged_history::{JudgedHistory, JudgedNote, STDIN};
 use chaos::proof;
 use clap::Args;
 use results::history_file;
+use results::report::text;
 use results::store::{RUN_FILE, refuse_links};
-use results::verdict::{State, Verdict, Verdicts};
+use results::verdict::{State, Verdicts};
 use serde::Serialize;
 
 use crate::exit;
@@ -92,7 +93,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         terminal.note(&format!("proofs: {}", dir.display()));
     }
     let document = Document { schema: 1, verdicts: &verdicts, locks: &locks };
-    terminal.answer(&document, || text(&verdicts, &locks))?;
+    terminal.answer(&document, || text::verdicts(&verdicts, &locks))?;
     Ok(verdicts
         .iter()
         .map(|(_, verdict)| match verdict.state {
@@ -137,35 +138,4 @@ fn histories(run: &str) -> anyhow::Result<Vec<JudgedHistory>> {
         return Ok(vec![JudgedHistory::of(history)]);
     }
     Ok(JudgedHistory::of_run(&dir_of(run)?)?)
-}
-
-fn text(verdicts: &Verdicts, locks: &BTreeMap<String, Verdicts>) -> String {
-    let mut out = String::new();
-    for (class, verdict) in verdicts.iter() {
-        out.push_str(&format!("{class:<10} {}\n", describe(verdict)));
-        for why in &verdict.why {
-            out.push_str(&format!("           {why}\n"));
-        }
-    }
-    for (name, verdicts) in locks {
-        for (class, verdict) in verdicts.iter() {
-            for anomaly in &verdict.anomalies {
-                out.push_str(&format!("{name}: {class}: {}\n", anomaly.proof));
-            }
-        }
-    }
-    for (class, verdict) in verdicts.iter() {
-        if let Some(proof) = &verdict.proof {
-            out.push_str(&format!("\nproof, {class}\n{}", proof.text()));
-        }
-    }
-    out
-}
-
-fn describe(verdict: &Verdict) -> String {
-    match verdict.state {
-        State::Clean => "clean".to_owned(),
-        State::Unknown => "unknown".to_owned(),
-        State::Violated => format!("violated, {}", results::report::rates(verdict).unwrap_or_default()),
-    }
 }
