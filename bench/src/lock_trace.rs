@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lock_core::diagnostics::{Traced, Tracer};
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, LockError, Target, Wait};
+use serde_json::{Value, json};
 
 /// The lease of the lock that is watched: renewed each third of it, so that a renewal is seen soon.
 const LEASE: Duration = Duration::from_millis(1500);
@@ -29,6 +30,49 @@ pub struct TracedEvent {
     pub client: &'static str,
     /// What was said.
     pub event: Traced,
+}
+
+impl TracedEvent {
+    /// Lines for people: what was sent how long after `began`, the commands inside a script, and the reply.
+    pub fn text(&self, inner: Option<&[String]>, began: Instant) -> String {
+        let event = &self.event;
+        let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+        let since = ms(event.at.saturating_duration_since(began));
+        let mut line = format!("{since:9.1} ms  {}  {}  {}", self.client, event.node, event.command);
+        line += &event.script.map(|script| format!(" {script}")).unwrap_or_default();
+        if !event.keys.is_empty() {
+            line += &format!("  {}", event.keys.join(" "));
+        }
+        if !event.args.is_empty() {
+            line += &format!("  · {}", event.args.join(" "));
+        }
+        for call in inner.unwrap_or_default() {
+            line += &format!("\n{:18}{call}", "");
+        }
+        if let Some(reply) = &event.reply {
+            line += &format!("\n{:14}→ {reply}  ({:.1} ms)", "", ms(event.took));
+        }
+        line
+    }
+
+    /// The same as JSON.
+    pub fn to_json(&self, inner: Option<&[String]>, began: Instant) -> Value {
+        let event = &self.event;
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        json!({
+            "t_ns": ns(event.at.saturating_duration_since(began)),
+            "step": STEPS[self.step].0,
+            "client": self.client,
+            "node": event.node,
+            "command": event.command,
+            "script": event.script,
+            "keys": event.keys,
+            "args": event.args,
+            "inner": inner,
+            "reply": event.reply,
+            "took_ns": event.reply.as_ref().map(|_| ns(event.took)),
+        })
+    }
 }
 
 /// Collects the events of both clients: the step that goes on, and what was said.

@@ -14,9 +14,9 @@ use cluster_config::{
     ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured, Topology,
     TopologyKind, resolve_host,
 };
-use lock_core::diagnostics::{ServerReport, TlsHandshake};
+use lock_core::diagnostics::TlsHandshake;
 use lock_core::machine::ELSEWHERE;
-use lock_core::{Client, ClientOptions, Endpoint, ErrorKind, LockError, Target, TargetError};
+use lock_core::{Endpoint, ErrorKind, LockError, Target, TargetError};
 use tokio::net::TcpStream;
 
 use crate::external::{Allowed, for_servers, not_allowed};
@@ -25,6 +25,7 @@ use crate::other_system::{described_by_lock, kind_of_system};
 use crate::run::RunError;
 use crate::scenario::Scenario;
 use crate::scenario_source::ScenarioSource;
+use crate::survey::survey;
 
 /// How long the end of a run looks for its keys on somebody else's servers.
 const REMOVED_WITHIN: Duration = Duration::from_secs(20);
@@ -66,7 +67,7 @@ pub fn connect_failure_text(error: &LockError) -> String {
 
 /// The message about a server that was not dialled because it is beyond this machine and nobody named it,
 /// with the remedy.
-fn not_dialled(why: &str) -> Option<String> {
+pub(crate) fn not_dialled(why: &str) -> Option<String> {
     let why = why.contains(ELSEWHERE).then_some(why)?;
     Some(format!("{why}: add --yes-this-is-mine if you may test on it"))
 }
@@ -273,19 +274,6 @@ impl TargetServers {
             engine: self.engine.as_deref(),
         };
         for_servers(scenario, &allowed).map_err(|wrong| source.complaints(wrong))
-    }
-}
-
-/// Every master's report. Beyond this machine only masters that the target names are asked, unless `mine`.
-pub async fn survey(target: &Target, mine: bool) -> Result<Vec<ServerReport>, RunError> {
-    let options = ClientOptions::default().only_named_addresses(!mine);
-    let client = Client::connect(target, options).await.map_err(connect_failure)?;
-    let reports = client.survey().await;
-    client.close().await;
-    let silences = reports.iter().filter_map(|report| report.silence.as_deref());
-    match silences.into_iter().find_map(not_dialled) {
-        Some(far) => Err(usage(format!("{target} leads elsewhere: {far}"))),
-        None => Ok(reports),
     }
 }
 

@@ -45,49 +45,36 @@ impl MachineFinding {
 
 /// Looks for everything that servers need; what every run needs comes first.
 pub async fn check_machine() -> Vec<MachineFinding> {
-    let redis = Server::find("redis");
-    let redis = redis.map_or_else(
-        |error| {
+    let redis = match Server::find("redis") {
+        Ok(server) => MachineFinding::ok("redis-server", with_tls(&server)),
+        Err(error) => {
             let remedy = "`make setup` installs it, or: apt-get install redis-server";
             MachineFinding::missing("redis-server", error.to_string(), remedy)
-        },
-        |server| redis_or_valkey("redis-server", &server),
-    );
-    let valkey = server("valkey-server", Server::find("valkey"), redis_or_valkey, |error| {
-        format!("`server = \"valkey\"` in a topology needs it: {error}")
-    });
-    let others = ["etcd", "zookeeper", "mysql", "postgres", "mongodb"];
-    let others = TopologyKind::ALL.into_iter().filter(|kind| others.contains(&kind.name())).map(|kind| {
-        let what = kind.name();
-        let found = |what, server: &Server| {
-            MachineFinding::ok(what, format!("{} at {}", server.name(), server.path.display()))
-        };
-        server(what, Server::of(&Topology::of(kind)), found, |error| {
-            format!("topologies of {what} need it: {error}")
-        })
-    });
+        }
+    };
+    let valkey = Server::find("valkey").map(|server| with_tls(&server));
+    let valkey = optional("valkey-server", valkey, "`server = \"valkey\"` in a topology needs it");
     let mut all = vec![redis, loopback(), cores(), open_files(), valkey];
-    all.extend(others);
+    use TopologyKind::{Etcd, Mongodb, Mysql, Postgres, ZooKeeper};
+    all.extend([Etcd, ZooKeeper, Mysql, Postgres, Mongodb].map(|kind| {
+        let found = Server::of(&Topology::of(kind));
+        let found = found.map(|server| format!("{} at {}", server.name(), server.path.display()));
+        optional(kind.name(), found, &format!("topologies of {} need it", kind.name()))
+    }));
     all.push(engine().await);
     all
 }
 
-fn server(
-    what: &'static str,
-    found: Result<Server, ClusterError>,
-    describe: impl Fn(&'static str, &Server) -> MachineFinding,
-    remedy: impl Fn(&ClusterError) -> String,
-) -> MachineFinding {
+fn optional(what: &'static str, found: Result<String, ClusterError>, needs: &str) -> MachineFinding {
     match found {
-        Ok(server) => describe(what, &server),
-        Err(error) => MachineFinding::optional(what, "not here", remedy(&error)),
+        Ok(found) => MachineFinding::ok(what, found),
+        Err(error) => MachineFinding::optional(what, "not here", format!("{needs}: {error}")),
     }
 }
 
-fn redis_or_valkey(what: &'static str, server: &Server) -> MachineFinding {
+fn with_tls(server: &Server) -> String {
     let tls = if server.has_tls() { "with" } else { "without" };
-    let path = server.path.display();
-    MachineFinding::ok(what, format!("{} at {path}, {tls} TLS", server.version))
+    format!("{} at {}, {tls} TLS", server.version, server.path.display())
 }
 
 /// What `--provisioner container` needs.

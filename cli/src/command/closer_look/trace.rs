@@ -3,14 +3,12 @@
 //! The clients themselves report what they send and receive, which needs no permission beyond those of the
 //! lock. The server's MONITOR shows what scripts call, where the user may run it.
 
-use std::time::{Duration, Instant};
-
 use bench::lock_trace::{LockTrace, STEPS, TracedEvent};
 use chaos::target_servers::{TargetServers, connect_failure, parse_target};
 use clap::Args;
 use cluster_config::{ScriptCalls, resolve_host};
 use lock_core::{ErrorKind, Kind, LockError};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::args::{TargetConsent, acquire_failure, kind_of};
 use crate::cancel::Cancel;
@@ -78,7 +76,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         Some(calls) => inner_calls(&said, calls, terminal).await,
     };
     let all = || said.iter().zip(&inner);
-    let events = all().map(|(said, inner)| as_json(said, inner.as_deref(), began));
+    let events = all().map(|(said, inner)| said.to_json(inner.as_deref(), began));
     let document = json!({
         "schema": 1, "target": target.to_string(), "kind": kind.name(), "holder_kind": held.name(), "name": name,
         "events": events.collect::<Vec<_>>(),
@@ -94,7 +92,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
                 let (name, about) = STEPS[said.step];
                 text += &format!("\n{name}: {about}\n");
             }
-            text += &(as_text(said, inner.as_deref(), began) + "\n");
+            text += &(said.text(inner.as_deref(), began) + "\n");
         }
         text
     })
@@ -140,46 +138,4 @@ fn refused(error: LockError, kind: Kind) -> anyhow::Error {
         )),
         _ => acquire_failure(&error, kind),
     }
-}
-
-fn as_text(said: &TracedEvent, inner: Option<&[String]>, began: Instant) -> String {
-    let event = &said.event;
-    let since = event.at.saturating_duration_since(began).as_secs_f64() * 1000.0;
-    let what = match event.script {
-        Some(script) => format!("{} {script}", event.command),
-        None => event.command.to_owned(),
-    };
-    let mut line = format!("{since:9.1} ms  {}  {}  {what}", said.client, event.node);
-    if !event.keys.is_empty() {
-        line += &format!("  {}", event.keys.join(" "));
-    }
-    if !event.args.is_empty() {
-        line += &format!("  · {}", event.args.join(" "));
-    }
-    for call in inner.unwrap_or_default() {
-        line += &format!("\n{:18}{call}", "");
-    }
-    if let Some(reply) = &event.reply {
-        let took = event.took.as_secs_f64() * 1000.0;
-        line += &format!("\n{:14}→ {reply}  ({took:.1} ms)", "");
-    }
-    line
-}
-
-fn as_json(said: &TracedEvent, inner: Option<&[String]>, began: Instant) -> Value {
-    let event = &said.event;
-    let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    json!({
-        "t_ns": ns(event.at.saturating_duration_since(began)),
-        "step": STEPS[said.step].0,
-        "client": said.client,
-        "node": event.node,
-        "command": event.command,
-        "script": event.script,
-        "keys": event.keys,
-        "args": event.args,
-        "inner": inner,
-        "reply": event.reply,
-        "took_ns": event.reply.as_ref().map(|_| ns(event.took)),
-    })
 }

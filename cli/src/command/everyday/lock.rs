@@ -15,10 +15,9 @@ use lock_core::{
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{duration, kind_of, lease_duration, target_url};
-use crate::cancel::HangUp;
+use crate::cancel::EndSignals;
 use crate::exit;
 use crate::terminal::Terminal;
 
@@ -74,7 +73,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let (target, name) = target_and_name(&options)?;
     let target = parse_target(&target)?;
     let kind = kind_of(options.kind, &target)?;
-    let mut signals = Signals::listen()?;
+    // Passed on, so that the command can end and the lock be released after it.
+    let mut signals = EndSignals::listen()?;
     let started = Instant::now();
     let client = tokio::select! {
         client = connect(&target, &options, started, terminal) => client.map_err(connect_failure)?,
@@ -106,7 +106,7 @@ async fn hold_and_run(
     options: &Options,
     (client, kind, name): (&Client, Kind, &str),
     started: Instant,
-    signals: &mut Signals,
+    signals: &mut EndSignals,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let lock = client.lock(kind, name).map_err(exit::usage)?;
@@ -314,29 +314,4 @@ fn forward(child: &Child, signal: Signal) {
 fn pid_of(child: &Child) -> Option<Pid> {
     let pid = i32::try_from(child.id()?).ok()?;
     Some(Pid::from_raw(pid))
-}
-
-/// Signals that are passed on, so that the command can end and the lock be released after it.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hang_up: HangUp,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: HangUp::listen()?,
-        })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.interrupt.recv() => Signal::SIGINT,
-            _ = self.terminate.recv() => Signal::SIGTERM,
-            () = self.hang_up.recv() => Signal::SIGHUP,
-        }
-    }
 }

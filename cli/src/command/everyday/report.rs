@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use results::command_line::shell_line;
 use results::merge::merge;
 use results::report::text::{self, ScreenOptions};
-use results::report::{FORMATS, answered, by_name};
+use results::report::{FORMATS, answered, by_name, format_of};
 use results::run::Run;
 use results::store::REPORT_FILE;
 
@@ -40,23 +40,6 @@ pub(crate) struct Options {
     output: Option<PathBuf>,
 }
 
-impl Options {
-    /// The form: as it is named, or as the file's name ends.
-    fn format_name(&self) -> &str {
-        match (&self.format, &self.output) {
-            (Some(format), _) => format,
-            (None, None) => "text",
-            (None, Some(path)) => match path.extension().and_then(|end| end.to_str()) {
-                Some("md") => "markdown",
-                Some("xml") => "junit",
-                Some("txt") => "text",
-                Some(end) => by_name(end).map_or("html", |format| format.name),
-                None => "html",
-            },
-        }
-    }
-}
-
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let runs = options.runs.iter().map(|name| load(name));
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
@@ -68,7 +51,12 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if let Some(name) = &options.scenario {
         run = run.only(name).map_err(exit::usage)?;
     }
-    let format = options.format_name();
+    // As it is named, or as the file's name ends.
+    let format = match (&options.format, &options.output) {
+        (Some(format), _) => format,
+        (None, None) => "text",
+        (None, Some(path)) => format_of(path),
+    };
     if format == "text" && options.output.is_none() {
         return terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal));
     }
