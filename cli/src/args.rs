@@ -248,19 +248,19 @@ pub(crate) fn loopback(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// A number per unit, such as `30/m`, in the units of this table; a bare number is per the first.
+pub(crate) fn per(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let (number, unit) = text.trim().split_once('/').unwrap_or((text.trim(), units[0].0));
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
+    let number: f64 = number.trim().replace('_', "").parse().ok()?;
+    Some(number * factor)
+}
+
 /// A rate such as `5000/s` or `30/m`, as cycles per second; a bare number is per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let bad = || invalid("rate", text, "5000/s or 30/m");
-    let (number, unit) = text.trim().split_once('/').unwrap_or((text.trim(), "s"));
-    let seconds = match unit.trim() {
-        "s" | "sec" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3_600.0,
-        _ => return Err(bad()),
-    };
-    let number: f64 = number.trim().replace('_', "").parse().map_err(|_| bad())?;
-    let rate = number / seconds;
-    if rate.is_finite() && rate > 0.0 && rate <= 1e7 { Ok(rate) } else { Err(bad()) }
+    let units = [("s", 1.0), ("sec", 1.0), ("m", 1.0 / 60.0), ("min", 1.0 / 60.0), ("h", 1.0 / 3_600.0)];
+    let rate = per(text, &units).filter(|rate| *rate > 0.0 && *rate <= 1e7);
+    rate.ok_or_else(|| invalid("rate", text, "5000/s or 30/m"))
 }
 
 /// A size such as `600kB`, `32MB` or `2GB`, as bytes; a bare number is bytes.

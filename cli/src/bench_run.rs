@@ -38,22 +38,18 @@ pub(crate) async fn measure(plan: &BenchPlan, keeper: &mut Keeper) -> anyhow::Re
     measure_at(plan, None, None, keeper).await
 }
 
-pub(super) struct GeneratorPart {
-    pub(super) barrier: Arc<Barrier>,
-    pub(super) record: OnRound,
-}
-
-/// As [`measure`], with each subject on servers of its own, or in step with other generators.
+/// As [`measure`], with each subject on servers of its own, or in step with other generators: by their barrier,
+/// with a record of each round.
 pub(super) async fn measure_at(
     plan: &BenchPlan,
     places: Option<Vec<Placement>>,
-    together: Option<GeneratorPart>,
+    together: Option<(Arc<Barrier>, OnRound)>,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<EarlyEnd>> {
     let bar = keeper.terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
-    let (barrier, record) = together.map(|with| (with.barrier, with.record)).unzip();
+    let (barrier, record) = together.unzip();
     let hooks = Hooks {
         barrier,
         record,
@@ -71,10 +67,7 @@ pub(super) async fn measure_at(
         Some(places) => driver::run_at(plan, subjects.into_iter().zip(places).collect(), &hooks).await,
     };
     bar.finish_and_clear();
-    match outcome {
-        Ok(outcome) => Ok(keep_rows(outcome, keeper)?),
-        Err(error) => Err(error.into()),
-    }
+    keep_rows(outcome?, keeper)
 }
 
 fn keep_rows(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
@@ -88,12 +81,9 @@ fn keep_rows(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Optio
         }
     }
     keeper.save()?;
-    Ok(outcome.cut_short.map(|why| {
-        if keeper.cancel.is_wanted() {
-            (exit::INTERRUPTED, "interrupted".to_owned())
-        } else {
-            (exit::MISSING, why)
-        }
+    Ok(outcome.cut_short.map(|why| match keeper.cancel.is_wanted() {
+        true => (exit::INTERRUPTED, "interrupted".to_owned()),
+        false => (exit::MISSING, why),
     }))
 }
 

@@ -38,16 +38,13 @@ impl PartArgs {
         if self.part.is_some() {
             return Ok(self.part);
         }
-        let [index, of] = ENVIRONMENT.map(|name| std::env::var(name).ok());
-        match (index, of) {
+        let [name, count] = ENVIRONMENT;
+        match ENVIRONMENT.map(|name| std::env::var(name).ok()) {
             // Every Indexed Job has a number, also one that does not share a plan.
-            (_, None) => Ok(None),
-            (None, Some(_)) => {
-                Err(exit::usage(format!("{} is set without {}", ENVIRONMENT[1], ENVIRONMENT[0])))
-            }
-            (Some(index), Some(of)) => {
+            [_, None] => Ok(None),
+            [None, Some(_)] => Err(exit::usage(format!("{count} is set without {name}"))),
+            [Some(index), Some(of)] => {
                 let share = parse(&format!("{index}/{of}"));
-                let [name, count] = ENVIRONMENT;
                 share.map(Some).map_err(|why| exit::usage(format!("{name} and {count}: {why}")))
             }
         }
@@ -89,8 +86,7 @@ pub(crate) async fn join(
     })?;
     let mut part = keeper.run.part.take();
     for share in part.iter_mut().flat_map(|part| &mut part.plan) {
-        let (word, meeting) = ("meeting".to_owned(), barrier.meeting().to_owned());
-        share.digest.insert(word, meeting);
+        share.digest.insert("meeting".to_owned(), barrier.meeting().to_owned());
     }
     keeper.set_part(part)?;
     Ok(Arc::new(barrier))

@@ -101,13 +101,9 @@ fn span(text: &str, unit: RateUnit) -> Result<Span, String> {
 
 fn yearly(text: &str) -> Result<f64, String> {
     let units = [("year", 1.0), ("y", 1.0), ("month", 12.0), ("week", 52.18), ("day", 365.25)];
-    let rate = text.trim().split_once('/').and_then(|(number, unit)| {
-        let number: f64 = number.trim().parse().ok()?;
-        let (_, a_year) = units.into_iter().find(|(name, _)| *name == unit.trim())?;
-        Some(number * a_year)
-    });
-    rate.filter(|rate| (0.0..=100_000.0).contains(rate))
-        .ok_or_else(|| args::invalid("rate", text, "4/year, 1/month or 2/week"))
+    let rate = text.contains('/').then(|| args::per(text, &units)).flatten();
+    let rate = rate.filter(|rate| (0.0..=100_000.0).contains(rate));
+    rate.ok_or_else(|| args::invalid("rate", text, "4/year, 1/month or 2/week"))
 }
 
 pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
