@@ -1,13 +1,14 @@
 //! Measures a plan for a command that keeps a run: progress, rows, comparisons and warnings, also when it
 //! ends early.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench::client_cores;
 use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, OnRound, Placement};
 use bench::parts::Barrier;
-use cluster_config::Topology;
+use cluster_config::{Deployment, Links, Topology, UpOptions, provisioner_of};
 use results::run::{BenchRow, ServerInfo};
 use results::verdict::State;
 
@@ -85,6 +86,18 @@ fn keep_rows(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Optio
         true => (exit::INTERRUPTED, "interrupted".to_owned()),
         false => (exit::MISSING, why),
     }))
+}
+
+/// Starts servers, with their files among the run's logs; `name` tells deployments of one run apart.
+pub(super) async fn start_servers(
+    topology: &Topology,
+    links: Links,
+    name: &str,
+    root: &Path,
+) -> anyhow::Result<Deployment> {
+    let mut how = UpOptions::new(root.join("logs").join(format!("bench-{name}")));
+    how.links = links;
+    provisioner_of(topology)?.up(topology, &how).await.map_err(exit::missing)
 }
 
 /// The exit code of measured rows.

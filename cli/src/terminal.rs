@@ -11,11 +11,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anyhow::Result;
 use bench::live;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use results::report::text::{self, TextOptions};
 use results::report::{printable_json, printable_lines, printable_message};
 use results::secrets;
+use serde::Serialize;
 
 use crate::args::{Color, Common};
 use crate::exit;
@@ -76,44 +78,32 @@ impl Terminal {
 
     /// The result of a command, in the form that was asked for: one JSON document with `--json`, else text.
     /// Gives the exit code of a command that has nothing else to say.
-    pub(crate) fn answer(
-        &self,
-        document: &impl serde::Serialize,
-        text: impl FnOnce() -> String,
-    ) -> anyhow::Result<u8> {
+    pub(crate) fn answer(&self, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8> {
         self.answer_by(document, |terminal| terminal.result(&text()))
     }
 
     /// The same with a report of [`results::report::text`], in its colours.
     pub(crate) fn answer_painted(
         &self,
-        document: &impl serde::Serialize,
+        document: &impl Serialize,
         text: impl FnOnce() -> String,
-    ) -> anyhow::Result<u8> {
+    ) -> Result<u8> {
         self.answer_by(document, |terminal| {
             terminal.write(&text::printable_report(&secrets::hide(&text()), WORD_MAX))
         })
     }
 
     /// The same with a text that is for a program, as it is.
-    pub(crate) fn answer_data(
-        &self,
-        document: &impl serde::Serialize,
-        text: impl FnOnce() -> String,
-    ) -> anyhow::Result<u8> {
+    pub(crate) fn answer_data(&self, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8> {
         self.answer_by(document, |terminal| terminal.data(&text()))
     }
 
     /// The same for what is said on standard error where nobody asked for JSON.
-    pub(crate) fn json(&self, document: &impl serde::Serialize) -> anyhow::Result<u8> {
+    pub(crate) fn json(&self, document: &impl Serialize) -> Result<u8> {
         self.answer_by(document, |_| {})
     }
 
-    fn answer_by(
-        &self,
-        document: &impl serde::Serialize,
-        otherwise: impl FnOnce(&Self),
-    ) -> anyhow::Result<u8> {
+    fn answer_by(&self, document: &impl Serialize, otherwise: impl FnOnce(&Self)) -> Result<u8> {
         if !self.common.json {
             otherwise(self);
             return Ok(exit::AS_EXPECTED);

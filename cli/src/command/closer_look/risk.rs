@@ -186,11 +186,9 @@ fn rates(options: &Options, measured: &MeasuredRates) -> anyhow::Result<(Service
         (*(field.field)(&mut low), *(field.field)(&mut high)) = span;
     }
     let positive = ["hold", "lease", "grants", "free-for"];
-    for field in RATE_FIELDS.iter().filter(|field| positive.contains(&field.name)) {
-        if *(field.field)(&mut low) <= 0.0 {
-            let (name, usual) = (field.name, field.usual);
-            return Err(exit::usage(format!("--{name} must be more than 0 (usual: {usual})")));
-        }
+    let mut positive = RATE_FIELDS.iter().filter(|field| positive.contains(&field.name));
+    if let Some(RateField { name, usual, .. }) = positive.find(|field| *(field.field)(&mut low) <= 0.0) {
+        return Err(exit::usage(format!("--{name} must be more than 0 (usual: {usual})")));
     }
     if high.failovers_per_year * high.outage_s > YEAR_S {
         return Err(exit::usage(format!(
@@ -240,12 +238,8 @@ fn to_text(found: &[ConfigurationRisk], measured: &MeasuredRates) -> String {
 }
 
 fn figure(estimate: &RiskEstimate) -> String {
-    match number(estimate.low) == number(estimate.high) {
-        true => number(estimate.estimate),
-        false => {
-            format!("{} ({}–{})", number(estimate.estimate), number(estimate.low), number(estimate.high))
-        }
-    }
+    let [low, middle, high] = [estimate.low, estimate.estimate, estimate.high].map(number);
+    if low == high { middle } else { format!("{middle} ({low}–{high})") }
 }
 
 /// Two digits that say something.

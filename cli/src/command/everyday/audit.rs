@@ -15,14 +15,14 @@ use chaos::scenario::{Scenario, Suite};
 use chaos::scenario_source::{ScenarioSource, seeds};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use cluster_config::{Links, Topology, TopologyKind};
 use indicatif::ProgressBar;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
 use results::run::ScenarioResult;
 
 use crate::args::ResultArgs;
-use crate::bench_run::{measure, record_server, short_plan};
+use crate::bench_run::{measure, record_server, short_plan, start_servers};
 use crate::exit;
 use crate::parts::PartArgs;
 use crate::project::Project;
@@ -342,14 +342,13 @@ impl AuditRun<'_> {
             runs.draw(draw_duration, &mut kept).await?;
         }
         runs.settle(&mut kept).await?;
-        let measures = is_first && !self.options.no_bench;
         let full = self.options.suite() == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let shrink_limit = self.options.shrink.unwrap_or(usual);
         if !shrink_limit.is_zero() && self.plan.key_prefix.is_none() {
             runs.shrink(shrink_limit, &mut kept).await?;
         }
-        if measures && !cancel.is_wanted() {
+        if is_first && !self.options.no_bench && !cancel.is_wanted() {
             self.bench(&met, keeper).await?;
         }
         Ok(())
@@ -384,13 +383,10 @@ impl AuditRun<'_> {
                 self.measure("external", url, &names, keeper).await?;
                 continue;
             }
-            let dir = keeper.path().join("logs").join(format!("bench-{kind}"));
             let topology = Topology::of(kind);
-            let up = Process.up(&topology, &UpOptions::new(dir)).await;
-            let deployment = up.map_err(exit::missing)?;
+            let deployment = start_servers(&topology, Links::Direct, kind.name(), &keeper.path()).await?;
             record_server(keeper, &topology, deployment.server_version());
-            let (shape, url) = (kind.to_string(), deployment.url());
-            let ended = self.measure(&shape, &url, &names, keeper).await;
+            let ended = self.measure(kind.name(), &deployment.url(), &names, keeper).await;
             deployment.down().await?;
             ended?;
         }
@@ -406,8 +402,7 @@ impl AuditRun<'_> {
     ) -> anyhow::Result<()> {
         let plan = short_plan(url, topology, names, keeper);
         let before = keeper.run.rows.len();
-        let together = measure(&plan, keeper).await;
-        let why = match together {
+        let why = match measure(&plan, keeper).await {
             Ok(None) => return Ok(()),
             Ok(Some((_, why))) => why,
             Err(error) => format!("{error:#}"),

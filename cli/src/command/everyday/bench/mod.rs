@@ -19,11 +19,11 @@ use bench::workload::Pace;
 use chaos::bench_servers::{delay, direct_round_trip, places, sync_every_write};
 use chaos::target_servers::TargetServers;
 use clap::Args;
-use cluster_config::{Deployment, Links, Topology, TopologyKind, UpOptions};
+use cluster_config::{Deployment, Links, Topology, TopologyKind};
 
 use self::sweep::Axis;
 use crate::args::{ResultArgs, TargetConsent, durability, duration, lease_duration};
-use crate::bench_run::{EarlyEnd, code_of_rows, measure, measure_at, record_server};
+use crate::bench_run::{self, EarlyEnd, code_of_rows, measure, measure_at, record_server};
 use crate::exit;
 use crate::parts::{PARTS_HEADING, PartArgs};
 use crate::provisioner::ProvisionerArgs;
@@ -285,11 +285,7 @@ pub(super) async fn start_servers(
     keeper: &mut Keeper,
 ) -> anyhow::Result<Deployment> {
     options.provisioner.apply(&mut topology);
-    let dir = keeper.path().join("logs").join(format!("bench-{name}"));
-    let mut how = UpOptions::new(&dir);
-    how.links = links;
-    let deployment =
-        cluster_config::provisioner_of(&topology)?.up(&topology, &how).await.map_err(exit::missing)?;
+    let deployment = bench_run::start_servers(&topology, links, name, &keeper.path()).await?;
     record_server(keeper, &topology, deployment.server_version());
     Ok(deployment)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use chaos::faults::find;
 use chaos::scenario_source::ScenarioSource;
-use chaos::target_servers::parse_target;
+use chaos::target_servers::{TargetServers, parse_target};
 use clap::{Args, Subcommand};
 use kubernetes::objects::{objects, yaml};
 use kubernetes::packed_run::pack;
@@ -30,7 +30,7 @@ enum KubeAction {
     Render(KubeOptions),
     /// Apply them, show how the parts get on, bring the merged run home, and delete what was made; exits as
     /// chaos does
-    Run(run::Options),
+    Run(KubeOptions),
     /// Print a run as lines that `kube run` reads from a pod's log
     #[command(hide = true)]
     Pack { dir: PathBuf },
@@ -111,11 +111,7 @@ impl KubeOptions {
                         "{target} is the loopback of each part, where no server is: give an address that pods reach"
                     )));
                 }
-                if !self.yes_this_is_mine {
-                    return Err(exit::usage(format!(
-                        "{target} is not on this machine: add --yes-this-is-mine if you may test on it"
-                    )));
-                }
+                TargetServers::of(url, self.yes_this_is_mine)?;
                 spec::Servers::Target { url: url.clone() }
             }
             None if self.servers == "pod" => spec::Servers::Pod,
@@ -144,8 +140,7 @@ impl KubeOptions {
             cpu: self.cpu.clone(),
             memory: self.memory.clone(),
         };
-        let refused = spec.refused();
-        let refused = source.complaints(refused);
+        let refused = source.complaints(spec.refused());
         match refused.is_empty() {
             true => Ok(spec),
             false => Err(exit::input(refused)),
@@ -157,13 +152,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     match options.what {
         KubeAction::Render(asked) => {
             let objects = objects(&asked.spec(terminal)?);
-            if terminal.common.json {
-                let values: Vec<_> = objects.iter().map(|object| &object.value).collect();
-                terminal.json(&serde_json::json!({"schema": 1, "objects": values}))?;
-            } else {
-                terminal.data(yaml(&objects).trim_end());
-            }
-            Ok(exit::AS_EXPECTED)
+            let values: Vec<_> = objects.iter().map(|object| &object.value).collect();
+            let document = serde_json::json!({"schema": 1, "objects": values});
+            terminal.answer_data(&document, || yaml(&objects).trim_end().to_owned())
         }
         KubeAction::Run(options) => run::run(options, terminal).await,
         KubeAction::Pack { dir } => {
