@@ -39,10 +39,7 @@ pub fn places(
         let nodes = deployment.nodes().iter();
         let processes: Option<Vec<u32>> = nodes.map(|node| deployment.pid(&node.name)).collect();
         let processes = processes.filter(|_| system.is_some()).unwrap_or_default();
-        let locks = match wished.is_empty() {
-            true => usual(&url, &plan.workloads),
-            false => wished.clone(),
-        };
+        let locks = if wished.is_empty() { usual(&url, &plan.workloads) } else { wished.clone() };
         for name in locks {
             let subject = find(&name)?;
             let has = Abilities::assumed(subject.kinds());

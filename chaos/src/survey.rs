@@ -1,11 +1,36 @@
-//! What servers report about themselves, and what of it is dangerous for locks.
+//! What servers report about themselves, and what of it is dangerous for locks; why there is no connection.
 
 use lock_core::diagnostics::{Concern, ServerReport, Severity};
-use lock_core::{Client, ClientOptions, Target};
+use lock_core::machine::ELSEWHERE;
+use lock_core::{Client, ClientOptions, ErrorKind, LockError, Target};
 use serde_json::{Value, json};
 
 use crate::run::RunError;
-use crate::target_servers::{connect_failure, not_dialled};
+
+/// A failed connection as an error: wrong usage if it cannot work, else something missing.
+pub fn connect_failure(error: LockError) -> RunError {
+    let text = connect_failure_text(&error);
+    match error.kind() {
+        ErrorKind::Invalid => RunError::Usage(not_dialled(&text).unwrap_or(text)),
+        _ => RunError::Missing(text),
+    }
+}
+
+/// Why there is no connection. An error of one node names it twice; once is enough.
+pub fn connect_failure_text(error: &LockError) -> String {
+    let text = error.to_string();
+    match error.node() {
+        Some(node) => text.replacen(&format!(": could not connect to {node}: "), ": ", 1),
+        None => text,
+    }
+}
+
+/// The message about a server that was not dialled because it is beyond this machine and nobody named it,
+/// with the remedy.
+fn not_dialled(why: &str) -> Option<String> {
+    let why = why.contains(ELSEWHERE).then_some(why)?;
+    Some(format!("{why}: add --yes-this-is-mine if you may test on it"))
+}
 
 /// Every master's report. Beyond this machine only masters that the target names are asked, unless `mine`.
 pub async fn survey(target: &Target, mine: bool) -> Result<Vec<ServerReport>, RunError> {

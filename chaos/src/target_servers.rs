@@ -15,8 +15,7 @@ use cluster_config::{
     TopologyKind, resolve_host,
 };
 use lock_core::diagnostics::TlsHandshake;
-use lock_core::machine::ELSEWHERE;
-use lock_core::{Endpoint, ErrorKind, LockError, Target, TargetError};
+use lock_core::{Endpoint, Target, TargetError};
 use tokio::net::TcpStream;
 
 use crate::external::{Allowed, for_servers, not_allowed};
@@ -45,31 +44,6 @@ pub fn parse_target(url: &str) -> Result<Target, RunError> {
         false => format!("{url}: {error}"),
     };
     url.parse().map_err(|error| usage(named(error)))
-}
-
-/// A failed connection as an error: wrong usage if it cannot work, else something missing.
-pub fn connect_failure(error: LockError) -> RunError {
-    let text = connect_failure_text(&error);
-    match error.kind() {
-        ErrorKind::Invalid => usage(not_dialled(&text).unwrap_or(text)),
-        _ => missing(text),
-    }
-}
-
-/// Why there is no connection. An error of one node names it twice; once is enough.
-pub fn connect_failure_text(error: &LockError) -> String {
-    let text = error.to_string();
-    match error.node() {
-        Some(node) => text.replacen(&format!(": could not connect to {node}: "), ": ", 1),
-        None => text,
-    }
-}
-
-/// The message about a server that was not dialled because it is beyond this machine and nobody named it,
-/// with the remedy.
-pub(crate) fn not_dialled(why: &str) -> Option<String> {
-    let why = why.contains(ELSEWHERE).then_some(why)?;
-    Some(format!("{why}: add --yes-this-is-mine if you may test on it"))
 }
 
 /// The harness's own TLS connections: they trust the certificates that the locks trust.
@@ -252,10 +226,7 @@ impl TargetServers {
             (!wrong.is_empty()).then(|| source.complaints(wrong))
         });
         let wrong: Vec<String> = wrong.collect();
-        match wrong.is_empty() {
-            true => Ok(()),
-            false => Err(usage(wrong.join("\n"))),
-        }
+        if wrong.is_empty() { Ok(()) } else { Err(usage(wrong.join("\n"))) }
     }
 
     /// The scenario on these servers, or everything that cannot be done to them, with the lines of the

@@ -29,10 +29,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What came out where nothing can be unknown.
 pub(crate) fn of(as_expected: bool) -> u8 {
-    match as_expected {
-        true => AS_EXPECTED,
-        false => NOT_AS_EXPECTED,
-    }
+    if as_expected { AS_EXPECTED } else { NOT_AS_EXPECTED }
 }
 
 /// The worse of two outcomes: 1 before 2 before 0; anything higher is the tool's own and comes first.
@@ -95,10 +92,7 @@ pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
 /// something, whatever was under way. Errors pass crates as text, and the standard library writes the number
 /// into it.
 pub(crate) fn code_of_text(code: u8, message: &str) -> u8 {
-    match LACKING.into_iter().any(|number| has_error(message, number)) {
-        true => MISSING,
-        false => code,
-    }
+    if LACKING.into_iter().any(|number| has_error(message, number)) { MISSING } else { code }
 }
 
 /// Wrong usage, 64.
@@ -110,10 +104,7 @@ pub(crate) fn usage(message: impl std::fmt::Display) -> anyhow::Error {
 /// is missing.
 pub(crate) fn unwritable(message: impl std::fmt::Display) -> anyhow::Error {
     let message = message.to_string();
-    let code = match has_error(&message, libc::EACCES) {
-        true => MISSING,
-        false => USAGE,
-    };
+    let code = if has_error(&message, libc::EACCES) { MISSING } else { USAGE };
     failure(code, message)
 }
 

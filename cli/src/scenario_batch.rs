@@ -39,10 +39,7 @@ pub(crate) async fn run_all(
     let (name_width, shape_width) = (widest(|plan| &plan.name), widest(|plan| plan.topology.kind.name()));
     let numbered = (1..).zip(planned).map(|(number, planned)| {
         let plan = &planned.plan;
-        let dir = match several {
-            true => format!("{number:02}-{}-{}", plan.name, plan.seed),
-            false => String::new(),
-        };
+        let dir = if several { format!("{number:02}-{}-{}", plan.name, plan.seed) } else { String::new() };
         (dir, planned)
     });
     let mut running = run_each(numbered.collect(), batch, &keeper.path())?;

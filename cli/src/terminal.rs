@@ -55,10 +55,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     pub(crate) fn new(common: Common) -> Self {
         let shows_bars = std::io::stderr().is_terminal() && !common.quiet;
-        let target = match shows_bars {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
+        let target = if shows_bars { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let color = match common.color {
             Color::Always => true,
             Color::Never => false,

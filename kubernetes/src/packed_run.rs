@@ -96,10 +96,7 @@ pub fn unpack(log: &str, dir: &Path) -> Result<Vec<String>, String> {
 /// A path that a pod gives, if it stays in the directory.
 fn inside(dir: &Path, path: &str) -> Result<PathBuf, String> {
     let stays = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
-    match stays && !path.is_empty() {
-        true => Ok(dir.join(path)),
-        false => Err(format!("`{path}` leads out of the run")),
-    }
+    if stays && !path.is_empty() { Ok(dir.join(path)) } else { Err(format!("`{path}` leads out of the run")) }
 }
 
 #[cfg(test)]

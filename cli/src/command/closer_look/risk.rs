@@ -93,10 +93,7 @@ fn span(text: &str, unit: RateUnit) -> Result<Span, String> {
     };
     let (low, high) = text.split_once("..").unwrap_or((text, text));
     let (low, high) = (one(low)?, one(high)?);
-    match low <= high {
-        true => Ok((low, high)),
-        false => Err(format!("`{text}` begins above its end")),
-    }
+    if low <= high { Ok((low, high)) } else { Err(format!("`{text}` begins above its end")) }
 }
 
 fn yearly(text: &str) -> Result<f64, String> {

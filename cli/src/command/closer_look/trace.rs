@@ -4,7 +4,8 @@
 //! lock. The server's MONITOR shows what scripts call, where the user may run it.
 
 use bench::lock_trace::{LockTrace, STEPS, TracedEvent};
-use chaos::target_servers::{TargetServers, connect_failure, parse_target};
+use chaos::survey::connect_failure;
+use chaos::target_servers::{TargetServers, parse_target};
 use clap::Args;
 use cluster_config::{ScriptCalls, resolve_host};
 use lock_core::{ErrorKind, Kind, LockError};
@@ -48,10 +49,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let interrupted = || exit::interrupted("interrupted before the trace was complete");
     let begun = async {
         let trace = LockTrace::connect(&target, mine).await.map_err(connect_failure)?;
-        let calls = match options.no_inner {
-            true => None,
-            false => Some(script_calls(&mut servers).await),
-        };
+        let calls = if options.no_inner { None } else { Some(script_calls(&mut servers).await) };
         anyhow::Ok((trace, calls))
     };
     let (trace, calls) = tokio::select! {

@@ -54,10 +54,7 @@ fn sample(text: &str) -> Result<(Duration, Duration), String> {
     let bad = || crate::args::invalid("sample", text, "5s/60s: watch for 5 s of each 60 s");
     let (on, of) = text.split_once('/').ok_or_else(bad)?;
     let (on, of) = (crate::args::duration(on)?, crate::args::duration(of)?);
-    match !on.is_zero() && on <= of {
-        true => Ok((on, of)),
-        false => Err(bad()),
-    }
+    if !on.is_zero() && on <= of { Ok((on, of)) } else { Err(bad()) }
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {

@@ -178,10 +178,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let ended_early = cancel.is_wanted() || done.is_err();
     if keeper.is_empty() && share.is_none() && ended_early {
         keeper.discard();
-        return match cancel.is_wanted() {
-            true => Ok(exit::INTERRUPTED),
-            false => done.map(|()| exit::UNKNOWN),
-        };
+        return if cancel.is_wanted() { Ok(exit::INTERRUPTED) } else { done.map(|()| exit::UNKNOWN) };
     }
     finish(keeper, &options, base.as_deref(), done)
 }
@@ -302,9 +299,10 @@ impl AuditObserver for AuditKeeper<'_> {
         done: bool,
         scorecard: &mut dyn FnMut() -> Vec<AuditedSubject>,
     ) -> Result<(), RunError> {
-        match done {
-            true => self.bar.finish_and_clear(),
-            false => self.bar.inc(1),
+        if done {
+            self.bar.finish_and_clear()
+        } else {
+            self.bar.inc(1)
         }
         if done || self.saved.is_none_or(|at| at.elapsed() > SAVED_EVERY) {
             if let Some(audit) = &mut self.keeper.run.audit {

@@ -6,7 +6,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use chaos::target_servers::{connect_failure, connect_failure_text, parse_target};
+use chaos::survey::{connect_failure, connect_failure_text};
+use chaos::target_servers::parse_target;
 use clap::Args;
 use lock_core::diagnostics::ConcernKind;
 use lock_core::{
@@ -155,10 +156,7 @@ async fn hold_and_run(
         }
     };
     match ended {
-        Ok(status) => Ok(match release(guard, terminal).await {
-            true => code_of(status),
-            false => exit::LOST,
-        }),
+        Ok(status) => Ok(if release(guard, terminal).await { code_of(status) } else { exit::LOST }),
         Err(reason) => {
             terminal.warn(&format!("lock {name} was lost while the command ran: {reason}"));
             terminate(&mut child, options.grace).await?;

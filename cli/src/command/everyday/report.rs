@@ -97,10 +97,7 @@ fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
         ..ScreenOptions::default()
     };
     let whole = options.scenario.is_some() || terminal.common.verbose > 0;
-    let mut out = match whole {
-        true => text::summary(run, how),
-        false => run_text(run, terminal, &shown),
-    };
+    let mut out = if whole { text::summary(run, how) } else { run_text(run, terminal, &shown) };
     if options.proofs || options.scenario.is_some() {
         out += &text::proofs(run);
     }

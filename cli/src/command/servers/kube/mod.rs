@@ -141,10 +141,7 @@ impl KubeOptions {
             memory: self.memory.clone(),
         };
         let refused = source.complaints(spec.refused());
-        match refused.is_empty() {
-            true => Ok(spec),
-            false => Err(exit::input(refused)),
-        }
+        if refused.is_empty() { Ok(spec) } else { Err(exit::input(refused)) }
     }
 }
 
