@@ -15,8 +15,6 @@ const TAKE_SEED: [&str; 8] = ["quickstart", "bench", "chaos", "audit", "soak", "
 const TAKE_OUT: [&str; 6] = ["up", "check", "conform", "man", "merge", "watch"];
 
 impl Cli {
-    /// # Errors
-    /// Wrong usage, or a help text that was asked for.
     pub(crate) fn parsed() -> Result<Self, clap::Error> {
         let matches = program().try_get_matches_from(std::env::args_os())?;
         Self::from_arg_matches(&matches)

@@ -33,8 +33,7 @@ pub(crate) fn short_plan(url: &str, topology: &str, subjects: &[String], keeper:
     plan
 }
 
-/// Measures one target and keeps what was measured, also when it ends early: then the exit code and the
-/// reason are given.
+/// Measures one target and keeps what was measured, also where it ends early.
 pub(crate) async fn measure(plan: &BenchPlan, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     measure_at(plan, None, None, keeper).await
 }

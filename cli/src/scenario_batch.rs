@@ -14,6 +14,9 @@ use results::run::{NotApplicable, ScenarioResult};
 use crate::exit;
 use crate::run::{Keeper, NOTHING_TRIED};
 
+/// Scenarios wait for elections and leases most of the time, so a few share two cores without harm.
+pub(super) const JOBS: usize = 4;
+
 /// How a command's batch is run: so many at a time, each on servers of its own or on somebody's own.
 pub(super) fn batch_options(jobs: usize, servers: Option<&TargetServers>, keeper: &Keeper) -> BatchOptions {
     BatchOptions {

@@ -117,10 +117,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes all objects in their order. `dry`: the API checks them, and makes nothing.
-    ///
-    /// # Errors
-    /// The first that is refused, and why; none is replaced.
+    /// Makes all objects in their order, until one is refused; `dry`: the API checks them, and makes nothing.
     pub async fn apply(&self, objects: &[Object], dry: bool) -> Result<(), ClusterError> {
         let how = PostParams { dry_run: dry, ..PostParams::default() };
         for object in objects {

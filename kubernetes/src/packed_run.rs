@@ -67,9 +67,7 @@ fn below(root: &Path, dir: &Path, found: &mut Vec<(String, u64)>) -> io::Result<
     Ok(())
 }
 
-/// Unpacks a log into a directory. Gives the files that had to stay in the volume.
-///
-/// The error says what is wrong with the log.
+/// Unpacks a log into a directory. Gives the files that had to stay in the volume; the error is the log's.
 pub fn unpack(log: &str, dir: &Path) -> Result<Vec<String>, String> {
     let mut written = 0;
     for line in log.lines().filter_map(|line| line.strip_prefix(MARK)) {

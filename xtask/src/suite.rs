@@ -13,8 +13,7 @@ use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::report;
 
-/// What takes longest, so that nothing is left to wait for at the end. A name that does not exist is an
-/// error.
+/// What takes longest, so that nothing is left to wait for at the end.
 const FIRST: [&str; 4] = ["swarm", "kube", "lock_orders", "conform"];
 
 struct Suite {

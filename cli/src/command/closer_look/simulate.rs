@@ -130,8 +130,7 @@ fn read_scenario(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are
-/// given it.
+/// Makes the plan of a conviction as small as it goes, and says what it leads to.
 fn shrink(one: &SeedReport, choices: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
     let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
     let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {

@@ -27,7 +27,7 @@ use crate::exit;
 use crate::parts::PartArgs;
 use crate::project::Project;
 use crate::run::{Keeper, NOTHING_TRIED};
-use crate::scenario_batch::batch_options;
+use crate::scenario_batch::{JOBS, batch_options};
 use crate::target::{OwnServers, remove_keys};
 use crate::terminal::Terminal;
 
@@ -79,10 +79,6 @@ pub(crate) struct Options {
     shown: ResultArgs,
 }
 
-/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing
-/// one another.
-const JOBS: u32 = 4;
-
 /// How long the smallest scenario of a conviction is looked for.
 const SHRINK: Duration = Duration::from_secs(60);
 
@@ -117,7 +113,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let options = options.with_project()?;
     options.own.check_jobs(options.jobs.unwrap_or(1))?;
     let usual = options.own.target.as_ref().map_or(JOBS, |_| 1);
-    let jobs = options.jobs.unwrap_or(usual) as usize;
+    let jobs = options.jobs.map_or(usual, |jobs| jobs as usize);
     let seed = options.part.seed(&terminal.common)?;
     let share = options.part.share()?;
     let base = options.against.as_deref().map(read_base).transpose()?;

@@ -22,8 +22,7 @@ use crate::cancel::EndSignals;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica needs at
-/// least as long.
+/// The pause after too few replicas acknowledged: a missing one needs at least as long to come back.
 const REPLICA_PAUSE: Duration = Duration::from_millis(100);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 

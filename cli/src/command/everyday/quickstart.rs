@@ -16,11 +16,10 @@ use crate::bench_run::{code_of_rows, measure_at, record_server, short_plan, star
 use crate::exit;
 use crate::provisioner::{ProvisionerArgs, engine_here};
 use crate::run::{Keeper, seed};
-use crate::scenario_batch::{batch_options, run_all};
+use crate::scenario_batch::{JOBS, batch_options, run_all};
 use crate::terminal::Terminal;
 
-/// A master is killed under load on each topology; beside each dangerous configuration stands its safe twin,
-/// and a broken lock.
+/// A master is killed on each topology: each dangerous configuration and its safe twin, and a broken lock.
 const SCENARIOS: &[&str] = &[
     "failover-async",
     "failover-wait-all",
@@ -31,10 +30,6 @@ const SCENARIOS: &[&str] = &[
     "masters-minority",
     "release-without-owner-check",
 ];
-
-/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing
-/// one another.
-const JOBS: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -100,8 +95,7 @@ async fn work(seed: u64, provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> 
     Ok(exit::worse(measured, judged))
 }
 
-/// Starts all four topologies side by side and measures one after the other, so that no load disturbs
-/// another's figures.
+/// Starts all topologies side by side and measures one after the other, so that no load disturbs another.
 async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyhow::Result<u8> {
     let bar = keeper.terminal.bar(0, "starting single, sentinel, cluster and 5 masters");
     let root = keeper.path();

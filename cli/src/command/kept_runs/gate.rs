@@ -50,8 +50,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let mut conditions = gate::parse_all(&conditions).map_err(exit::usage)?;
     conditions.extend(gate::read_budgets(&budgets).map_err(exit::input)?);
-    // Two words may be a run and its base; without a condition one of them is more likely a mistyped
-    // condition.
+    // Two words may be a run and its base; without a condition one is more likely a mistyped condition.
     let no_run = |word: &&&String| dir_of(word).is_err();
     if conditions.is_empty()
         && let Some(word) = runs.iter().find(no_run)

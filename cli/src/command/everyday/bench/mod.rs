@@ -203,8 +203,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     Ok(code)
 }
 
-/// Measures the target, or one started topology after the other; what ends it early is given with its exit
-/// code.
+/// Measures the target, or one started topology after the other.
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     if let Some(url) = &options.target {
         if let Some(system) = bench::subjects::system_of(url)
