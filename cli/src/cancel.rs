@@ -23,15 +23,16 @@ impl EndSignals {
     }
 
     pub(crate) async fn next(&mut self) -> Signal {
+        let Self { interrupt, terminate, hang_up } = self;
         let hang_up = async {
-            match &mut self.hang_up {
+            match hang_up {
                 Some(signal) => signal.recv().await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => Signal::SIGINT,
-            _ = self.terminate.recv() => Signal::SIGTERM,
+            _ = interrupt.recv() => Signal::SIGINT,
+            _ = terminate.recv() => Signal::SIGTERM,
             _ = hang_up => Signal::SIGHUP,
         }
     }

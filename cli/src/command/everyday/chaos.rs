@@ -118,7 +118,11 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     if let Some(servers) = &mut servers {
         #[cfg(feature = "kube")]
         if let Some(namespace) = &options.chaos_mesh {
-            servers.engine = Some(super::chaos_mesh::engine(namespace, servers.kind()).await?);
+            let engine = kubernetes::engine::ChaosMesh::here(namespace, servers.kind()).await?;
+            let engine = engine.ok_or_else(|| {
+                exit::usage("--chaos-mesh is for a pod, which has its name in POD_NAME or HOSTNAME")
+            })?;
+            servers.engine = Some(std::sync::Arc::new(engine));
         }
         // What can be said without the servers is said before they are asked.
         servers.check_allowed(&sources)?;
