@@ -76,31 +76,3 @@ pub fn tally<'a>(outcomes: impl Iterator<Item = (&'a str, State, bool)>) -> Stri
     }));
     columns(&rows, 1..6).into_iter().map(|line| line + "\n").collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_counts_by_what_its_scenario_judges() {
-        let verdict = |state| Verdict { state, ..Verdict::default() };
-        let result = |contract: State, belief: State| ScenarioResult {
-            name: "a".to_owned(),
-            verdicts: Verdicts {
-                contract: verdict(contract),
-                belief: verdict(belief),
-                ..Verdicts::default()
-            },
-            expected: [("contract".to_owned(), "clean".to_owned())].into(),
-            as_expected: contract == State::Clean,
-            ..ScenarioResult::default()
-        };
-        let text = tally_results(&[
-            result(State::Clean, State::Violated),
-            result(State::Violated, State::Clean),
-            result(State::Unknown, State::Clean),
-        ]);
-        let words: Vec<&str> = text.lines().nth(1).expect("one scenario").split_whitespace().collect();
-        assert_eq!(words, ["a", "3", "1", "1", "1", "1"]);
-    }
-}
