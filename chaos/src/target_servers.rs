@@ -81,44 +81,35 @@ pub struct TargetServers {
 impl TargetServers {
     /// Servers by their URL alone, unasked. `mine`: their owner allows runs beyond this machine.
     pub fn of(url: &str, mine: bool) -> Result<Self, RunError> {
-        let servers = |target, kind, loopback, named_by_address| TargetServers {
-            url: url.to_owned(),
-            mine,
-            target,
-            kind,
-            loopback,
-            named_by_address,
-            allow: Vec::new(),
-            found: None,
-            engine: None,
-        };
-        let allowed = |loopback: bool, shown: &dyn fmt::Display| match loopback || mine {
-            true => Ok(()),
-            false => Err(usage(format!(
-                "{shown} is not on this machine: add --yes-this-is-mine if you may test on it"
-            ))),
-        };
         if !mine {
             bench::consent::for_named_alone();
         }
-        if let Some(system) = system_of(url) {
-            let loopback = bench::subjects::is_loopback(url);
-            allowed(loopback, &results::secrets::redact(url))?;
-            return Ok(servers(None, kind_of_system(system, url).map_err(usage)?, loopback, false));
-        }
-        let target = parse_target(url)?;
-        let loopback = target.is_loopback();
-        allowed(loopback, &target)?;
-        let tls = TlsHandshake::of(&target);
-        let tls = tls.map_err(|why| usage(format!("{target}: {why}")))?;
-        let by_address = tls.is_some_and(|tls| !tls.any_address());
-        let kind = match target.topology_kind() {
-            lock_core::TopologyKind::Sentinel => TopologyKind::Sentinel,
-            lock_core::TopologyKind::Cluster => TopologyKind::Cluster,
-            lock_core::TopologyKind::Masters => TopologyKind::Masters,
-            lock_core::TopologyKind::Single => TopologyKind::Single,
+        let system = system_of(url);
+        let target = if system.is_none() { Some(parse_target(url)?) } else { None };
+        let (loopback, shown) = match &target {
+            Some(target) => (target.is_loopback(), target.to_string()),
+            None => (bench::subjects::is_loopback(url), results::secrets::redact(url)),
         };
-        Ok(servers(Some(target), kind, loopback, by_address))
+        if !loopback && !mine {
+            return Err(usage(format!(
+                "{shown} is not on this machine: add --yes-this-is-mine if you may test on it"
+            )));
+        }
+        let (kind, named_by_address) = match &target {
+            Some(target) => {
+                let tls = TlsHandshake::of(target).map_err(|why| usage(format!("{target}: {why}")))?;
+                let kind = match target.topology_kind() {
+                    lock_core::TopologyKind::Sentinel => TopologyKind::Sentinel,
+                    lock_core::TopologyKind::Cluster => TopologyKind::Cluster,
+                    lock_core::TopologyKind::Masters => TopologyKind::Masters,
+                    lock_core::TopologyKind::Single => TopologyKind::Single,
+                };
+                (kind, tls.is_some_and(|tls| !tls.any_address()))
+            }
+            None => (kind_of_system(system.unwrap_or_default(), url).map_err(usage)?, false),
+        };
+        let (url, allow, found, engine) = (url.to_owned(), Vec::new(), None, None);
+        Ok(Self { url, mine, target, kind, loopback, named_by_address, allow, found, engine })
     }
 
     /// Refuses servers that redirect to others elsewhere, before a driver hears of them: drivers of other

@@ -3,7 +3,7 @@
 use bench::subject::SubjectError;
 use chaos::run::RunError;
 use cluster_config::ClusterError;
-use nix::libc;
+use nix::libc::{EACCES, EAGAIN, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS};
 use results::merge::MergeError;
 
 pub(crate) const AS_EXPECTED: u8 = 0;
@@ -58,23 +58,14 @@ fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
 
 /// Numbers of the system's errors that say what a machine lacks: threads or processes, memory, open files of
 /// all and of one process, the size of a file, space, a disk that can be written to, a share of it.
-const LACKING: [i32; 8] = [
-    libc::EAGAIN,
-    libc::ENOMEM,
-    libc::ENFILE,
-    libc::EMFILE,
-    libc::EFBIG,
-    libc::ENOSPC,
-    libc::EROFS,
-    libc::EDQUOT,
-];
+const LACKING: [i32; 8] = [EAGAIN, ENOMEM, ENFILE, EMFILE, EFBIG, ENOSPC, EROFS, EDQUOT];
 
 /// Whether a message has the system's error of this number, in either form that the standard library has for
 /// it, or as a server says it.
 fn has_error(message: &str, number: i32) -> bool {
     let by_server = match number {
-        libc::EMFILE => message.contains("Your current 'ulimit -n' of"),
-        libc::EAGAIN => message.contains("Can't initialize Background Jobs"),
+        EMFILE => message.contains("Your current 'ulimit -n' of"),
+        EAGAIN => message.contains("Can't initialize Background Jobs"),
         _ => false,
     };
     by_server
@@ -83,7 +74,7 @@ fn has_error(message: &str, number: i32) -> bool {
 }
 
 pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
-    let limits = [(libc::EAGAIN, "ulimit -u"), (libc::EMFILE, "ulimit -n"), (libc::EFBIG, "ulimit -f")];
+    let limits = [(EAGAIN, "ulimit -u"), (EMFILE, "ulimit -n"), (EFBIG, "ulimit -f")];
     let reached = limits.into_iter().find(|(number, _)| has_error(message, *number));
     reached.map(|(_, limit)| limit)
 }
@@ -104,7 +95,7 @@ pub(crate) fn usage(message: impl std::fmt::Display) -> anyhow::Error {
 /// is missing.
 pub(crate) fn unwritable(message: impl std::fmt::Display) -> anyhow::Error {
     let message = message.to_string();
-    let code = if has_error(&message, libc::EACCES) { MISSING } else { USAGE };
+    let code = if has_error(&message, EACCES) { MISSING } else { USAGE };
     failure(code, message)
 }
 
