@@ -302,9 +302,7 @@ pub(crate) fn kind_of(
 /// A target's URL as it is typed; `@FILE` is the one in that file, since a command line can be read by every
 /// user of the machine.
 pub(crate) fn target_url(text: &str) -> Result<String, String> {
-    let Some(path) = text.strip_prefix('@') else {
-        return Ok(text.to_owned());
-    };
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let read = results::limits::read_text(path);
     let read = read.map_err(|why| format!("cannot read {path}: {why}"))?;
     let url = read.trim();

@@ -30,9 +30,7 @@ pub(crate) struct OwnServers {
 impl OwnServers {
     /// What the target's URL says of its servers, without asking them; `None`: each scenario starts its own.
     pub(crate) fn servers(&self) -> anyhow::Result<Option<TargetServers>> {
-        let Some(url) = &self.target else {
-            return Ok(None);
-        };
+        let Some(url) = &self.target else { return Ok(None) };
         let mut servers = TargetServers::of(url, self.mine.yes_this_is_mine)?;
         if let Some(path) = servers.unix_socket() {
             return Err(exit::usage(format!(

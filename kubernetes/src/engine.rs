@@ -41,9 +41,7 @@ impl ChaosMesh {
     /// environment; `None`: no pod is.
     pub async fn here(namespace: &str, shape: TopologyKind) -> Result<Option<Self>, ClusterError> {
         let of = |name: &str| std::env::var(name).ok();
-        let Some(pod) = of("POD_NAME").or_else(|| of("HOSTNAME")) else {
-            return Ok(None);
-        };
+        let Some(pod) = of("POD_NAME").or_else(|| of("HOSTNAME")) else { return Ok(None) };
         Ok(Some(Self {
             cluster: Cluster::connect(namespace).await?,
             namespace: namespace.to_owned(),

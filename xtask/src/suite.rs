@@ -98,12 +98,8 @@ fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
     });
     let mut first = FIRST.map(|_| None);
     for message in Message::parse_stream(BufReader::new(messages)) {
-        let Message::CompilerArtifact(artifact) = message? else {
-            continue;
-        };
-        let Some(suite) = suite(&artifact)? else {
-            continue;
-        };
+        let Message::CompilerArtifact(artifact) = message? else { continue };
+        let Some(suite) = suite(&artifact)? else { continue };
         match FIRST.iter().position(|name| *name == artifact.target.name) {
             Some(place) => first[place] = Some(suite),
             None => suites.push_back(suite),

@@ -133,9 +133,7 @@ fn read_scenario(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
 /// Makes the plan of a conviction as small as it goes, and says what it leads to.
 fn shrink(one: &SeedReport, choices: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
     let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
-    let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {
-        return Ok(());
-    };
+    let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else { return Ok(()) };
     let whole = plan(one.seed, choices);
     let (small, run) = swarm::smallest(whole.clone(), class, TRIES)?;
     let kept = crate::run::store();

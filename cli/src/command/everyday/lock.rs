@@ -293,9 +293,7 @@ async fn terminate(child: &mut Child, grace: Duration) -> std::io::Result<()> {
 /// second SIGINT may mean "end at once" to the command.
 fn got_from_terminal(child: &Child) -> bool {
     let foreground = File::open("/dev/tty").map(tcgetpgrp);
-    let Ok(Ok(foreground)) = foreground else {
-        return false;
-    };
+    let Ok(Ok(foreground)) = foreground else { return false };
     let command = pid_of(child).and_then(|pid| getpgid(Some(pid)).ok());
     foreground == getpgrp() && command == Some(foreground)
 }
