@@ -258,7 +258,7 @@ impl Keeper {
             (Some(document), _) => terminal.answer_painted(&document, text)?,
             (None, Some(document)) => terminal.answer_painted(&document, text)?,
             (None, None) => terminal.answer_painted(&answered(&self.run)?, text)?,
-        }
+        };
         if listed && let Err(error) = store().publish(self.dir.path()) {
             terminal.warn(&error.to_string());
         }

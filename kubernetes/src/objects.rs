@@ -221,10 +221,11 @@ fn pod(spec: &Spec, component: &str, container: Value) -> Value {
         Storage::Claim(claim) => claimed(claim),
         Storage::Bucket { path, secret } => {
             let store = |name: &str, args: &[&str], restart: Option<&str>| {
+                let command = [&["sh", "/locklab/store.sh"][..], args].concat();
                 let fields = json!({
                     "name": name,
                     "image": RCLONE,
-                    "command": [&["sh", "/locklab/store.sh"][..], args].concat(),
+                    "command": command,
                     "env": [env("BUCKET", format!(":s3:{path}/{}", spec.name))],
                     "envFrom": [{"secretRef": {"name": secret}}],
                     "restartPolicy": restart,

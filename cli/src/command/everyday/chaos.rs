@@ -120,7 +120,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         if let Some(namespace) = &options.chaos_mesh {
             let engine = kubernetes::engine::ChaosMesh::here(namespace, servers.kind()).await?;
             let engine = engine.ok_or_else(|| {
-                exit::usage("--chaos-mesh is for a pod, which has its name in POD_NAME or HOSTNAME")
+                crate::exit::usage("--chaos-mesh is for a pod, which has its name in POD_NAME or HOSTNAME")
             })?;
             servers.engine = Some(std::sync::Arc::new(engine));
         }
