@@ -24,6 +24,7 @@
 //! | `process`, `container` | start and wait |
 //! | [`Deployment`] | what can be done to it |
 //! | `proxy` | faults on links |
+//! | `machine_check` | what this machine has and lacks for servers |
 //! | `registry` | what other processes have started |
 //!
 //! Faults on links are the work of own proxies (`proxy`): they tell who dials, hold or lose single commands
@@ -42,6 +43,7 @@ mod deployment;
 mod external;
 pub mod input;
 pub mod layout;
+mod machine_check;
 mod monitor_line;
 mod named_choices;
 mod node;
@@ -66,8 +68,10 @@ pub use container::{Container, engine};
 pub use deployment::Deployment;
 pub use error::ClusterError;
 pub use external::{
-    External, ExternalTarget, Handshake, MonitorStream, SecureStream, Secured, Writer, resolve_host,
+    External, ExternalTarget, Handshake, MonitorStream, ScriptCalls, SecureStream, Secured, Writer,
+    resolve_host,
 };
+pub use machine_check::{MachineFinding, check_machine};
 pub use monitor_line::{MonitorLine, quoted_words};
 pub use node::{Data, Node, Party, Role};
 pub use proc_fs::{ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads};

@@ -19,6 +19,7 @@
 //! | `client.rs` | each call as a request line |
 //! | `output.rs`, `reader.rs` | lines with their times; answers, events and misbehaviour |
 //! | `pipe.rs` | what the pipe costs |
+//! | `templates.rs` | drivers to begin with, in each language that has an SDK |
 //! | `conform/`, `schema.rs` | tries a driver step by step; the JSON Schema of the lines |
 
 mod client;
@@ -31,6 +32,7 @@ mod processes;
 mod program;
 mod reader;
 mod schema;
+pub mod templates;
 
 pub use pipe::{PipeCost, pipe_cost};
 pub use processes::{Member, Processes, escaped_processes};

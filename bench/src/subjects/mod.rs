@@ -104,6 +104,40 @@ pub fn by_comma(given: &[String]) -> Vec<String> {
     all
 }
 
+/// The locks that are measured at a target where nobody names any; [`check_usual`] refuses workloads that need
+/// different ones.
+pub fn usual(url: &str, workloads: &[String]) -> Vec<String> {
+    let own = system_of(url).map(of_system);
+    let names: &[&str] = if let Some(own) = &own {
+        own
+    } else if url.starts_with("redlock") {
+        &["lock-core:redlock"]
+    } else {
+        match workloads.first().map_or(&[][..], |name| locks_for(name)) {
+            [] => &["baseline:set-nx-px", "lock-core:reentrant"],
+            special => special,
+        }
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Refuses workloads that need different locks.
+pub fn check_usual(workloads: &[String]) -> Result<(), SubjectError> {
+    let (first, others) = workloads.split_first().expect("a workload");
+    match others.iter().find(|name| locks_for(name) != locks_for(first)) {
+        None => Ok(()),
+        Some(other) => Err(SubjectError::Usage(format!(
+            "`{first}` and `{other}` are for different kinds of lock: name locks that can do both with --subject, or \
+             measure one after the other"
+        ))),
+    }
+}
+
+/// The locks that a workload needs; empty: any will do.
+fn locks_for(workload: &str) -> &'static [&'static str] {
+    crate::workload::find(workload).map_or(&[], |workload| workload.asks.subjects())
+}
+
 /// The subject of that name.
 pub fn find(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
     if name.contains(mixed::AND) {

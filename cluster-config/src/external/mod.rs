@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `discover.rs` | which nodes and roles a target has |
 //! | `monitor.rs` | what its servers run, by MONITOR |
+//! | `script_calls.rs` | the commands inside scripts, by the same |
 //! | `leftovers.rs` | removes a run's keys |
 
 mod discover;
 mod leftovers;
 mod monitor;
+mod script_calls;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -32,6 +34,7 @@ use crate::{
     node_commands, ports,
 };
 pub use monitor::MonitorStream;
+pub use script_calls::ScriptCalls;
 
 use discover::{ANSWER, DiscoveredServer, discover, resolved};
 
