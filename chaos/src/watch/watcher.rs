@@ -52,7 +52,8 @@ enum ServerNews {
     KeyRead(KeyState),
 }
 
-type Locks = HashMap<Box<[u8]>, LockState>;
+/// Boxed, so that a table that grows moves and reserves little.
+type Locks = HashMap<Box<[u8]>, Box<LockState>>;
 
 /// Follows locks through the commands of one or several servers.
 #[derive(Debug, Default)]
@@ -279,7 +280,7 @@ impl Watcher {
     }
 
     fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
-        self.locks.get(&(place.group, place.database))?.get(place.key)
+        self.locks.get(&(place.group, place.database))?.get(place.key).map(Box::as_ref)
     }
 
     pub(super) fn is_followed(&self, place: &LockPlace<'_>) -> bool {
@@ -367,8 +368,7 @@ impl Watcher {
             let name: Box<str> = String::from_utf8_lossy(place.key).into();
             let pattern = records.patterns.number(&pattern_of(&name));
             records.patterns.of(pattern).add_name(&name);
-            let state = LockState { name, pattern, ..LockState::default() };
-            locks.insert(place.key.into(), state);
+            locks.insert(place.key.into(), Box::new(LockState::new(name, pattern)));
         }
         let mut step = WatchStep {
             options: self.options,

@@ -176,6 +176,19 @@ impl ServerHold {
 }
 
 impl LockState {
+    /// Nothing is known of it. Most locks have one hold at a time, of one library and form.
+    pub(crate) fn new(name: Box<str>, pattern: usize) -> Self {
+        LockState {
+            name,
+            pattern,
+            holds: Vec::with_capacity(1),
+            lapsed: VecDeque::with_capacity(2),
+            libraries: Vec::with_capacity(1),
+            forms: Vec::with_capacity(1),
+            ..LockState::default()
+        }
+    }
+
     /// The place of an owner's hold.
     pub(crate) fn hold_of(&self, owner: &LockOwner) -> Option<usize> {
         let mut holds = self.holds.iter();
