@@ -4,8 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::OnceLock;
 
-/// Whether the kernel answers such questions. It can be built without, and then says the same as of a socket
-/// that is not there.
+/// Whether the kernel answers. Built without, it says the same as of a socket that is not there.
 pub(crate) fn works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {
@@ -16,9 +15,8 @@ pub(crate) fn works() -> bool {
     })
 }
 
-/// The inode of the socket that is bound to `local` and connected to `remote`, also where it is a socket of
-/// IPv6 with IPv4 addresses in it. `None` if there is none, if no process holds it any more, and where the
-/// kernel does not answer.
+/// The inode of the IPv4 socket (or one of IPv6 with IPv4 addresses) bound to `local` and connected to
+/// `remote`. `None`: there is none, no process holds it, or the kernel does not answer.
 pub(crate) fn inode(local: SocketAddr, remote: SocketAddr) -> Option<u64> {
     match (local, remote) {
         (SocketAddr::V4(local), SocketAddr::V4(remote)) => answered(&question(local, remote)),
@@ -26,8 +24,7 @@ pub(crate) fn inode(local: SocketAddr, remote: SocketAddr) -> Option<u64> {
     }
 }
 
-/// `struct nlmsghdr`, then `struct inet_diag_req_v2`, with the numbers of the machine's own order where the
-/// kernel wants them so.
+/// `struct nlmsghdr`, then `struct inet_diag_req_v2`; numbers in the machine's order where it has to be.
 fn question(local: SocketAddrV4, remote: SocketAddrV4) -> Vec<u8> {
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const NLM_F_REQUEST: u16 = 1;
@@ -70,8 +67,7 @@ fn answered(question: &[u8]) -> Option<u64> {
     // The kernel answers while it is asked.
     let length = recv(kernel.as_raw_fd(), &mut answer, MsgFlags::MSG_DONTWAIT).ok()?;
     let answer = &answer[..length];
-    // Where no connection has these ends, a listener at the first of them is named instead, which has no
-    // other end.
+    // Where no connection has these ends, a listener at the first is named, which has no other end.
     let same_ends = answer.get(20..24)? == &question[24..28];
     same_ends.then(|| inode_in(answer))?
 }

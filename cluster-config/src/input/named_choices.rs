@@ -1,6 +1,6 @@
 //! Choices that files and commands name by a word: each word stands once.
 
-use crate::input::{nearest, one_of};
+use super::{nearest, one_of};
 
 /// The choice of that name, else what is allowed.
 pub(crate) fn choice<T: Copy>(all: &[T], name: fn(T) -> &'static str, word: &str) -> Result<T, String> {
@@ -32,9 +32,8 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let form = crate::input::one_of($name::ALL.map($name::name));
-                crate::input::word(deserializer, &form, |word| {
-                    crate::named_choices::choice(&$name::ALL, $name::name, word)
+                crate::input::word(deserializer, &crate::input::one_of($name::ALL.map($name::name)), |word| {
+                    crate::input::named_choices::choice(&$name::ALL, $name::name, word)
                 })
             }
         }
@@ -43,7 +42,7 @@ macro_rules! words {
             type Err = String;
 
             fn from_str(word: &str) -> Result<Self, String> {
-                let known = crate::named_choices::choice(&$name::ALL, $name::name, word);
+                let known = crate::input::named_choices::choice(&$name::ALL, $name::name, word);
                 known.map_err(|allowed| format!("allowed is {allowed}"))
             }
         }
@@ -64,7 +63,6 @@ mod tests {
 
     #[test]
     fn a_word_fills_its_column() {
-        let line = format!("{:<8}|{:>10}|", Role::Master, ProvisionerKind::Process);
-        assert_eq!(line, "master  |   process|");
+        assert_eq!(format!("{:<8}|{:>10}|", Role::Master, ProvisionerKind::Process), "master  |   process|");
     }
 }

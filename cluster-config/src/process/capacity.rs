@@ -5,8 +5,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use crate::layout::PlannedNode;
 use crate::{ClusterError, Links};
 
-/// What a server takes, with the connections of many others: 4 to 5 MB were measured in clusters of 64 and
-/// 200 nodes.
+/// What a server takes, with connections to many others: 4 to 5 MB in clusters of 64 and 200 nodes.
 const SERVER_MB: u64 = 8;
 /// Descriptors of a process beside those of nodes among each other: files, listeners, clients.
 const OWN_DESCRIPTORS: u64 = 128;
@@ -25,14 +24,10 @@ pub(crate) fn ensure(nodes: &[PlannedNode], links: Links) -> Result<(), ClusterE
     Ok(())
 }
 
-/// Of the process that needs most: every member of a cluster dials every other, and a proxied link has two
-/// ends here.
+/// Of the process that needs most: a member of a cluster dials every other; a proxied link has two ends here.
 fn descriptors(nodes: &[PlannedNode], links: Links) -> u64 {
     let count = nodes.len() as u64;
-    let peers = match nodes.iter().any(|node| node.bus_port() > 0) {
-        true => count - 1,
-        false => 0,
-    };
+    let peers = if nodes.iter().any(|node| node.bus_port() > 0) { count - 1 } else { 0 };
     match links {
         Links::Direct => 2 * peers + OWN_DESCRIPTORS,
         Links::Proxied => 2 * count * (peers + 2) + OWN_DESCRIPTORS,
@@ -85,8 +80,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_with_what_is_needed_and_what_is_there() {
         let said = |limit, available| {
-            let fits = fits(64, Links::Proxied, 8448, limit, available);
-            fits.map_err(|error| match error {
+            fits(64, Links::Proxied, 8448, limit, available).map_err(|error| match error {
                 ClusterError::Missing(message) => message,
                 other => panic!("{other}"),
             })
