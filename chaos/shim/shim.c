@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The same numbers stand in chaos/src/shim.rs. */
+/* The same numbers stand in chaos/src/servers/shim.rs. */
 #define FILES 2040
 #define NS 1000000000LL
 

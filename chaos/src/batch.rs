@@ -20,8 +20,8 @@ use tokio::sync::watch;
 
 use crate::audit::fitted;
 use crate::faults::engine::Engine;
-use crate::kept_plan::{self, PLAN_FILE};
-use crate::plan::Plan;
+use crate::planning::kept_plan::{self, PLAN_FILE};
+use crate::planning::plan::Plan;
 use crate::run::{RunError, RunOptions, ScenarioRun, run_scenario};
 use crate::scenario::Scenario;
 
@@ -63,10 +63,8 @@ pub fn in_processes(subject: Arc<dyn Subject>) -> Result<Arc<dyn Subject>, RunEr
     }
     if !subject.parts().is_empty() {
         let parts = subject.parts().iter().cloned().map(in_processes);
-        return match Mixed::new(parts.collect::<Result<_, _>>()?) {
-            Ok(mixed) => Ok(Arc::new(mixed)),
-            Err(error) => Err(RunError::Input(error.to_string())),
-        };
+        let mixed = Mixed::new(parts.collect::<Result<_, _>>()?);
+        return Ok(Arc::new(mixed.map_err(|error| RunError::Input(error.to_string()))?));
     }
     let command = vec![this_program()?, "driver".to_owned(), subject.name().to_owned()];
     Ok(Arc::new(ExecSubject::for_subject(subject.as_ref(), command)))

@@ -10,12 +10,12 @@ use results::history_file;
 use results::history_parts::Parts;
 use results::limits;
 use results::run::{FaultSpan, ScenarioResult};
-use results::store::{HISTORY_FILE, refuse_links};
+use results::store::{HISTORY_FILE, RUN_FILE, RunStore, refuse_links};
 use results::verdict::{State, Verdict};
 
 use crate::checkers::{self, CheckOptions, CheckReport, Reader, Record};
-use crate::kept_plan::PLAN_FILE;
-use crate::plan::Plan;
+use crate::planning::kept_plan::PLAN_FILE;
+use crate::planning::plan::Plan;
 use crate::proof;
 use crate::run::RunError;
 
@@ -23,7 +23,7 @@ use crate::run::RunError;
 const SAID_FROM_MB: u64 = 512;
 
 /// Where standard input is a file.
-pub const STDIN: &str = "/dev/stdin";
+const STDIN: &str = "/dev/stdin";
 
 fn input(why: impl std::fmt::Display) -> RunError {
     RunError::Input(why.to_string())
@@ -46,13 +46,12 @@ pub struct JudgedHistory {
     parts: Option<Parts>,
     faults: Option<Vec<FaultSpan>>,
     masters: Vec<String>,
-    /// Why the history may be incomplete.
     doubts: Vec<String>,
 }
 
 impl JudgedHistory {
     /// A recording of which nothing else is known.
-    pub fn of(history: PathBuf) -> Self {
+    pub(crate) fn of(history: PathBuf) -> Self {
         JudgedHistory {
             prefix: String::new(),
             history,
@@ -95,22 +94,36 @@ impl JudgedHistory {
         })
     }
 
+    /// Those of a run, by its directory or name, or of a file or directory that holds a history alone; `-`: of
+    /// standard input.
+    pub fn all_of(run: &str, store: &RunStore) -> Result<Vec<Self>, RunError> {
+        let path = Path::new(if run == "-" { STDIN } else { run });
+        // Anything that can be read, a pipe too.
+        let is_file = path.exists() && !path.is_dir();
+        if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
+            return Ok(vec![Self::of(path.to_owned())]);
+        }
+        // A recording from elsewhere, or what was left of a run that was killed early.
+        if path.is_dir()
+            && !path.join(RUN_FILE).is_file()
+            && let Some(history) = history_file::of_dir(path)
+        {
+            refuse_links(path).map_err(input)?;
+            return Ok(vec![Self::of(history)]);
+        }
+        Self::of_run(&store.resolve(run).map_err(input)?)
+    }
+
     /// Those of a run that was kept, also of scenarios that it was killed in.
-    pub fn of_run(dir: &Path) -> Result<Vec<Self>, RunError> {
+    fn of_run(dir: &Path) -> Result<Vec<Self>, RunError> {
         let kept = results::store::load_dir(dir).map_err(input)?;
         let several = kept.scenarios.len() > 1;
-        let unended = match kept.partial {
-            true => unended(dir, &kept.scenarios),
-            false => Vec::new(),
-        };
+        let unended = if kept.partial { unended(dir, &kept.scenarios) } else { Vec::new() };
         let mut found: Vec<JudgedHistory> = kept
             .scenarios
             .into_iter()
             .map(|scenario| JudgedHistory {
-                prefix: match several {
-                    true => format!("{}@{}/", scenario.name, scenario.seed),
-                    false => String::new(),
-                },
+                prefix: if several { format!("{}@{}/", scenario.name, scenario.seed) } else { String::new() },
                 masters: masters(&dir.join(&scenario.dir)),
                 doubts: scenario.incomplete,
                 faults: Some(scenario.faults),
@@ -143,8 +156,7 @@ impl JudgedHistory {
         say: &mut dyn FnMut(JudgedNote),
     ) -> Result<CheckReport, RunError> {
         let path = &self.history;
-        // Lines are judged as they come, and only a proof needs them again; what can be read only once is
-        // kept.
+        // Lines are judged as they come, and only a proof needs them again: then they are kept.
         let (mut kept, mut lines) = (Vec::new(), 0);
         if let Some(said) = foretell(path)? {
             say(JudgedNote::Note(said));
@@ -218,8 +230,7 @@ fn foretell(path: &Path) -> Result<Option<String>, RunError> {
     }
 }
 
-/// Histories of scenarios that a run was killed in: they have no result, and nothing says what their faults
-/// did.
+/// Histories of scenarios that a run was killed in: nothing says what their faults did.
 fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
     let inside = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut places: Vec<String> = inside
@@ -235,10 +246,7 @@ fn unended(dir: &Path, ended: &[ScenarioResult]) -> Vec<JudgedHistory> {
             let history = history_file::of_dir(&dir.join(&place))?;
             Some(JudgedHistory {
                 masters: masters(&dir.join(&place)),
-                prefix: match place.is_empty() {
-                    true => place,
-                    false => format!("{place}/"),
-                },
+                prefix: if place.is_empty() { place } else { format!("{place}/") },
                 doubts: vec!["the run did not end: what was recorded until then".to_owned()],
                 ..JudgedHistory::of(history)
             })

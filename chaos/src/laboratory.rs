@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::audit::fitted;
 use crate::batch::{BatchOptions, PlannedRun, run_options, this_program};
-use crate::plan::Plan;
+use crate::planning::plan::Plan;
 use crate::run::{RunError, ScenarioRun, run_scenario};
 use crate::scenario::Scenario;
 
@@ -29,8 +29,7 @@ const GUARD: &str = "guard";
 /// Where such a process answers: its standard output is the test runner's.
 const ANSWERS: &str = "/dev/fd/3";
 
-/// Starts a client: its answers go where its standard output would go, and what a test runner prints goes
-/// where its errors go.
+/// Starts a client: its answers go to standard output, what a test runner prints to its errors.
 const AS_CLIENT: &str = "exec 3>&1 1>&2; exec \"$@\"";
 
 /// Runs scenarios against one lock, each on servers of its own that end with the run.
@@ -49,8 +48,7 @@ impl Laboratory {
         let started_as = |role: &str, shell: &[&str]| {
             let variable = format!("{CLIENT}={role}");
             let words = ["/usr/bin/env", &variable].into_iter();
-            let words = words.chain(shell.iter().copied()).chain(runner);
-            words.map(str::to_owned).collect::<Vec<_>>()
+            words.chain(shell.iter().copied()).chain(runner).map(str::to_owned).collect::<Vec<_>>()
         };
         guard::install(started_as(GUARD, &[]));
         let command = started_as("1", &["/bin/sh", "-c", AS_CLIENT, "sh"]).into_iter();
@@ -76,8 +74,7 @@ impl Laboratory {
         let dir = self.root.join(name.replace(['/', ':'], "-"));
         // A history is never added to: what an earlier test left goes.
         if dir.exists() {
-            let gone = fs::remove_dir_all(&dir);
-            gone.map_err(|error| RunError::io("remove", &dir, &error))?;
+            fs::remove_dir_all(&dir).map_err(|error| RunError::io("remove", &dir, &error))?;
         }
         let never = watch::channel(false).1;
         let options = run_options(dir, &planned, &BatchOptions::new(1, never))?;
@@ -88,13 +85,10 @@ impl Laboratory {
 /// In a process that was started as a client: answers for the lock until the harness says goodbye. In any
 /// other it returns at once.
 pub async fn serve_client(lock: Arc<dyn Subject>) -> Result<(), ServeError> {
-    let Some(role) = std::env::var_os(CLIENT) else {
-        return Ok(());
-    };
+    let Some(role) = std::env::var_os(CLIENT) else { return Ok(()) };
     if role == GUARD {
         // A test runner takes the marks of the clients, its last word, for one more name of a test.
-        let mark = std::env::args().next_back().unwrap_or_default();
-        guard::run(std::io::stdin(), &mark);
+        guard::run(std::io::stdin(), &std::env::args().next_back().unwrap_or_default());
         return Ok(());
     }
     bench::consent::inherit();

@@ -40,50 +40,38 @@
 //! | [`scenario`], [`builtin`], [`scenario_source`] | what is asked, the suite that comes with the program, and what is meant by a name |
 //! | [`planner`], [`plan`], [`kept_plan`], [`plan_parts`], [`partition`] | what is decided, what was kept of it, which part makes what, and which links a partition cuts |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
-//! | [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
+//! | [`target_servers`], [`survey`], [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
-//! | [`replica_lag`] | how far replicas are behind, for a risk |
+//! | [`replica_lag`], [`measured_rates`] | how far replicas are behind, and what else a risk can be told by measuring |
 //! | [`risk`] | how often what a run shows once happens in a year |
+//! | [`bench_servers`] | servers on which locks are measured |
 //! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
 pub mod audit;
 pub mod batch;
-pub mod builtin;
 pub mod checkers;
-mod client_sizes;
-mod clients;
-mod draw;
-pub mod external;
 pub mod faults;
-pub mod hooks;
 pub mod judged_history;
-pub mod kept_plan;
 pub mod laboratory;
-mod members;
-pub mod names;
-mod nemesis;
-pub mod other_system;
+pub mod measured_rates;
 pub mod outcome;
-pub mod partition;
-pub mod plan;
-pub mod plan_parts;
-pub mod planner;
+pub mod planning;
 pub mod polling;
-mod probe;
 pub mod proof;
-pub mod replica_lag;
-mod resolve;
 pub mod risk;
 pub mod roles;
 pub mod run;
 pub mod scenario;
-pub mod scenario_source;
-pub mod shim;
-pub mod shrink;
-pub mod shrink_search;
-pub mod soak;
-mod tracker;
+pub mod search;
+pub mod servers;
 pub mod watch;
+
+pub use planning::{kept_plan, partition, plan, plan_parts, planner};
+pub use scenario::{builtin, scenario_source};
+pub use search::{shrink, shrink_search, soak};
+pub use servers::{
+    bench_servers, external, hooks, names, other_system, replica_lag, shim, survey, target_servers,
+};

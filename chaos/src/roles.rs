@@ -88,13 +88,12 @@ struct Hold {
 
 impl Roles {
     /// The client whose grant is the oldest that was neither released nor lost.
-    pub(crate) fn holder(&self) -> Option<&str> {
-        let held = self.held.iter().find(|hold| !hold.lost);
-        held.map(|hold| hold.client.as_str())
+    pub fn holder(&self) -> Option<&str> {
+        self.held.iter().find(|hold| !hold.lost).map(|hold| hold.client.as_str())
     }
 
     /// How many commands named a lock and could have been of several roles.
-    pub(crate) fn unclear(&self) -> u64 {
+    pub fn unclear(&self) -> u64 {
         self.unclear
     }
 
@@ -114,8 +113,7 @@ impl Roles {
                 }
             }
             Entry::Event(Event::Lost { grant, .. }) => {
-                let lost = self.held.iter_mut().filter(|hold| hold.grant == *grant);
-                lost.for_each(|hold| hold.lost = true);
+                self.held.iter_mut().filter(|hold| hold.grant == *grant).for_each(|hold| hold.lost = true);
             }
             Entry::Event(Event::Crash { client }) => {
                 self.held.retain(|hold| hold.client != *client);
@@ -128,17 +126,14 @@ impl Roles {
     fn call(&mut self, id: u64, call: &Call) {
         let (role, client, locks, renewed) = match call {
             Call::Acquire(asked) => {
-                let several = asked.locks.iter().flatten();
-                let locks = asked.lock.iter().chain(several).cloned().collect();
+                let locks = asked.lock.iter().chain(asked.locks.iter().flatten()).cloned().collect();
                 let renewed = asked.lease_ms.is_none();
                 (ACQUIRE, asked.client.clone(), locks, renewed)
             }
             // Its renewals are reported after they were sent.
             Call::Extend { by: Some(_), .. } => return,
             Call::Release { grant } | Call::Extend { grant, .. } => {
-                let Some(at) = self.held.iter().position(|hold| hold.grant == *grant) else {
-                    return;
-                };
+                let Some(at) = self.held.iter().position(|hold| hold.grant == *grant) else { return };
                 let hold = &self.held[at];
                 let (client, locks) = (hold.client.clone(), hold.locks.clone());
                 match call {
@@ -157,10 +152,8 @@ impl Roles {
 
     /// The label of a command, and that of its reply.
     pub fn command(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> (Label, Label) {
-        let completes = ["WAIT", "WAITAOF", "EXEC"];
-        if completes.iter().any(|name| is(words, name)) {
-            let before = self.last.get(&passage.connection);
-            return before.copied().unwrap_or_default();
+        if ["WAIT", "WAITAOF", "EXEC"].iter().any(|name| is(words, name)) {
+            return self.last.get(&passage.connection).copied().unwrap_or_default();
         }
         let labels = self.role(passage, words);
         self.last.insert(passage.connection, labels);
@@ -183,9 +176,7 @@ impl Roles {
                 lock = Some(named.clone());
             }
         }
-        let Some(lock) = lock else {
-            return (None, None);
-        };
+        let Some(lock) = lock else { return (None, None) };
         let name = words.get(0).unwrap_or_default().to_ascii_uppercase();
         let subscribes = name.ends_with(b"SUBSCRIBE");
         self.pushes |= subscribes;
@@ -210,8 +201,7 @@ impl Roles {
     /// Which of the possible roles a command of this shape has, as far as that is clear by now.
     fn learn(&mut self, shape: u64, possible: [bool; 4]) -> Option<usize> {
         let count = |counts: &mut [u32; 4]| {
-            let counts = counts.iter_mut().zip(possible);
-            counts.for_each(|(count, is)| *count += u32::from(is));
+            counts.iter_mut().zip(possible).for_each(|(count, is)| *count += u32::from(is));
         };
         let is_clear = possible.iter().filter(|is| **is).count() == 1;
         if self.learned.len() >= SHAPES_MOST && !self.learned.contains_key(&shape) {
@@ -236,8 +226,7 @@ impl Roles {
             all => mostly(known.clear[*role], all),
         };
         let mut fitting = (0..possible.len()).filter(|role| possible[*role] && fits(role));
-        let first = fitting.next();
-        first.filter(|_| fitting.next().is_none())
+        fitting.next().filter(|_| fitting.next().is_none())
     }
 
     fn waits(&self) -> (Label, Label) {
@@ -265,7 +254,8 @@ impl Roles {
         again
     }
 
-    pub(crate) fn push(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> Label {
+    /// The label of a message that a server pushes to a client.
+    pub fn push(&mut self, passage: MessagePassage<'_>, words: &MessageWords) -> Label {
         let client = format!("c{}", passage.client);
         let mut in_flight = self.in_flight.values();
         let waited_for = in_flight.any(|one| {
@@ -282,19 +272,8 @@ fn is(words: &MessageWords, name: &str) -> bool {
 
 /// The commands of Redis that wait at the server until something is there.
 fn blocks(name: &[u8]) -> bool {
-    const BLOCKING: [&[u8]; 10] = [
-        b"BLPOP",
-        b"BRPOP",
-        b"BLMOVE",
-        b"BRPOPLPUSH",
-        b"BLMPOP",
-        b"BZPOPMIN",
-        b"BZPOPMAX",
-        b"BZMPOP",
-        b"XREAD",
-        b"XREADGROUP",
-    ];
-    BLOCKING.contains(&name)
+    const BLOCKING: &str = "BLPOP BRPOP BLMOVE BRPOPLPUSH BLMPOP BZPOPMIN BZPOPMAX BZMPOP XREAD XREADGROUP";
+    BLOCKING.split(' ').any(|blocking| blocking.as_bytes() == name)
 }
 
 /// Whether a word after the first contains a lock's name.
@@ -302,8 +281,7 @@ fn names(words: &MessageWords, lock: &str) -> bool {
     words.iter().skip(1).any(|word| place(word, lock).is_some())
 }
 
-/// Where a word contains a lock's name. A number in a name goes on to its last digit: `orders-1` is not in
-/// `orders-12`.
+/// Where a word contains a lock's name; a number in it goes on: `orders-1` is not in `orders-12`.
 fn place(word: &[u8], lock: &str) -> Option<usize> {
     let lock = lock.as_bytes();
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
@@ -338,221 +316,4 @@ fn hash(what: impl Fn(&mut DefaultHasher), node: &str) -> u64 {
     node.hash(&mut hasher);
     what(&mut hasher);
     hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use results::history::Acquire;
-
-    use super::*;
-
-    /// Two clients at one server, a line of text each.
-    #[derive(Default)]
-    struct TwoClients {
-        roles: Roles,
-        next: u64,
-    }
-
-    impl TwoClients {
-        fn calls(&mut self, call: Call) -> u64 {
-            self.next += 1;
-            let id = self.next;
-            self.roles.follow(&Entry::Call { id, call });
-            id
-        }
-
-        fn acquire(&mut self, client: &str, lock: &str, lease_ms: Option<u64>) -> u64 {
-            self.calls(Call::Acquire(Acquire {
-                client: client.to_owned(),
-                owner: "t0".to_owned(),
-                lock: Some(lock.to_owned()),
-                locks: None,
-                kind: "plain".to_owned(),
-                lease_ms,
-                wait_ms: None,
-                permits: None,
-            }))
-        }
-
-        fn grants(&mut self, id: u64, grant: &str) {
-            let end = End::Ok {
-                grant: Some(grant.to_owned()),
-                token: None,
-                sent_ns: None,
-                returned_ns: None,
-                lease_ms: None,
-                at: None,
-            };
-            self.roles.follow(&Entry::End { id, end });
-        }
-
-        fn ends(&mut self, id: u64) {
-            self.roles.follow(&Entry::End { id, end: End::Busy });
-        }
-
-        fn release(&mut self, grant: &str) -> u64 {
-            let grant = grant.to_owned();
-            self.calls(Call::Release { grant })
-        }
-
-        fn labels(&mut self, client: u32, command: &str) -> (Label, Label) {
-            self.roles.command(passage(client), &words(command))
-        }
-
-        fn says(&mut self, client: u32, command: &str) -> Label {
-            self.labels(client, command).0
-        }
-
-        /// An acquire and a release of a lock in which nobody else is interested.
-        fn teaches(&mut self, client: u32, lock: &str) {
-            let name = format!("c{client}");
-            let id = self.acquire(&name, lock, Some(1_000));
-            assert_eq!(self.says(client, &format!("TAKE {lock} v")), Some("acquire"));
-            self.grants(id, "taught");
-            let id = self.release("taught");
-            assert_eq!(self.says(client, &format!("GIVE {lock}")), Some("release"));
-            self.ends(id);
-        }
-    }
-
-    fn passage(client: u32) -> MessagePassage<'static> {
-        MessagePassage { connection: u64::from(client), client, node: "n1" }
-    }
-
-    fn words(text: &str) -> MessageWords {
-        let mut words = MessageWords::default();
-        text.split_whitespace().for_each(|word| words.push(word.as_bytes()));
-        words
-    }
-
-    #[test]
-    fn a_command_that_names_a_lock_belongs_to_the_only_operation_in_flight() {
-        let mut talk = TwoClients::default();
-        assert_eq!(talk.says(1, "GET orders-1"), None, "nothing is in flight");
-        let id = talk.acquire("c1", "orders-1", Some(1_000));
-        for other in ["PING", "GET orders-12", "GET other", "orders-1 x"] {
-            assert_eq!(talk.says(1, other), None, "{other}");
-        }
-        assert_eq!(talk.says(2, "GET orders-1"), None, "of another client");
-        assert_eq!(talk.says(1, "INCR {orders-1}:token"), Some("acquire"));
-        assert_eq!(talk.says(1, "WAIT 1 0"), Some("acquire"));
-        talk.grants(id, "g1");
-        assert_eq!(talk.says(1, "GET orders-1"), None, "a lease that is fixed");
-        let grant = "g1".to_owned();
-        talk.calls(Call::Extend { grant, lease_ms: 1, by: None });
-        assert_eq!(talk.says(1, "PEXPIRE orders-1 1"), Some("extend"));
-        assert_eq!(talk.roles.unclear(), 0);
-    }
-
-    #[test]
-    fn a_second_try_is_a_wait_and_the_steps_of_a_first_one_are_not() {
-        let mut talk = TwoClients::default();
-        let id = talk.acquire("c1", "a", Some(1_000));
-        assert_eq!(talk.says(1, "INCR a:token"), Some("acquire"));
-        assert_eq!(talk.labels(1, "SET a x1 NX"), (Some("acquire"), Some("acquire")));
-        assert_eq!(talk.labels(1, "SET a x2 NX"), (WAIT, WAIT));
-        assert_eq!(talk.says(1, "BLPOP a:signal 1"), WAIT);
-        talk.ends(id);
-        talk.acquire("c1", "a", Some(1_000));
-        assert_eq!(talk.says(1, "SET a x3 NX"), Some("acquire"));
-        // Another owner in the same client: its first try is not the second of the one before, but its own
-        // second is one.
-        talk.acquire("c1", "a", Some(1_000));
-        assert_eq!(talk.says(1, "SET a y NX"), Some("acquire"));
-        assert_eq!(talk.says(1, "SET a y NX"), WAIT);
-    }
-
-    #[test]
-    fn pushed_messages_are_what_a_waiter_is_told_where_there_are_any() {
-        let mut talk = TwoClients::default();
-        let id = talk.acquire("c1", "a", Some(1_000));
-        talk.says(1, "SET a x NX");
-        let message = words("message channel:{a} 0");
-        assert_eq!(talk.labels(1, "SET a x NX"), (WAIT, WAIT));
-        assert_eq!(talk.labels(1, "SUBSCRIBE channel:{a}"), (WAIT, None));
-        assert_eq!(talk.labels(1, "SET a x NX"), (WAIT, None));
-        assert_eq!(talk.roles.push(passage(1), &message), WAIT);
-        assert_eq!(talk.roles.push(passage(2), &message), None);
-        talk.ends(id);
-        assert_eq!(talk.roles.push(passage(1), &message), None);
-        assert_eq!(talk.says(1, "UNSUBSCRIBE channel:{a}"), None);
-    }
-
-    #[test]
-    fn a_renewal_comes_from_a_holder_with_nothing_in_flight() {
-        let mut talk = TwoClients::default();
-        let id = talk.acquire("c1", "a", None);
-        assert_eq!(talk.says(1, "SET a x NX"), Some("acquire"));
-        talk.grants(id, "g1");
-        assert_eq!(talk.roles.holder(), Some("c1"));
-        assert_eq!(talk.says(1, "EVALSHA f00 1 a x"), Some("renewal"));
-        talk.release("g1");
-        assert_eq!(talk.says(1, "EVALSHA bad 1 a x"), Some("release"));
-        let id = talk.acquire("c2", "a", None);
-        talk.grants(id, "g2");
-        let grant = "g2".to_owned();
-        talk.roles.follow(&Entry::Event(Event::Lost { grant, reason: None, at_ns: None }));
-        assert_eq!(talk.says(2, "EVALSHA f00 1 a x"), None, "it is lost");
-        assert_eq!(talk.roles.holder(), None);
-    }
-
-    #[test]
-    fn what_is_unclear_has_no_role_until_its_shape_was_learned() {
-        let mut talk = TwoClients::default();
-        let id = talk.acquire("c1", "a", Some(1_000));
-        talk.grants(id, "g1");
-        talk.release("g1");
-        talk.acquire("c1", "a", Some(1_000));
-        assert_eq!(talk.says(1, "TAKE a v"), None);
-        assert_eq!(talk.says(1, "GIVE a"), None);
-        assert_eq!(talk.roles.unclear(), 2);
-        // From another client and another lock.
-        talk.teaches(2, "b");
-        assert_eq!(talk.says(1, "TAKE a w"), Some("acquire"));
-        assert_eq!(talk.says(1, "GIVE a"), Some("release"));
-        assert_eq!(talk.says(1, "GIVE a twice"), None, "of another shape");
-        assert_eq!(talk.roles.unclear(), 3);
-    }
-
-    /// Another task of the client asks for the lock all the time, so that no release is ever clear.
-    #[test]
-    fn what_is_never_clear_is_known_by_exclusion() {
-        let mut talk = TwoClients::default();
-        for n in 0..10 {
-            let id = talk.acquire("c1", "a", Some(1_000));
-            assert_eq!(talk.says(1, &format!("TAKE a {n}")), Some("acquire"));
-            talk.ends(id);
-        }
-        talk.acquire("c1", "a", Some(1_000));
-        let mut given = Vec::new();
-        for n in 0..4 {
-            let id = talk.acquire("c1", "a", Some(1_000));
-            let grant = format!("g{n}");
-            talk.grants(id, &grant);
-            let id = talk.release(&grant);
-            assert_ne!(talk.says(1, &format!("TAKE a x{n}")), None);
-            given.push(talk.says(1, "GIVE a"));
-            talk.ends(id);
-        }
-        assert_eq!(given, [None, None, Some("release"), Some("release")]);
-        assert_eq!(talk.roles.unclear(), 2);
-    }
-
-    #[test]
-    fn a_shape_that_was_two_things_decides_nothing() {
-        let mut talk = TwoClients::default();
-        for n in 0..3 {
-            let id = talk.acquire("c1", "a", Some(1_000));
-            assert_eq!(talk.says(1, "CALL a"), Some("acquire"));
-            talk.grants(id, &format!("g{n}"));
-            let id = talk.release(&format!("g{n}"));
-            assert_eq!(talk.says(1, "CALL a"), Some("release"));
-            talk.ends(id);
-        }
-        let id = talk.acquire("c1", "a", Some(1_000));
-        talk.grants(id, "g");
-        talk.release("g");
-        talk.acquire("c1", "a", Some(1_000));
-        assert_eq!(talk.says(1, "CALL a"), None);
-    }
 }

@@ -350,3 +350,345 @@ async fn a_name_resolves_to_another_server_or_to_none() {
         assert!(proof.contains(words) && proof.contains("; clients looked"), "{proof}");
     }
 }
+
+/// Which part of a lock's work a message is.
+mod roles_of_messages {
+    use chaos::roles::Roles;
+    use cluster_config::{Label, MessagePassage, MessageWords};
+    use results::history::{Acquire, Call, End, Entry, Event};
+
+    const WAIT: Label = Some("wait");
+
+    /// Two clients at one server, a line of text each.
+    #[derive(Default)]
+    struct TwoClients {
+        roles: Roles,
+        next: u64,
+    }
+
+    impl TwoClients {
+        fn calls(&mut self, call: Call) -> u64 {
+            self.next += 1;
+            let id = self.next;
+            self.roles.follow(&Entry::Call { id, call });
+            id
+        }
+
+        fn acquire(&mut self, client: &str, lock: &str, lease_ms: Option<u64>) -> u64 {
+            self.calls(Call::Acquire(Acquire {
+                client: client.to_owned(),
+                owner: "t0".to_owned(),
+                lock: Some(lock.to_owned()),
+                locks: None,
+                kind: "plain".to_owned(),
+                lease_ms,
+                wait_ms: None,
+                permits: None,
+            }))
+        }
+
+        fn grants(&mut self, id: u64, grant: &str) {
+            let end = End::Ok {
+                grant: Some(grant.to_owned()),
+                token: None,
+                sent_ns: None,
+                returned_ns: None,
+                lease_ms: None,
+                at: None,
+            };
+            self.roles.follow(&Entry::End { id, end });
+        }
+
+        fn ends(&mut self, id: u64) {
+            self.roles.follow(&Entry::End { id, end: End::Busy });
+        }
+
+        fn release(&mut self, grant: &str) -> u64 {
+            let grant = grant.to_owned();
+            self.calls(Call::Release { grant })
+        }
+
+        fn labels(&mut self, client: u32, command: &str) -> (Label, Label) {
+            self.roles.command(passage(client), &words(command))
+        }
+
+        fn says(&mut self, client: u32, command: &str) -> Label {
+            self.labels(client, command).0
+        }
+
+        /// An acquire and a release of a lock in which nobody else is interested.
+        fn teaches(&mut self, client: u32, lock: &str) {
+            let name = format!("c{client}");
+            let id = self.acquire(&name, lock, Some(1_000));
+            assert_eq!(self.says(client, &format!("TAKE {lock} v")), Some("acquire"));
+            self.grants(id, "taught");
+            let id = self.release("taught");
+            assert_eq!(self.says(client, &format!("GIVE {lock}")), Some("release"));
+            self.ends(id);
+        }
+    }
+
+    fn passage(client: u32) -> MessagePassage<'static> {
+        MessagePassage { connection: u64::from(client), client, node: "n1" }
+    }
+
+    fn words(text: &str) -> MessageWords {
+        let mut words = MessageWords::default();
+        text.split_whitespace().for_each(|word| words.push(word.as_bytes()));
+        words
+    }
+
+    #[test]
+    fn a_command_that_names_a_lock_belongs_to_the_only_operation_in_flight() {
+        let mut talk = TwoClients::default();
+        assert_eq!(talk.says(1, "GET orders-1"), None, "nothing is in flight");
+        let id = talk.acquire("c1", "orders-1", Some(1_000));
+        for other in ["PING", "GET orders-12", "GET other", "orders-1 x"] {
+            assert_eq!(talk.says(1, other), None, "{other}");
+        }
+        assert_eq!(talk.says(2, "GET orders-1"), None, "of another client");
+        assert_eq!(talk.says(1, "INCR {orders-1}:token"), Some("acquire"));
+        assert_eq!(talk.says(1, "WAIT 1 0"), Some("acquire"));
+        talk.grants(id, "g1");
+        assert_eq!(talk.says(1, "GET orders-1"), None, "a lease that is fixed");
+        let grant = "g1".to_owned();
+        talk.calls(Call::Extend { grant, lease_ms: 1, by: None });
+        assert_eq!(talk.says(1, "PEXPIRE orders-1 1"), Some("extend"));
+        assert_eq!(talk.roles.unclear(), 0);
+    }
+
+    #[test]
+    fn a_second_try_is_a_wait_and_the_steps_of_a_first_one_are_not() {
+        let mut talk = TwoClients::default();
+        let id = talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "INCR a:token"), Some("acquire"));
+        assert_eq!(talk.labels(1, "SET a x1 NX"), (Some("acquire"), Some("acquire")));
+        assert_eq!(talk.labels(1, "SET a x2 NX"), (WAIT, WAIT));
+        assert_eq!(talk.says(1, "BLPOP a:signal 1"), WAIT);
+        talk.ends(id);
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "SET a x3 NX"), Some("acquire"));
+        // Another owner in the same client: its first try is not the second of the one before, but its own
+        // second is one.
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "SET a y NX"), Some("acquire"));
+        assert_eq!(talk.says(1, "SET a y NX"), WAIT);
+    }
+
+    #[test]
+    fn pushed_messages_are_what_a_waiter_is_told_where_there_are_any() {
+        let mut talk = TwoClients::default();
+        let id = talk.acquire("c1", "a", Some(1_000));
+        talk.says(1, "SET a x NX");
+        let message = words("message channel:{a} 0");
+        assert_eq!(talk.labels(1, "SET a x NX"), (WAIT, WAIT));
+        assert_eq!(talk.labels(1, "SUBSCRIBE channel:{a}"), (WAIT, None));
+        assert_eq!(talk.labels(1, "SET a x NX"), (WAIT, None));
+        assert_eq!(talk.roles.push(passage(1), &message), WAIT);
+        assert_eq!(talk.roles.push(passage(2), &message), None);
+        talk.ends(id);
+        assert_eq!(talk.roles.push(passage(1), &message), None);
+        assert_eq!(talk.says(1, "UNSUBSCRIBE channel:{a}"), None);
+    }
+
+    #[test]
+    fn a_renewal_comes_from_a_holder_with_nothing_in_flight() {
+        let mut talk = TwoClients::default();
+        let id = talk.acquire("c1", "a", None);
+        assert_eq!(talk.says(1, "SET a x NX"), Some("acquire"));
+        talk.grants(id, "g1");
+        assert_eq!(talk.roles.holder(), Some("c1"));
+        assert_eq!(talk.says(1, "EVALSHA f00 1 a x"), Some("renewal"));
+        talk.release("g1");
+        assert_eq!(talk.says(1, "EVALSHA bad 1 a x"), Some("release"));
+        let id = talk.acquire("c2", "a", None);
+        talk.grants(id, "g2");
+        let grant = "g2".to_owned();
+        talk.roles.follow(&Entry::Event(Event::Lost { grant, reason: None, at_ns: None }));
+        assert_eq!(talk.says(2, "EVALSHA f00 1 a x"), None, "it is lost");
+        assert_eq!(talk.roles.holder(), None);
+    }
+
+    #[test]
+    fn what_is_unclear_has_no_role_until_its_shape_was_learned() {
+        let mut talk = TwoClients::default();
+        let id = talk.acquire("c1", "a", Some(1_000));
+        talk.grants(id, "g1");
+        talk.release("g1");
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "TAKE a v"), None);
+        assert_eq!(talk.says(1, "GIVE a"), None);
+        assert_eq!(talk.roles.unclear(), 2);
+        // From another client and another lock.
+        talk.teaches(2, "b");
+        assert_eq!(talk.says(1, "TAKE a w"), Some("acquire"));
+        assert_eq!(talk.says(1, "GIVE a"), Some("release"));
+        assert_eq!(talk.says(1, "GIVE a twice"), None, "of another shape");
+        assert_eq!(talk.roles.unclear(), 3);
+    }
+
+    /// Another task of the client asks for the lock all the time, so that no release is ever clear.
+    #[test]
+    fn what_is_never_clear_is_known_by_exclusion() {
+        let mut talk = TwoClients::default();
+        for n in 0..10 {
+            let id = talk.acquire("c1", "a", Some(1_000));
+            assert_eq!(talk.says(1, &format!("TAKE a {n}")), Some("acquire"));
+            talk.ends(id);
+        }
+        talk.acquire("c1", "a", Some(1_000));
+        let mut given = Vec::new();
+        for n in 0..4 {
+            let id = talk.acquire("c1", "a", Some(1_000));
+            let grant = format!("g{n}");
+            talk.grants(id, &grant);
+            let id = talk.release(&grant);
+            assert_ne!(talk.says(1, &format!("TAKE a x{n}")), None);
+            given.push(talk.says(1, "GIVE a"));
+            talk.ends(id);
+        }
+        assert_eq!(given, [None, None, Some("release"), Some("release")]);
+        assert_eq!(talk.roles.unclear(), 2);
+    }
+
+    #[test]
+    fn a_shape_that_was_two_things_decides_nothing() {
+        let mut talk = TwoClients::default();
+        for n in 0..3 {
+            let id = talk.acquire("c1", "a", Some(1_000));
+            assert_eq!(talk.says(1, "CALL a"), Some("acquire"));
+            talk.grants(id, &format!("g{n}"));
+            let id = talk.release(&format!("g{n}"));
+            assert_eq!(talk.says(1, "CALL a"), Some("release"));
+            talk.ends(id);
+        }
+        let id = talk.acquire("c1", "a", Some(1_000));
+        talk.grants(id, "g");
+        talk.release("g");
+        talk.acquire("c1", "a", Some(1_000));
+        assert_eq!(talk.says(1, "CALL a"), None);
+    }
+}
+
+/// What a process sees that was started with the shim.
+mod preloaded_shim {
+    use std::fs;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use chaos::shim::{PowerCutLoss, Shims, Skew};
+    use cluster_config::children;
+
+    fn shims() -> Shims {
+        Shims::new(["n1".to_owned()]).expect("files in memory")
+    }
+
+    /// `date` reads the wall clock by `clock_gettime`.
+    fn year(shims: &Shims) -> i32 {
+        let output =
+            Command::new("date").args(["-u", "+%Y"]).envs(shims.env("n1")).output().expect("coreutils");
+        assert!(output.stderr.is_empty(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).trim().parse().expect("a year")
+    }
+
+    #[test]
+    fn a_skewed_process_sees_another_time_until_it_is_healed() {
+        let shims = shims();
+        let page = shims.page("n1").expect("a page");
+        let now = year(&shims);
+        assert_eq!(page.attached().expect("readable"), 1);
+        let ten_years_ns = 10 * 366 * 86_400 * 1_000_000_000;
+        for offset_ns in [ten_years_ns, -ten_years_ns] {
+            let skew = Skew { offset_ns, ..Skew::default() };
+            page.set_skew(skew).expect("writable");
+            let difference = year(&shims) - now;
+            assert!((9..=11).contains(&(difference * offset_ns.signum() as i32)));
+        }
+        assert!(page.skewed_reads().expect("readable") > 0);
+        page.set_skew(Skew::default()).expect("writable");
+        assert!((0..=1).contains(&(year(&shims) - now)));
+    }
+
+    #[test]
+    fn a_process_without_the_shim_below_one_with_it_is_found() {
+        let shims = shims();
+        let page = shims.page("n1").expect("a page");
+        // A shell with it, whose child has it, or has not.
+        for (without, has) in [("", true), ("env -u LD_PRELOAD ", false)] {
+            let mut shell = Command::new("sh")
+                .args(["-c", &format!("{without}cat; true")])
+                .envs(shims.env("n1"))
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .expect("a shell");
+            let child = || children(shell.id()).first().copied();
+            let runs_cat = || {
+                let name = fs::read_to_string(format!("/proc/{}/comm", child()?)).ok()?;
+                (name.trim() == "cat").then_some(())
+            };
+            while runs_cat().is_none() {
+                std::thread::yield_now();
+            }
+            // A library is loaded a moment after the name is there.
+            let until = std::time::Instant::now() + Duration::from_secs(5);
+            while page.is_with(shell.id()) != has && std::time::Instant::now() < until {
+                std::thread::yield_now();
+            }
+            assert_eq!(page.is_with(shell.id()), has);
+            drop(shell.stdin.take());
+            shell.wait().expect("the shell ends");
+        }
+    }
+
+    #[test]
+    fn what_was_not_synced_is_cut_and_what_was_is_kept() {
+        let shims = shims();
+        let page = shims.page("n1").expect("a page");
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("older"), "was here before").expect("written");
+        // dd opens with O_CREAT and O_TRUNC, and syncs at the end where asked to.
+        let dd = |name: &str, sync: bool| {
+            let mut command = Command::new("dd");
+            command
+                .args(["if=/dev/zero", "bs=10", "count=3", "status=none"])
+                .arg(format!("of={}", dir.path().join(name).display()))
+                .envs(shims.env("n1"));
+            if sync {
+                command.arg("conv=fsync");
+            }
+            assert!(command.status().expect("coreutils").success());
+        };
+        dd("loose", false);
+        dd("synced", true);
+        page.set_sync_delay(Duration::from_millis(1)).expect("writable");
+        dd("late", true);
+        assert_eq!(page.late_syncs().expect("readable"), 1);
+
+        let cut = page.cut_power(dir.path()).expect("cut");
+        assert_eq!(cut, PowerCutLoss { files: 1, bytes: 30 });
+        let length = |name: &str| fs::metadata(dir.path().join(name)).expect("there").len();
+        assert_eq!([length("older"), length("loose"), length("synced"), length("late")], [15, 0, 30, 30]);
+    }
+
+    #[test]
+    fn a_party_without_a_page_preloads_nothing() {
+        assert!(shims().env("n2").is_empty());
+    }
+}
+
+/// The table of faults.
+mod registry {
+    use chaos::faults::{FAULTS, names};
+
+    #[test]
+    fn names_are_told_apart() {
+        let names: std::collections::BTreeSet<_> = names().into_iter().collect();
+        assert_eq!(names.len(), FAULTS.len());
+    }
+
+    #[test]
+    fn faults_of_any_system_need_no_command() {
+        let mut any = FAULTS.iter().filter(|fault| fault.any_system);
+        assert!(any.all(|fault| !fault.by_command));
+    }
+}

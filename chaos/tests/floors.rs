@@ -212,3 +212,140 @@ fn a_claim_about_renewal_needs_a_hold_that_outlived_the_lease() {
     let why = below(&through_a_kill(109, &held(1_000)), floors());
     assert!(why[0].contains("no hold outlived the lease of 1 s"), "{why:?}");
 }
+
+/// What a result is worth beside what was expected of it.
+mod outcomes {
+    use chaos::outcome::{AS_EXPECTED, NOT_AS_EXPECTED, UNKNOWN, judge, judge_lock};
+    use results::run::{FaultSpan, ScenarioResult};
+    use results::verdict::{State, Verdict, Verdicts};
+
+    fn verdicts(belief: State, contract: State) -> Verdicts {
+        let verdict = |state| Verdict { state, ..Verdict::default() };
+        Verdicts { belief: verdict(belief), contract: verdict(contract), ..Verdicts::default() }
+    }
+
+    fn result(verdicts: &Verdicts, expected: &[(&str, &str)]) -> ScenarioResult {
+        let expected = expected.iter();
+        ScenarioResult {
+            verdicts: verdicts.clone(),
+            expected: expected.map(|(class, word)| ((*class).to_owned(), (*word).to_owned())).collect(),
+            load_ns: 1_000_000_000,
+            ..ScenarioResult::default()
+        }
+    }
+
+    fn code(verdicts: &Verdicts, expected: &[(&str, &str)]) -> u8 {
+        judge(&result(verdicts, expected))
+    }
+
+    #[test]
+    fn recovery_is_from_each_fault_to_the_next_grant() {
+        let verdicts = verdicts(State::Clean, State::Clean);
+        let of = |after_ms: &[Option<u64>], expected: &str| {
+            let mut result = result(&verdicts, &[("recovery", expected)]);
+            let fault = |ms: &Option<u64>| FaultSpan {
+                first_grant_after_ns: ms.map(|ms| ms * 1_000_000),
+                ..FaultSpan::default()
+            };
+            result.faults = after_ms.iter().map(fault).collect();
+            judge(&result)
+        };
+        assert_eq!(of(&[Some(10), Some(2_999)], "< 3s"), AS_EXPECTED);
+        assert_eq!(of(&[Some(10), Some(3_000)], "< 3s"), NOT_AS_EXPECTED);
+        assert_eq!(of(&[Some(10), None], "< 3s"), NOT_AS_EXPECTED, "no grant");
+        assert_eq!(of(&[], "< 3s"), UNKNOWN, "no fault");
+    }
+
+    #[test]
+    fn a_bound_is_met_by_the_figure_that_was_measured() {
+        let verdicts = verdicts(State::Clean, State::Clean);
+        let of = |found: Option<f64>, expected: &str| {
+            let mut result = result(&verdicts, &[("fairness", expected)]);
+            result.figures = found.map(|found| ("fairness".to_owned(), found)).into_iter().collect();
+            judge(&result)
+        };
+        assert_eq!(of(Some(0.6), "> 0.5"), AS_EXPECTED);
+        assert_eq!(of(Some(0.5), "> 0.5"), NOT_AS_EXPECTED);
+        assert_eq!(of(Some(0.4), "< 0.5"), AS_EXPECTED);
+        assert_eq!(of(None, "< 0.5"), UNKNOWN, "not measured");
+    }
+
+    #[test]
+    fn a_verdict_left_out_is_not_judged() {
+        let verdicts = verdicts(State::Violated, State::Clean);
+        assert_eq!(code(&verdicts, &[("contract", "clean")]), AS_EXPECTED);
+        assert_eq!(code(&verdicts, &[]), AS_EXPECTED);
+    }
+
+    #[test]
+    fn a_lock_of_ones_own_is_judged_by_what_became_of_it() {
+        let of = |belief, contract, expected: &[(&str, &str)]| {
+            judge_lock(&result(&verdicts(belief, contract), expected))
+        };
+        let loses = [("contract", "violated"), ("belief", "violated")];
+        use State::{Clean, Unknown, Violated};
+        assert_eq!(of(Violated, Violated, &loses), NOT_AS_EXPECTED, "as its file expects");
+        assert_eq!(of(Clean, Clean, &loses), AS_EXPECTED, "better than its file expects");
+        assert_eq!(of(Violated, Clean, &loses), AS_EXPECTED, "fencing is the resource's");
+        assert_eq!(of(Unknown, Clean, &loses), UNKNOWN);
+        assert_eq!(of(Clean, Violated, &[]), NOT_AS_EXPECTED);
+        assert_eq!(of(Violated, Clean, &[("belief", "clean")]), NOT_AS_EXPECTED);
+    }
+
+    #[test]
+    fn a_run_of_which_nothing_is_known_is_unknown_also_where_nothing_is_expected() {
+        assert_eq!(code(&Verdicts::default(), &[]), UNKNOWN);
+        let one_known = verdicts(State::Unknown, State::Clean);
+        assert_eq!(code(&one_known, &[]), AS_EXPECTED);
+    }
+
+    #[test]
+    fn unknown_never_passes_and_a_difference_counts_more() {
+        let verdicts = verdicts(State::Unknown, State::Violated);
+        assert_eq!(code(&verdicts, &[("belief", "clean")]), UNKNOWN);
+        assert_eq!(code(&verdicts, &[("belief", "violated")]), UNKNOWN);
+        assert_eq!(code(&verdicts, &[("belief", "clean"), ("contract", "clean")]), NOT_AS_EXPECTED);
+    }
+}
+
+/// How often it breaks in a year.
+mod risks {
+    use chaos::risk::{ServiceRates, USUAL_SERVICE, assess};
+
+    fn doubles(name: &str, rates: &ServiceRates) -> f64 {
+        let found = assess(rates, rates, 1);
+        let found = found.into_iter().find(|one| one.name == name);
+        found.expect("a configuration").double_grants_per_year.estimate
+    }
+
+    #[test]
+    fn the_hold_against_the_outage_decides() {
+        let long = doubles("sentinel, asynchronous", &USUAL_SERVICE);
+        assert!((2.5..2.7).contains(&long), "{long}");
+        let short = ServiceRates { hold_s: 0.2, ..USUAL_SERVICE };
+        assert!(doubles("sentinel, asynchronous", &short) < 0.001);
+        let most = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1);
+        assert_eq!(most[3].matters_most, Some("failovers"));
+    }
+
+    #[test]
+    fn an_outage_as_long_as_the_lease_breaks_no_contract() {
+        let late = ServiceRates { outage_s: 30.0, ..USUAL_SERVICE };
+        for name in ["single, no persistence", "sentinel, asynchronous"] {
+            assert_eq!(doubles(name, &late), 0.0);
+        }
+        let parted = ServiceRates { partitions_per_year: 1.0, ..late };
+        assert!(doubles("sentinel, asynchronous", &parted) > 0.0);
+    }
+
+    #[test]
+    fn an_interval_is_as_wide_as_what_is_not_known() {
+        let high = ServiceRates { outage_s: 8.0, ..USUAL_SERVICE };
+        let found = assess(&USUAL_SERVICE, &high, 1);
+        let asynchronous = found[3].double_grants_per_year;
+        assert!(asynchronous.low < asynchronous.estimate && asynchronous.estimate < asynchronous.high);
+        assert_eq!(found[3].matters_most, Some("outage"));
+        let known = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1)[3].double_grants_per_year;
+        assert_eq!((known.low, known.high), (known.estimate, known.estimate));
+    }
+}

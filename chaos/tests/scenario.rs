@@ -348,3 +348,246 @@ fn servers_of_other_systems_take_their_own_locks_and_faults_that_are_no_words_of
     let scenario = Scenario::parse("good.toml", text).unwrap();
     assert_eq!(scenario.lock.subject, "zookeeper:ephemeral");
 }
+
+/// What can be asked of servers that are not ours.
+mod on_servers_of_somebody_else {
+    use chaos::external::{Allowed, for_servers};
+    use cluster_config::{Topology, TopologyKind};
+
+    use super::Scenario;
+
+    fn scenario(faults: &str) -> Scenario {
+        let text = format!("name = \"x\"\n[topology]\nkind = \"sentinel\"\n{faults}");
+        Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn refused(faults: &str, topology: &Topology, loopback: bool, allow: &[&str]) -> Vec<String> {
+        let faults_allowed: Vec<String> = allow.iter().map(|name| (*name).to_owned()).collect();
+        let allowed =
+            Allowed { topology, loopback, named_by_address: false, faults: &faults_allowed, engine: None };
+        match for_servers(scenario(faults), &allowed) {
+            Ok(scenario) => {
+                assert_eq!(&scenario.topology, topology);
+                Vec::new()
+            }
+            Err(wrong) => wrong.into_iter().map(|(_, why)| why).collect(),
+        }
+    }
+
+    const KILL: &str = "[[faults]]\nat = \"1s\"\nfault = \"kill\"\non = \"master\"\n";
+
+    #[test]
+    fn only_links_of_clients_can_be_harmed_and_only_where_a_proxy_can_stand() {
+        let cut = "[[faults]]\nat = \"1s\"\nfor = \"1s\"\nfault = \"cut\"\non = \"client 1 <-> master\"\n";
+        assert!(refused(cut, &Topology::of(TopologyKind::Single), false, &[]).is_empty());
+        let why = refused(cut, &Topology::of(TopologyKind::Cluster), true, &[]);
+        assert!(why[0].contains("announce"), "{why:?}");
+    }
+
+    #[test]
+    fn who_is_not_there_is_named() {
+        let replicas = "[[faults]]\nat = \"1s\"\nfault = \"client-pause\"\non = \"replicas\"\nwith = { time = \"1s\" }\n";
+        let why = refused(replicas, &Topology::of(TopologyKind::Single), true, &[]);
+        assert!(why[0].contains("no replicas"), "{why:?}");
+    }
+
+    #[test]
+    fn what_servers_of_this_shape_cannot_do_is_refused_unless_their_owner_does_it() {
+        let failover = KILL.replace("kill", "failover");
+        let single = Topology::of(TopologyKind::Single);
+        let why = refused(&failover, &single, true, &[]);
+        assert!(why[0].contains("needs a replica"), "{why:?}");
+        let sentinel = Topology::of(TopologyKind::Sentinel);
+        assert!(refused(&failover, &sentinel, true, &[]).is_empty());
+        let hooked = format!("{failover}[hooks]\nfailover = \"true\"\n");
+        assert!(refused(&hooked, &single, true, &[]).is_empty());
+    }
+
+    #[test]
+    fn clients_are_ours_to_kill() {
+        let kill = KILL.replace("master", "client 1");
+        assert!(refused(&kill, &Topology::of(TopologyKind::Single), false, &[]).is_empty());
+    }
+}
+
+/// The scenarios that come with the program.
+mod built_in {
+    use chaos::builtin::{BASELINES, BUILTINS, SOAK};
+    use results::verdict::CLASSES;
+
+    use super::{Plan, Scenario};
+
+    #[test]
+    fn every_file_is_a_scenario_of_its_own_name_with_an_expectation() {
+        for builtin in BUILTINS.iter().chain(SOAK).chain(BASELINES) {
+            let scenario =
+                Scenario::parse(builtin.path, builtin.text).unwrap_or_else(|errors| panic!("{errors}"));
+            assert_eq!(scenario.name, builtin.name);
+            assert!(!scenario.about.is_empty(), "{} says what it shows", builtin.name);
+            assert!(!scenario.expect.is_empty(), "{} expects something", builtin.name);
+            assert!(
+                !builtin.control || scenario.expect.values().any(|word| word == "violated"),
+                "{} must be convicted",
+                builtin.name
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_expected_to_be_violated_is_inherent_or_kept_by_a_named_lock() {
+        for builtin in BUILTINS.iter().chain(BASELINES).filter(|one| !one.control) {
+            let scenario = Scenario::parse(builtin.path, builtin.text).expect("a scenario");
+            let audit = &scenario.audit;
+            let mut expected = scenario.expect.iter();
+            let harm = expected.any(|(class, word)| CLASSES.contains(&class.as_str()) && word != "clean");
+            let twin = !audit.twin.is_empty() && audit.twin != scenario.lock.subject;
+            assert_eq!(harm, !audit.inherent.is_empty() || twin, "{}", builtin.name);
+        }
+    }
+
+    #[test]
+    fn a_plan_of_every_scenario_comes_back_from_its_file() {
+        for builtin in BUILTINS {
+            let scenario = Scenario::parse(builtin.path, builtin.text).expect("the suite is in order");
+            let plan = Plan::new(&scenario, 7);
+            let text = chaos::scenario::scenario_text(&plan);
+            let again = match Scenario::parse("written.toml", &text) {
+                Ok(scenario) => Plan::new(&scenario, 7),
+                Err(errors) => panic!("{}: {errors}\n{text}", builtin.name),
+            };
+            assert_eq!(again, plan, "{}\n{text}", builtin.name);
+        }
+    }
+}
+
+/// What a fault is on, `A`, `A -> B` or `A | B`, with three clients.
+mod fault_sites {
+    use super::*;
+
+    fn read(topology: &str, on: &str) -> Result<String, Vec<String>> {
+        let fault = match on {
+            groups if groups.contains('|') => "partition",
+            links if links.contains("->") => "cut",
+            _ => "pause",
+        };
+        let text = format!(
+            "name = \"x\"\n[topology]\nkind = \"{topology}\"\n[[faults]]\nfault = \"{fault}\"\non = \"{on}\"\n"
+        );
+        match Scenario::parse("x.toml", &text) {
+            Ok(scenario) => Ok(scenario.faults[0].on.to_string()),
+            Err(errors) => Err(errors.to_string().lines().map(str::to_owned).collect()),
+        }
+    }
+
+    #[test]
+    fn every_form_reads_back_as_it_was_written() {
+        for text in [
+            "master",
+            "n1, client 2",
+            "master -> replicas",
+            "n1 <-> n2, n3",
+            "n1, n2 | n3, client 1",
+            "minority",
+            "holder",
+            "any client",
+            "34% of nodes -> clients",
+            "50% of nodes, client 1 | 50% of nodes",
+        ] {
+            assert_eq!(read("sentinel", text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn what_touches_nothing_is_refused() {
+        for text in [
+            "n1 | n1, client 1",
+            "n1, n2 | n1, n2",
+            "client 1 | client 2",
+            "client 1 -> client 2",
+            "clients <-> client 2",
+            "n1 -> n1",
+        ] {
+            let problems = read("sentinel", text).expect_err(text);
+            assert!(problems[0].contains(text), "{problems:?}");
+        }
+        // A bridge has two sides, and a role is nobody yet.
+        for text in ["n1, n2 | n2, n3", "master | master, client 1", "clients -> n1"] {
+            assert_eq!(read("sentinel", text).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn every_unknown_party_is_reported() {
+        let problems = read("sentinel", "mastr, n9, client 4").expect_err("three are wrong");
+        assert_eq!(problems.len(), 3);
+        assert!(problems[0].ends_with("did you mean `master`?"), "{}", problems[0]);
+        assert!(problems[1].contains("there is no node `n9`"), "{}", problems[1]);
+        assert!(problems[2].contains("there is no client 4"), "{}", problems[2]);
+    }
+
+    #[test]
+    fn shares_of_nobody_and_roles_that_a_topology_lacks_are_refused() {
+        for (topology, text, word) in [
+            ("sentinel", "0% of masters", "1 to 100"),
+            ("sentinel", "ten% of masters", "1 to 100"),
+            ("sentinel", "10% of mastrs", "did you mean `masters`?"),
+            ("sentinel", "10%", "`10% of`"),
+            ("sentinel", "60% of nodes | 60% of nodes", "120% of 3"),
+            ("sentinel", "80% of nodes, 10% of nodes, 10% of nodes, 0% of nodes", "1 to 100"),
+            ("sentinel", "1% of masters | 1% of masters", "2% of 1"),
+            ("single", "10% of replicas", "has no replicas"),
+            ("single", "replicas", "has no replicas"),
+            ("single", "sentinels", "has no sentinels"),
+            ("single", "minority", "needs at least 3 nodes"),
+        ] {
+            let problems = read(topology, text).expect_err(text);
+            assert!(problems[0].contains(word), "{text}: {problems:?}");
+        }
+    }
+}
+
+/// The message at which a fault is due: which, what, and between whom.
+mod messages {
+    use super::*;
+    use chaos::scenario::{FaultParty, FaultTrigger, OnMessage};
+
+    fn read(when: &str) -> Result<OnMessage, String> {
+        let text = format!("{HEAD}[[faults]]\nfault = \"pause\"\non = \"n1\"\nwhen = \"{when}\"\n");
+        let mut scenario = Scenario::parse("x.toml", &text).map_err(|errors| errors.to_string())?;
+        match scenario.faults.remove(0).when {
+            FaultTrigger::OnMessage(message) => Ok(message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn which_what_and_between_whom() {
+        let message = read("3rd EVALSHA reply to client 1").expect("good");
+        assert_eq!(
+            message,
+            OnMessage { nth: 3, words: "EVALSHA".to_owned(), from: None, to: Some(FaultParty::Client(1)) }
+        );
+        let message = read("SET orders PX from any client to master").expect("good");
+        assert_eq!(message.to_string(), "message 1 of `SET orders PX` from any client to master");
+        assert_eq!(read("2nd extend reply to client 1").expect("good").words, "extend");
+        assert_eq!(read("second WAIT reply from n1 to client 2").expect("good").nth, 2);
+    }
+
+    #[test]
+    fn what_cannot_be_watched_is_refused_with_the_form() {
+        for (text, says) in [
+            ("", "such as"),
+            ("EVALSHA", "such as"),
+            ("3rd reply to client 1", "such as"),
+            ("0th SET from client 1", "counted from 1"),
+            ("SET to client 1", "say `reply to`"),
+            ("SET reply from client 1", "comes from a server"),
+            ("SET from client 9", "clients 1 to 3"),
+            ("SET from clients", "may be several"),
+            ("SET from mastr", "did you mean `master`?"),
+        ] {
+            let problem = read(text).expect_err(text);
+            assert!(problem.contains(says), "{text}: {problem}");
+        }
+    }
+}

@@ -1,24 +1,21 @@
 //! A client of a subject as a process of its own: each call runs as a task of the process, so that it stops
 //! and ends with it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use bench::{
-    abilities::Abilities,
-    subject::{
-        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
-        SubjectError,
-    },
+use bench::abilities::Abilities;
+use bench::subject::{
+    AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
+    SubjectError,
 };
 use lock_core::machine::in_process;
 use tokio::sync::mpsc;
 
-use crate::process::Process;
+use crate::runtime::lock;
+use crate::runtime::process::Process;
 
 pub(crate) async fn connect(
     subject: &Arc<dyn Subject>,
@@ -66,8 +63,7 @@ async fn call<T: Send + 'static>(
     }
 }
 
-/// The grants of a client by the names that the history has for them: those of subjects tell the thread that
-/// runs.
+/// The grants of a client by their names in the history: those of subjects tell the thread that runs.
 #[derive(Default)]
 struct Names(Mutex<AssignedNames>);
 
@@ -80,7 +76,7 @@ struct AssignedNames {
 
 impl Names {
     fn given(&self) -> MutexGuard<'_, AssignedNames> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn ours(&self, theirs: String) -> String {
@@ -96,8 +92,7 @@ impl Names {
     }
 
     fn theirs(&self, ours: &str) -> String {
-        let known = self.given().theirs.get(ours).cloned();
-        known.unwrap_or_else(|| ours.to_owned())
+        self.given().theirs.get(ours).cloned().unwrap_or_else(|| ours.to_owned())
     }
 
     fn event(&self, event: ClientEvent) -> ClientEvent {
@@ -132,8 +127,7 @@ impl Client {
     where
         F: Future<Output = ReleaseEnd> + Send + 'static,
     {
-        let end = call(&self.process, work).await;
-        end.unwrap_or_else(|| ReleaseEnd::Unknown(ENDED.to_owned()))
+        call(&self.process, work).await.unwrap_or_else(|| ReleaseEnd::Unknown(ENDED.to_owned()))
     }
 }
 
@@ -178,8 +172,7 @@ impl LockClient for Client {
                 end => end,
             }
         };
-        let end = call(&self.process, work).await;
-        end.unwrap_or_else(|| AcquireEnd::Unknown(ENDED.to_owned()))
+        call(&self.process, work).await.unwrap_or_else(|| AcquireEnd::Unknown(ENDED.to_owned()))
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
@@ -216,8 +209,7 @@ impl LockClient for Client {
         let mut abilities = self.inner().abilities();
         if self.reports_renewals() {
             // As a driver of it would say.
-            let features = abilities.features.get_or_insert_default();
-            features.push("renewals".to_owned());
+            abilities.features.get_or_insert_default().push("renewals".to_owned());
         }
         abilities
     }

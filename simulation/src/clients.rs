@@ -1,19 +1,18 @@
 //! The clients of a run, which faults may stop, kill and bring back.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use bench::{
-    recorded::{LoadRun, RunningClient},
-    sink::Sink,
-    subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability},
-};
+use bench::recorded::{LoadRun, RunningClient};
+use bench::sink::Sink;
+use bench::subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability};
 use chaos::plan::{ClientPlan, Plan};
 use results::history::{Entry, Event};
 
-use crate::{client, process::Process, system::Skew};
+use crate::client;
+use crate::runtime::lock;
+use crate::runtime::process::Process;
+use crate::runtime::system::Skew;
 
 /// A restarted client tries for so long to find a server.
 const TRIES: u32 = 100;
@@ -129,12 +128,8 @@ impl Clients {
     }
 
     pub(crate) async fn kill(&self, number: u32) -> bool {
-        let Some(slot) = self.slot(number) else {
-            return false;
-        };
-        let Some((running, process)) = lock(&slot.state).running.take() else {
-            return false;
-        };
+        let Some(slot) = self.slot(number) else { return false };
+        let Some((running, process)) = lock(&slot.state).running.take() else { return false };
         process.kill();
         running.died().await;
         lock(&self.dead).push(running);
@@ -142,9 +137,7 @@ impl Clients {
     }
 
     pub(crate) async fn restart(&self, number: u32) {
-        let Some(slot) = self.slot(number) else {
-            return;
-        };
+        let Some(slot) = self.slot(number) else { return };
         for _ in 0..TRIES {
             match self.connect(slot).await {
                 Ok((connected, process)) => return self.begin(slot, connected, process),
@@ -162,13 +155,10 @@ impl Clients {
 
     /// Sets the wall clock of a client's machine wrong, or right: whether a process runs there.
     pub(crate) fn set_clock(&self, number: u32, skew: Skew) -> bool {
-        let Some(slot) = self.slot(number) else {
-            return false;
-        };
+        let Some(slot) = self.slot(number) else { return false };
         let mut state = lock(&slot.state);
         state.skew = skew;
-        let running = state.running.iter();
-        running.map(|(_, process)| process.set_clock(skew)).count() > 0
+        state.running.iter().map(|(_, process)| process.set_clock(skew)).count() > 0
     }
 
     /// Waits for all tasks to end; stop the load first. Why the history is not complete.
@@ -178,11 +168,6 @@ impl Clients {
         let running = running.filter_map(|slot| Some(lock(&slot.state).running.take()?.0));
         let all = dead.into_iter().chain(running.collect::<Vec<_>>());
         let ends = all.filter_map(Arc::into_inner).map(async |client| client.finish().await);
-        let ends = futures_util::future::join_all(ends).await;
-        ends.into_iter().filter_map(|end| end.late).collect()
+        futures_util::future::join_all(ends).await.into_iter().filter_map(|end| end.late).collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

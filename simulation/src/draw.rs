@@ -79,8 +79,7 @@ enum Style {
     Patient,
     /// What is held is renewed for long, and renewals come late or not at all.
     Starves,
-    /// Callers leave while their first question is on its way, and their client is stopped before it knows
-    /// the server's time.
+    /// Callers leave while their first question is on its way, and their client stops before its answer.
     Unread,
 }
 
@@ -134,7 +133,7 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         "cluster" => vec![1, 1, 1, 4, 4, 2, 3, 5, 6],
         _ => (1..=masters).collect(),
     };
-    let mut later = StdRng::seed_from_u64(seed ^ 0x7374_796c_6500);
+    let mut later = apart(seed, 0x7374_796c_6500);
     let style = match later.random_range(0..8) {
         1 => Style::Extends,
         2 => Style::Overruns,
@@ -158,12 +157,9 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         clients_sleep: false,
         writes_late: false,
         drifting: Vec::new(),
-        owners: match subject.starts_with("lock-core") {
-            true => owners(seed),
-            false => Owners::Tasks,
-        },
+        owners: if subject.starts_with("lock-core") { owners(seed) } else { Owners::Tasks },
     };
-    if drawn.kind == "queued" && leaves_unread(seed) {
+    if drawn.kind == "queued" && apart(seed, 0x756e_7265_6164).random_bool(0.15) {
         drawn.style = Style::Unread;
         drawn.clients = 2;
     }
@@ -179,13 +175,14 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
         policy => format!("appendonly = \"yes\", appendfsync = \"{policy}\""),
     };
     let waits_for_all = subject.starts_with("lock-core") && drawn.has_replicas && drawn.chance(0.5);
-    let config = match waits_for_all && topology == "sentinel" && is_forgotten(seed) {
-        true => {
-            drawn.master_forgets_replicas();
-            format!("{config}, repl-timeout = 2, repl-ping-replica-period = 1")
-        }
-        false => config,
-    };
+    let config =
+        match waits_for_all && topology == "sentinel" && apart(seed, 0x666f_7267_6f74).random_bool(0.25) {
+            true => {
+                drawn.master_forgets_replicas();
+                format!("{config}, repl-timeout = 2, repl-ping-replica-period = 1")
+            }
+            false => config,
+        };
     let _ = writeln!(text, "config = {{ {config} }}");
     // A move waits for no replica.
     drawn.servers_lose |= drawn.fails_over() && (!waits_for_all || drawn.moves);
@@ -195,28 +192,22 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
     text
 }
 
-/// In one of four a master may forget its replicas. Decided apart, so that other seeds stay what they were.
-fn is_forgotten(seed: u64) -> bool {
-    StdRng::seed_from_u64(seed ^ 0x666f_7267_6f74).random_bool(0.25)
-}
-
-/// Whether a line of waiters begins so. Decided apart, as above.
-fn leaves_unread(seed: u64) -> bool {
-    StdRng::seed_from_u64(seed ^ 0x756e_7265_6164).random_bool(0.15)
-}
-
-/// As whom tasks ask. Decided apart, so that other seeds stay what they were.
+/// As whom tasks ask.
 fn owners(seed: u64) -> Owners {
-    match StdRng::seed_from_u64(seed ^ 0x6f77_6e65_7273).random_range(0..24) {
+    match apart(seed, 0x6f77_6e65_7273).random_range(0..24) {
         0 => Owners::Reserved,
         1..9 => Owners::Fresh,
         _ => Owners::Tasks,
     }
 }
 
+/// What is decided apart leaves other seeds what they were.
+fn apart(seed: u64, what: u64) -> StdRng {
+    StdRng::seed_from_u64(seed ^ what)
+}
+
 fn first_kind(subject: &str) -> String {
-    let found = subjects::find(subject).ok();
-    let kinds = found.map(|subject| subject.kinds()).unwrap_or_default();
+    let kinds = subjects::find(subject).ok().map(|subject| subject.kinds()).unwrap_or_default();
     kinds.into_iter().next().unwrap_or_else(|| "plain".to_owned())
 }
 
@@ -276,8 +267,7 @@ impl PlanDraft {
             Style::Lapses => {
                 let others = self.client_1_is_first();
                 let at = lease_ms * self.later.random_range(1..5);
-                let lasts = format!("for = \"{}ms\"\n", lease_ms * 6);
-                self.fault_line(at, &lasts, "pause", "client 1", "");
+                self.fault_line(at, &format!("for = \"{}ms\"\n", lease_ms * 6), "pause", "client 1", "");
                 let dies = at + lease_ms * 3;
                 self.fault_line(dies, "for = \"4s\"\n", "kill", &others, "");
                 self.clients_sleep = true;
@@ -285,23 +275,20 @@ impl PlanDraft {
             Style::Patient => {
                 self.client_1_is_first();
                 wait_ms += 6_000;
-                let at = lease_ms / 2;
-                self.fault_line(at, "for = \"5s\"\n", "kill", "client 1", "");
+                self.fault_line(lease_ms / 2, "for = \"5s\"\n", "kill", "client 1", "");
             }
             Style::Starves if self.later.random_bool(0.5) => {
                 let with = "with = { during = \"renewal\", count = 1000 }\n";
                 self.fault_line(1_000, "for = \"3s\"\n", "hold", "clients -> n1", with);
             }
             Style::Starves => {
-                let with = "with = { drift = \"-90%\" }\n";
-                self.fault_line(0, "", "clock", "clients", with);
+                self.fault_line(0, "", "clock", "clients", "with = { drift = \"-90%\" }\n");
             }
             Style::Unread => {
                 wait_ms = 200;
                 let at = self.later.random_range(20..150);
                 let lasts = self.later.random_range(2_050..3_500);
-                let lasts = format!("for = \"{lasts}ms\"\n");
-                self.fault_line(at, &lasts, "pause", "client 1", "");
+                self.fault_line(at, &format!("for = \"{lasts}ms\"\n"), "pause", "client 1", "");
                 self.clients_sleep = true;
             }
         }
@@ -529,10 +516,7 @@ impl PlanDraft {
             true => String::new(),
             false => format!("for = \"{lasts}ms\"\n"),
         };
-        let with = match with.is_empty() {
-            true => with,
-            false => format!("with = {{ {with} }}\n"),
-        };
+        let with = if with.is_empty() { with } else { format!("with = {{ {with} }}\n") };
         self.fault_line(at, &lasts, fault, &on, &with);
     }
 

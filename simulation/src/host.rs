@@ -3,10 +3,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    server::{ConnectionId, LinkId, Loss, Order, Server},
-    system::Skew,
-};
+use crate::runtime::system::Skew;
+use crate::server::{ConnectionId, LinkId, Loss, Order, Server};
 
 /// A timer of a server is never set closer than this.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -94,12 +92,11 @@ impl Host {
         }
     }
 
-    pub(crate) fn asked(&mut self) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn requests(&mut self) -> Vec<(u64, Vec<u8>)> {
         if !self.is_live() {
             return Vec::new();
         }
-        let ready = self.server.links_ready().into_iter();
-        let asked = ready.filter_map(|link| {
+        let asked = self.server.links_ready().into_iter().filter_map(|link| {
             let connection = self.links.get(&link)?;
             Some((*connection, self.server.link_output(link)))
         });
@@ -138,8 +135,7 @@ impl Host {
         if self.runs {
             return false;
         }
-        let wall = self.wall(now);
-        self.server.restart(wall, loading);
+        self.server.restart(self.wall(now), loading);
         self.runs = true;
         true
     }

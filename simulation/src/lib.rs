@@ -5,26 +5,23 @@
 //! |---|---|
 //! | `draw.rs`, `simulated_subset.rs` | scenarios from seeds; which scenarios can be simulated |
 //! | `run.rs` | carries a plan out and judges it |
-//! | `client.rs`, `clients.rs`, `process.rs` | clients as processes that stop and end |
+//! | `client.rs`, `clients.rs` | clients as processes that stop and end |
 //! | `host.rs`, `server/`, `servers.rs` | machines and their servers |
-//! | `network.rs`, `network/` | links and the order of arrival |
+//! | `network/` | links and the order of arrival |
 //! | `nemesis.rs` | the faults |
-//! | `forked_copy.rs`, `heap.rs`, `system.rs` | makes a run repeat: process, memory, time, random bytes |
+//! | `runtime/` | makes a run repeat: process, memory, time, random bytes |
 //! | `swarm.rs`, `swarm_text.rs` | many seeds, and what came of them |
 
 mod client;
 mod clients;
 pub mod draw;
-mod forked_copy;
-mod heap;
 mod host;
 mod nemesis;
 mod network;
-mod process;
 pub mod run;
+mod runtime;
 pub mod server;
 pub mod servers;
 pub mod simulated_subset;
 pub mod swarm;
 mod swarm_text;
-mod system;

@@ -1,55 +1,29 @@
 //! Carries the faults of a plan out, by the names that they have on real servers, and writes them into the
 //! history.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bench::{recorded::LoadRun, sink::Sink};
-use chaos::{
-    faults::{self, Target, settings},
-    partition,
-    scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger},
-};
+use chaos::faults::{self, Target, settings};
+use chaos::partition;
+use chaos::scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger};
 use cluster_config::{LinkFault, Party, Role, Topology, slot_of};
-use results::{
-    history::{Entry, Event, Phase},
-    run::FaultSpan,
-};
+use results::history::{Entry, Event, Phase};
+use results::run::FaultSpan;
 use tokio::sync::watch;
 
-use crate::{
-    clients::Clients,
-    network::{MessageFault, Network},
-    run::{MASTER_NAME, by_name},
-    server::{Loss, Reply},
-    system::Skew,
-};
+use crate::clients::Clients;
+use crate::network::{MessageFault, Network};
+use crate::run::{MASTER_NAME, by_name};
+use crate::runtime::lock;
+use crate::runtime::system::Skew;
+use crate::server::{Loss, Reply};
 
-pub(crate) const FAULTS: [&str; 20] = [
-    "client-kill",
-    "client-pause",
-    "clock",
-    "cut",
-    "delay",
-    "drop",
-    "failover",
-    "hold",
-    "kill",
-    "late-writes",
-    "maxmemory",
-    "migrate-slot",
-    "new-address",
-    "partition",
-    "pause",
-    "power-cut",
-    "refuse",
-    "reset",
-    "restart",
-    "script-flush",
-];
+/// The faults that are simulated, with a comma between each two.
+pub(crate) const FAULTS: &str = "client-kill, client-pause, clock, cut, delay, drop, failover, hold, kill, late-writes, maxmemory, \
+                                 migrate-slot, new-address, partition, pause, power-cut, refuse, reset, restart, script-flush";
 
 pub(crate) struct NemesisContext {
     pub(crate) network: Arc<Network>,
@@ -103,7 +77,7 @@ impl NemesisContext {
         }
         span.bit |= self.act(&fault, &targets, false).await;
         span.healed_ns = Some(self.write(&fault, &targets, Phase::Heal));
-        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = lock(&self.spans);
         spans.push(span);
     }
 
@@ -136,10 +110,7 @@ impl NemesisContext {
     }
 
     fn parties(&self, who: &FaultParty) -> Vec<Party> {
-        let named = |role: Role| {
-            let names = self.topology.names(role).into_iter();
-            names.map(Party::Node).collect::<Vec<_>>()
-        };
+        let named = |role: Role| self.topology.names(role).into_iter().map(Party::Node).collect::<Vec<_>>();
         match who {
             FaultParty::Node(name) => vec![Party::Node(name.clone())],
             FaultParty::Client(number) => vec![Party::Client(*number)],
@@ -261,8 +232,7 @@ impl NemesisContext {
         })
     }
 
-    /// Faults that end a process and start it again: with its data, under its address or another one, which
-    /// its name follows.
+    /// Faults that end a process and start it again, maybe under another address, which its name follows.
     async fn starts_again(&self, fault: &FaultSpec, name: &str, on: bool) -> bool {
         let moves = fault.fault == "new-address";
         if !on || !moves && fault.fault != "restart" {
@@ -333,8 +303,7 @@ impl NemesisContext {
                 killed
             }
             ("failover", true) if self.topology.shards > 0 => {
-                let masters = self.topology.names(Role::Master);
-                let of = masters.iter().position(|master| master == name);
+                let of = self.topology.names(Role::Master).iter().position(|master| master == name);
                 let replicas = self.topology.names(Role::Replica);
                 match of.and_then(|of| replicas.get(of)) {
                     Some(replica) => order(replica, &["CLUSTER", "FAILOVER"]).await,
@@ -347,8 +316,7 @@ impl NemesisContext {
         }
     }
 
-    /// Moves slots with their keys to another master, those of the locks first, as the fault does it on real
-    /// servers.
+    /// Moves slots with their keys, those of the locks first, as the fault does it on real servers.
     async fn migrate(&self, fault: &FaultSpec, from: &str) -> Option<()> {
         let to = settings::text(&fault.with, "to")?;
         let pause = settings::time(&fault.with, "pause").unwrap_or_default();
@@ -368,9 +336,7 @@ impl NemesisContext {
             tokio::time::sleep(pause).await;
             loop {
                 let list = ["CLUSTER", "GETKEYSINSLOT", &slot, "100"];
-                let Some(Reply::Array(keys)) = self.told(from, &list).await else {
-                    return None;
-                };
+                let Some(Reply::Array(keys)) = self.told(from, &list).await else { return None };
                 let keys: Vec<String> = keys.into_iter().filter_map(text).collect();
                 if keys.is_empty() {
                     break;
@@ -384,8 +350,7 @@ impl NemesisContext {
                 }
             }
             tokio::time::sleep(pause).await;
-            // The target first: were the source first, a client could be sent to and fro between two that
-            // both disown the slot.
+            // The target first: else a client could be sent to and fro between two that disown it.
             set(to, "NODE", &to_id).await?;
             set(from, "NODE", &to_id).await?;
         }

@@ -1,51 +1,40 @@
 //! Carries a plan out in simulated time, and judges it as a plan on real servers is judged.
 
-use std::{
-    collections::BTreeMap,
-    iter,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::iter;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use bench::{
-    recorded::LoadRun,
-    sink::Sink,
-    subject::{Subject, SubjectError},
-    subjects,
-};
-use chaos::{
-    checkers::{CheckOptions, CheckReport, check},
-    names::named,
-    plan::Plan,
-    proof,
-    roles::Roles,
-    run::{check_options, load},
-    scenario::FaultSpec,
-};
-use cluster_config::{
-    Persistence::{AofAlways, AofEverysec},
-    Role, Topology, TopologyKind,
-    layout::slot_range,
-};
+use bench::recorded::LoadRun;
+use bench::sink::Sink;
+use bench::subject::{Subject, SubjectError};
+use bench::subjects;
+use chaos::checkers::{CheckOptions, CheckReport, check};
+use chaos::names::named;
+use chaos::plan::Plan;
+use chaos::proof;
+use chaos::roles::Roles;
+use chaos::run::{check_options, load};
+use chaos::scenario::FaultSpec;
+use cluster_config::Persistence::{AofAlways, AofEverysec};
+use cluster_config::layout::slot_range;
+use cluster_config::{Role, Topology, TopologyKind};
 use lock_core::machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use results::{
-    history::{Entry, History, Line},
-    run::{FaultSpan, ScenarioResult},
-    sequence::Sequence,
-    verdict::CLASSES,
-};
+use results::history::{Entry, History, Line};
+use results::run::{FaultSpan, ScenarioResult};
+use results::sequence::Sequence;
+use results::verdict::CLASSES;
 use tokio::sync::watch;
 
-use crate::{
-    clients::Clients,
-    host::Host,
-    nemesis::NemesisContext,
-    network::{Machine, Network, State},
-    server::{Address, Membership, Persistence, Server, Settings, Shard, Watch},
-    system,
-};
+use crate::clients::Clients;
+use crate::host::Host;
+use crate::nemesis::NemesisContext;
+use crate::network::{Machine, Network, State};
+use crate::runtime::lock;
+use crate::runtime::system;
+use crate::server::{Address, Membership, Persistence, Server, Settings, Shard, Watch};
 
 pub(crate) const MASTER_NAME: &str = "locklab";
 
@@ -201,10 +190,7 @@ pub(crate) fn hosts(topology: &Topology, random: &mut ChaCha8Rng) -> BTreeMap<St
     let is_cluster = topology.kind == TopologyKind::Cluster;
     let membership = is_cluster.then(|| membership(topology));
     let roles = [Role::Master, Role::Replica, Role::Sentinel].into_iter();
-    let all = roles.flat_map(|role| {
-        let names = topology.names(role).into_iter();
-        names.map(move |name| (role, name))
-    });
+    let all = roles.flat_map(|role| topology.names(role).into_iter().map(move |name| (role, name)));
     let hosts = all.map(|(role, name)| {
         let address = address(&name);
         let watch = master.clone().filter(|_| role == Role::Sentinel);
@@ -331,8 +317,4 @@ impl Sink for HistoryRecorder {
     fn ns(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.origin).as_nanos()).unwrap_or(u64::MAX)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

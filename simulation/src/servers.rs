@@ -2,15 +2,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bench::{
-    subject::{ConnectTo, Connected, SubjectError, counted_durability},
-    subjects,
-};
+use bench::subject::{ConnectTo, Connected, SubjectError, counted_durability};
+use bench::subjects;
 use cluster_config::Topology;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use crate::{client, network::Network, process::Process, run, server::Loss, system};
+use crate::network::Network;
+use crate::runtime::process::Process;
+use crate::runtime::system;
+use crate::server::Loss;
+use crate::{client, run};
 
 /// How long a message is under way: in one room.
 const LATENCY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_micros(900));

@@ -1,10 +1,8 @@
 //! What of a scenario file cannot be simulated: it is refused, since a fault that does nothing would look
 //! like a lock that survives it.
 
-use chaos::{
-    faults::settings,
-    scenario::{FaultParty, FaultTrigger, Scenario},
-};
+use chaos::faults::settings;
+use chaos::scenario::{FaultParty, FaultTrigger, Scenario};
 use cluster_config::{Persistence, Topology};
 use results::verdict::CLASSES;
 
@@ -16,8 +14,7 @@ const CONFIG: [&str; 4] = ["appendfsync", "appendonly", "repl-ping-replica-perio
 /// What a scenario expects besides verdicts: bounds on what is measured, which mean nothing in simulated
 /// time.
 pub fn unjudged(scenario: &Scenario) -> impl Iterator<Item = &str> {
-    let expected = scenario.expect.keys().map(String::as_str);
-    expected.filter(|class| !CLASSES.contains(class))
+    scenario.expect.keys().map(String::as_str).filter(|class| !CLASSES.contains(class))
 }
 
 /// What of a scenario cannot be simulated, in words; `None`: everything can be.
@@ -64,9 +61,8 @@ pub fn misfit(scenario: &Scenario) -> Option<String> {
         return Some("commands in place of faults are not simulated".to_owned());
     }
     scenario.faults.iter().find_map(|fault| {
-        if !FAULTS.contains(&fault.fault.as_str()) {
-            let these = FAULTS.join(", ");
-            return Some(format!("the fault `{}` is not simulated; these are: {these}", fault.fault));
+        if !FAULTS.split(", ").any(|name| name == fault.fault) {
+            return Some(format!("the fault `{}` is not simulated; these are: {FAULTS}", fault.fault));
         }
         if settings::text(&fault.with, "data") == Some("lose") {
             return Some("a server that loses its directory is not simulated".to_owned());

@@ -3,19 +3,16 @@
 use std::{collections::BTreeMap, io, mem::MaybeUninit, ops::Range, thread, time::Duration};
 
 use chaos::{plan::Plan, shrink::Shrinker};
-use results::{
-    history::{Call, End, Entry, Event, History, Phase},
-    sequence::Sequence,
-    verdict::Verdicts,
-};
+use results::history::{Call, End, Entry, Event, History, Phase};
+use results::sequence::Sequence;
+use results::verdict::Verdicts;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    draw::{self, FixedChoices},
-    forked_copy::{self, CopyOutcome, ForkedCopy, Limit},
-    run::{self, Outcome},
-    server, system,
-};
+use crate::draw::FixedChoices;
+use crate::run::Outcome;
+use crate::runtime::forked_copy::{CopyOutcome, ForkedCopy, Limit};
+use crate::runtime::{forked_copy, system};
+use crate::{draw, run, server};
 
 /// What an operation was in the middle of when a fault was injected.
 pub const PHASES: [&str; 4] = ["acquire", "hold", "extend", "release"];
@@ -31,8 +28,7 @@ pub struct FaultEncounter {
     pub kind: String,
 }
 
-/// A run takes less than a second, and one that is judged with its proof some seconds: one that takes longer
-/// has no end.
+/// A run takes less than a second, one with a proof some seconds: one that takes longer has no end.
 const LIMIT: Limit = Limit { processor_s: 60, wall_s: 1_200 };
 
 /// What one seed led to.
@@ -220,13 +216,11 @@ fn run_each(
     Ok(report)
 }
 
-/// Runs a plan in this process, in full with its history and the proof of a conviction: what the process says
-/// of it.
+/// Runs a plan in this process, in full with its history and proof: what the process says of it.
 fn one(plan: &Plan, in_full: bool) -> Vec<u8> {
     let outcome = run::run(plan, in_full);
     let one = outcome.map(|outcome| SeedReport::of(plan.seed, &outcome, in_full));
-    let one = one.map_err(|error| error.to_string());
-    serde_json::to_vec(&one).expect("it is plain JSON")
+    serde_json::to_vec(&one.map_err(|error| error.to_string())).expect("it is plain JSON")
 }
 
 fn finish(run: ForkedCopy) -> io::Result<SeedReport> {

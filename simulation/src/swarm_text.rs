@@ -17,12 +17,8 @@ impl SeedReport {
             return failed.clone();
         }
         let classes = self.convicted.iter().map(|class| {
-            let found = self.verdicts.get(class);
-            let anomaly = found.and_then(|verdict| verdict.anomalies.first());
-            match anomaly {
-                Some(anomaly) => format!("{class}: {}", anomaly.proof),
-                None => class.clone(),
-            }
+            let anomaly = self.verdicts.get(class).and_then(|verdict| verdict.anomalies.first());
+            anomaly.map_or(class.clone(), |anomaly| format!("{class}: {}", anomaly.proof))
         });
         classes.collect::<Vec<_>>().join("; ")
     }
@@ -95,13 +91,8 @@ impl Report {
     fn coverage_text(&self, by_kind: bool) -> String {
         let mut rows: Vec<(String, [u64; PHASES.len()])> = Vec::new();
         for (met, count) in &self.coverage {
-            let name = match by_kind {
-                true => format!("{} × {}", met.fault, met.kind),
-                false => met.fault.clone(),
-            };
-            let Some(phase) = PHASES.iter().position(|phase| *phase == met.phase) else {
-                continue;
-            };
+            let name = if by_kind { format!("{} × {}", met.fault, met.kind) } else { met.fault.clone() };
+            let Some(phase) = PHASES.iter().position(|phase| *phase == met.phase) else { continue };
             match rows.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, counts)) => counts[phase] += count,
                 None => {
@@ -119,7 +110,6 @@ impl Report {
         lines.extend(rows.into_iter().map(|(name, counts)| {
             std::iter::once(name).chain(counts.map(|count| count.to_string())).collect()
         }));
-        let lines = columns(&lines, 1..5).into_iter();
-        format!("\n{}", lines.map(|line| line + "\n").collect::<String>())
+        format!("\n{}", columns(&lines, 1..5).into_iter().map(|line| line + "\n").collect::<String>())
     }
 }

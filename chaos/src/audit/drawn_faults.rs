@@ -10,7 +10,7 @@ use cluster_config::TopologyKind;
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
-use crate::checkers::kinds::is_alone;
+use crate::checkers::record::kinds::is_alone;
 use crate::roles::ROLES;
 use crate::scenario::Scenario;
 
@@ -24,43 +24,33 @@ struct MessageFault {
     expect: &'static str,
 }
 
-const KEPT: &str = "belief = \"clean\"\ncontract = \"clean\"\neffect = \"clean\"\nliveness = \"clean\"\n";
-
 /// A lease outlives what its client waits for an answer where it is to be missed, and ends before the message
 /// arrives where that is to be late.
 const MESSAGE_FAULTS: [MessageFault; 5] = [
+    harm("lost", "is lost on its way", ["5s", "20ms..60ms", "5s", "4"]),
+    harm("late", "arrives when the lease is over", ["1s", "300ms..500ms", "4500ms", "2"]),
+    harm("cut", "is the last on its connection", ["5s", "20ms..60ms", "3500ms", "4"]),
+    harm(
+        "restart",
+        "is the last before its server is killed and started again with all that it acknowledged",
+        ["5s", "20ms..60ms", "3500ms", "4"],
+    ),
     MessageFault {
-        name: "lost",
-        about: "is lost on its way",
-        load: ["5s", "20ms..60ms", "5s", "4"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "late",
-        about: "arrives when the lease is over",
-        load: ["1s", "300ms..500ms", "4500ms", "2"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "cut",
-        about: "is the last on its connection",
-        load: ["5s", "20ms..60ms", "3500ms", "4"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "restart",
-        about: "is the last before its server is killed and started again with all that it acknowledged",
-        load: ["5s", "20ms..60ms", "3500ms", "4"],
-        expect: KEPT,
-    },
-    MessageFault {
-        name: "pause",
-        about: "passes, and its client stands still until the lease is over",
-        load: ["1s", "300ms..500ms", "4s", "2"],
         expect: "belief = \"violated\"\ncontract = \"clean\"\nliveness = \"clean\"\n[audit]\ncause = \"needs-fencing\"\n\
                  inherent = \"A paused holder cannot be notified, and its lease ends meanwhile: only the resource can refuse what it does afterwards.\"\n",
+        ..harm(
+            "pause",
+            "passes, and its client stands still until the lease is over",
+            ["1s", "300ms..500ms", "4s", "2"],
+        )
     },
 ];
+
+/// One that costs nobody the lock.
+const fn harm(name: &'static str, about: &'static str, load: [&'static str; 4]) -> MessageFault {
+    const KEPT: &str = "belief = \"clean\"\ncontract = \"clean\"\neffect = \"clean\"\nliveness = \"clean\"\n";
+    MessageFault { name, about, load, expect: KEPT }
+}
 
 /// A point of the table: which message, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +61,6 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// The whole table.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let of = |role| [false, true].map(|is_reply| (role, is_reply));
         let messages = (0..ROLES.len()).flat_map(of);
@@ -82,15 +71,11 @@ impl Point {
 
     /// Such as `release-reply-lost`.
     pub(super) fn name(self) -> String {
-        let (role, fault) = (ROLES[self.role], MESSAGE_FAULTS[self.fault].name);
-        match self.is_reply {
-            true => format!("{role}-reply-{fault}"),
-            false => format!("{role}-{fault}"),
-        }
+        let reply = if self.is_reply { "-reply" } else { "" };
+        format!("{}{reply}-{}", ROLES[self.role], MESSAGE_FAULTS[self.fault].name)
     }
 
-    /// A scenario in which that happens, on servers of this shape, to a lock of one of these kinds; what is
-    /// left to chance in it is drawn.
+    /// A scenario in which that happens, on servers of this shape, to a lock of one of these kinds; drawn.
     pub(super) fn scenario(self, shape: TopologyKind, kinds: &[String], rng: &mut ChaCha8Rng) -> Scenario {
         let (role, fault) = (ROLES[self.role], &MESSAGE_FAULTS[self.fault]);
         let masters = shape == TopologyKind::Masters;
@@ -111,23 +96,20 @@ impl Point {
             (true, 1) => "majority",
             (true, _) => "masters",
         };
-        let link = match self.is_reply {
-            true => format!("{servers} -> client {client}"),
-            false => format!("client {client} -> {servers}"),
+        let (link, way) = match self.is_reply {
+            true => (format!("{servers} -> client {client}"), "reply to"),
+            false => (format!("client {client} -> {servers}"), "from"),
         };
-        let passes = |nth: u32, client: u32| match self.is_reply {
-            true => format!("when = \"{nth}th {role} reply to client {client}\"\n"),
-            false => format!("when = \"{nth}th {role} from client {client}\"\n"),
-        };
+        let passes = |nth: u32, client: u32| format!("when = \"{nth}th {role} {way} client {client}\"\n");
         let (first, nth) = (rng.random_range(1..=2), rng.random_range(1..=4));
         let long = ["1500ms", "2500ms"][rng.random_range(0..2)];
         let chosen = format!("with = {{ during = \"{role}\", nth = {first}, count = 3 }}\n");
         let faults: Vec<String> = match fault.name {
-            "lost" => {
-                vec![format!("at = \"300ms\"\nfor = \"2500ms\"\nfault = \"drop\"\non = \"{link}\"\n{chosen}")]
-            }
-            "late" => {
-                vec![format!("at = \"300ms\"\nfor = \"{long}\"\nfault = \"hold\"\non = \"{link}\"\n{chosen}")]
+            "lost" | "late" => {
+                let (lasts, fault) = if fault.name == "lost" { ("2500ms", "drop") } else { (long, "hold") };
+                vec![format!(
+                    "at = \"300ms\"\nfor = \"{lasts}\"\nfault = \"{fault}\"\non = \"{link}\"\n{chosen}"
+                )]
             }
             "cut" => (1..=3)
                 .map(|client| {
@@ -176,15 +158,13 @@ impl Point {
     }
 }
 
-/// The same points, what was least tried first: the point itself, then its message and its fault; among
-/// equals as it is drawn.
+/// The same points, what was least tried first: the point, then its message and its fault; else drawn.
 pub(super) fn least_tried_first(mut tries: BTreeMap<Point, u32>, rng: &mut ChaCha8Rng) -> Vec<Point> {
     let mut points: Vec<Point> = tries.keys().copied().collect();
     let mut ordered = Vec::new();
     while !points.is_empty() {
         let of = |is: &dyn Fn(&Point) -> bool| -> u32 {
-            let counted = tries.iter().filter(|(point, _)| is(point));
-            counted.map(|(_, count)| count).sum()
+            tries.iter().filter(|(point, _)| is(point)).map(|(_, count)| count).sum()
         };
         let weight = |point: &Point| {
             let own = tries.get(point).copied().unwrap_or(0);
@@ -208,7 +188,7 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::plan::Plan;
+    use crate::planning::plan::Plan;
 
     #[test]
     fn every_point_of_the_table_is_a_scenario_on_either_shape_whatever_is_drawn() {

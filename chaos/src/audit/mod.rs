@@ -1,16 +1,17 @@
 //! Decides which scenarios a lock can be tried on, and what a result says of it: kept, broken, inherent or
 //! unknown.
 //!
-//! Pure, but for `probe` and `runs`: a scenario and what a lock says of itself go in, and so do results.
+//! Pure, but for `probe`, `driver_trial` and `runs`: a scenario and what a lock says of itself go in, and so do results.
 //!
 //! | file | what it is for |
 //! |---|---|
 //! | this one | which scenarios fit a lock, and what a result says of it |
 //! | `drawn_faults` | faults on messages, at each point of a lock's protocol |
-//! | [`probe`] | what a lock has, before anything is asked of it |
+//! | [`probe`], [`driver_trial`] | what a lock has, before anything is asked of it; whether its driver keeps to the protocol |
 //! | [`runs`] | each lock on each scenario that fits, a sound lock beside each suspicion |
 
 mod drawn_faults;
+pub mod driver_trial;
 pub mod probe;
 pub mod runs;
 
@@ -24,8 +25,8 @@ use results::run::{FaultSpan, ScenarioResult};
 use results::units;
 use results::verdict::{State, Verdict};
 
-use crate::checkers::kinds::is_alone;
-use crate::plan;
+use crate::checkers::record::kinds::is_alone;
+use crate::planning::plan;
 use crate::scenario::{FaultTrigger, Length, Load, Scenario};
 
 /// Kinds that one holder has alone, and that promise no more.
@@ -48,10 +49,7 @@ const NO_EFFECT: &str = "no evidence that the fault took effect";
 /// # Errors
 /// What the lock lacks, in a sentence: the scenario is not applicable to it.
 pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Scenario, String> {
-    let name = match has.library.is_empty() {
-        true => subject,
-        false => &has.library,
-    };
+    let name = if has.library.is_empty() { subject } else { &has.library };
     place(scenario.topology.kind, name, has)?;
     let kind = kind(scenario, name, has)?;
     let lock = &scenario.lock;
@@ -83,8 +81,7 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
             return Err(format!("{name} {}", lacking(feature, &lock.durability)));
         }
     }
-    let asks = scenario.load.kinds(&kind, &has.kinds);
-    asks.map_err(|why| {
+    scenario.load.kinds(&kind, &has.kinds).map_err(|why| {
         let workload = scenario.load.workload().name;
         format!("{name} cannot run the workload `{workload}`: {why}")
     })?;
@@ -94,8 +91,7 @@ pub fn fitted(scenario: &Scenario, subject: &str, has: &Abilities) -> Result<Sce
     if let (None, Some(renewed)) = (lock.lease, has.watchdog) {
         scale(&mut fitting, renewed);
     }
-    // Of renewals that nobody reports nothing is known: the library promised to keep the lock or to say that
-    // it is lost.
+    // Of renewals that nobody reports nothing is known: the library promised to keep the lock or say so.
     if lock.lease.is_none()
         && !has.has("renewals")
         && let Some(belief) = scenario.expect.get("belief")
@@ -232,8 +228,8 @@ fn suspects<'r>(scenario: &Scenario, result: &'r ScenarioResult) -> Vec<OfClass<
 fn outlasts_renewal(scenario: &Scenario, result: &ScenarioResult, verdict: &Verdict) -> bool {
     let ends = result.faults.iter().map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns));
     let watchdog_ns = scenario.lock.watchdog.unwrap_or(WATCHDOG).ns();
-    let told_ns = ends.max().unwrap_or(0) + watchdog_ns * 3 / 2;
-    scenario.lock.lease.is_none() && verdict.anomalies.iter().any(|one| one.to_ns > told_ns)
+    let renewed_ns = ends.max().unwrap_or(0) + watchdog_ns * 3 / 2;
+    scenario.lock.lease.is_none() && verdict.anomalies.iter().any(|one| one.to_ns > renewed_ns)
 }
 
 fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfClass<'_>> {
@@ -241,8 +237,7 @@ fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfCla
 }
 
 fn judged_of(result: &ScenarioResult) -> impl Iterator<Item = OfClass<'_>> {
-    let verdicts = result.verdicts.iter();
-    verdicts.filter(|(class, _)| result.expected.contains_key(*class))
+    result.verdicts.iter().filter(|(class, _)| result.expected.contains_key(*class))
 }
 
 /// What is to be asked before a result counts.
@@ -260,8 +255,7 @@ pub enum OpenQuestion {
 
 /// What is to be asked before this result counts.
 pub fn doubt(scenario: &Scenario, result: &ScenarioResult) -> OpenQuestion {
-    let suspects = suspects(scenario, result);
-    match suspects.as_slice() {
+    match suspects(scenario, result).as_slice() {
         [("liveness", _)] => return OpenQuestion::LivenessAlone,
         [_, ..] => return OpenQuestion::Violated,
         [] => {}
@@ -333,10 +327,7 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
     };
     let outlasts = suspects.iter().any(|(_, verdict)| outlasts_renewal(scenario, result, verdict));
     if !scenario.audit.inherent.is_empty() && outlasts {
-        return match is_told {
-            true => "its holder is told too late",
-            false => "its holder is not told",
-        };
+        return if is_told { "its holder is told too late" } else { "its holder is not told" };
     }
     if of("confirmed").is_some() {
         "the servers confirm two holders at once"
@@ -449,8 +440,7 @@ fn met_nothing(
     of_twin: Result<&ScenarioResult, &str>,
     alone: JudgedRun,
 ) -> JudgedRun {
-    let without_effect = result.faults.iter().filter(|fault| !fault.bit);
-    let names = once(without_effect.map(|fault| fault.fault.as_str()));
+    let names = once(result.faults.iter().filter(|fault| !fault.bit).map(|fault| fault.fault.as_str()));
     let bites = of_twin.is_ok_and(|of_twin| {
         let bit = |name| of_twin.faults.iter().any(|fault| fault.fault == name && fault.bit);
         names.iter().copied().all(bit)
@@ -526,290 +516,5 @@ fn doubts(result: &ScenarioResult) -> String {
         [] => result.notes.join("; "),
         [first] => (*first).to_owned(),
         [first, others @ ..] => format!("{first} (and {} more reasons)", others.len()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::builtin;
-    use results::over_time::OverTime;
-    use results::run::FaultRecovery;
-    use results::verdict::{Anomaly, Verdicts};
-
-    fn scenario(name: &str) -> Scenario {
-        let builtin = builtin::find(name).expect("a built-in scenario");
-        Scenario::parse(builtin.path, builtin.text).expect("a scenario")
-    }
-
-    fn has(kinds: &[&str], features: &[&str]) -> Abilities {
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        Abilities { kinds: words(kinds), features: Some(words(features)), ..Abilities::default() }
-    }
-
-    #[test]
-    fn a_lock_runs_on_servers_of_its_own_system_only() {
-        let has = Abilities::default();
-        for (name, redis, zookeeper) in [
-            ("lock-core:reentrant", true, false),
-            ("peer:redisson", true, false),
-            ("peer:curator", false, true),
-            ("zookeeper:ephemeral", false, true),
-            ("etcd:lock", false, false),
-            ("exec:driver", true, true),
-        ] {
-            let on = |kind| place(kind, name, &has).is_ok();
-            assert_eq!(on(TopologyKind::Single), redis, "{name}");
-            assert_eq!(on(TopologyKind::ZooKeeper3), zookeeper, "{name}");
-        }
-    }
-
-    /// A result of the scenario in which these classes are violated and the rest is clean.
-    fn result(scenario: &Scenario, violated: &[&str]) -> ScenarioResult {
-        let mut verdicts = Verdicts::default();
-        for class in results::verdict::CLASSES {
-            let verdict = verdicts.get_mut(class).expect("a class");
-            verdict.state = match violated.contains(&class) {
-                true => State::Violated,
-                false => State::Clean,
-            };
-            verdict.count = u64::from(violated.contains(&class));
-        }
-        ScenarioResult {
-            verdicts,
-            expected: scenario.expect.clone(),
-            load_ns: 60_000_000_000,
-            ..ScenarioResult::default()
-        }
-    }
-
-    #[test]
-    fn two_owners_of_a_renewed_lock_are_inherent_until_the_next_renewal_could_tell() {
-        let asked = scenario("renewed-key-lost");
-        let outcome = |to_ns: u64| {
-            let mut seen = result(&asked, &["belief", "contract"]);
-            seen.verdicts.belief.anomalies = vec![Anomaly { to_ns, ..Anomaly::default() }];
-            seen.faults = vec![FaultSpan { injected_ns: 2_000_000_000, ..FaultSpan::default() }];
-            let sound = seen.clone();
-            let alone = judged(&asked, &seen);
-            // A sound lock that does the same acquits it.
-            let beside_itself = beside(&asked, &seen, "sound", Ok(&sound), None);
-            assert_ne!(beside_itself.outcome, AuditOutcome::Broken);
-            let kept = result(&asked, &["belief", "contract"]);
-            (beside(&asked, &seen, "sound", Ok(&kept), None).outcome, alone.defect)
-        };
-        assert_eq!(outcome(6_400_000_000), (AuditOutcome::Inherent, String::new()));
-        let late = "its holder is told too late".to_owned();
-        assert_eq!(outcome(6_600_000_000), (AuditOutcome::Broken, late));
-    }
-
-    #[test]
-    fn a_lock_is_tried_by_the_kind_that_a_scenario_is_about() {
-        let kind = |name: &str, kinds: &[&str]| {
-            fitted(&scenario(name), "exec:x", &has(kinds, &["lost"])).map(|fit| fit.lock.kind)
-        };
-        assert_eq!(kind("never-released", &["fair", "plain"]), Ok("fair".to_owned()));
-        assert_eq!(kind("late-writes-fenced", &["plain", "fenced"]), Ok("fenced".to_owned()));
-        assert_eq!(kind("masters-minority", &["plain", "redlock"]), Ok("redlock".to_owned()));
-        for (name, kinds, lacking) in [
-            ("late-writes-fenced", &["plain"][..], "no kind `fenced`"),
-            ("read-write", &["plain", "write"], "no kind `read`"),
-            ("never-released", &["semaphore"], "no kind that one holder has alone"),
-            ("masters-minority", &["plain"], "one deployment"),
-            ("never-released", &["redlock"], "independent masters"),
-        ] {
-            let why = kind(name, kinds).expect_err(name);
-            assert!(why.contains(lacking), "{why}");
-        }
-    }
-
-    #[test]
-    fn a_lock_without_the_kind_of_a_workload_is_not_tried_by_it() {
-        let fit = |workload: &str, kinds: &[&str]| {
-            let text = format!(
-                "name = \"x\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"exec:x\"\n[load]\nworkload = \"{workload}\"\n"
-            );
-            let asked = Scenario::parse("x.toml", &text).expect("a scenario");
-            fitted(&asked, "exec:x", &has(kinds, &["lost"]))
-        };
-        for workload in ["read-mostly", "multi", "semaphore"] {
-            let why = fit(workload, &["plain"]).expect_err(workload);
-            assert!(why.contains(&format!("workload `{workload}`")), "{why}");
-        }
-        assert!(fit("contended", &["plain"]).is_ok());
-        assert!(fit("read-mostly", &["plain", "read", "write"]).is_ok());
-    }
-
-    #[test]
-    fn what_a_lock_does_not_list_is_not_asked_of_it() {
-        let why = |name: &str, has: &Abilities| fitted(&scenario(name), "exec:x", has).err();
-        let bare = Abilities { renews: true, ..has(&["plain"], &["extend"]) };
-        let lacks = |name: &str, word: &str| {
-            let why = why(name, &bare).expect(name);
-            assert!(why.contains(word), "{why}");
-        };
-        lacks("failover-wait-all", "wait:all");
-        lacks("cancelled", "`cancel`");
-        let all = has(&["plain"], &["durability"]);
-        assert_eq!(why("short-lease", &bare), None);
-        assert_eq!(why("failover-wait-all", &all), None);
-        assert!(why("watchdog-keeps", &all).is_some());
-        let renews = Abilities { renews: true, ..all };
-        assert_eq!(why("watchdog-keeps", &renews), None);
-    }
-
-    #[test]
-    fn what_tells_its_holder_nothing_is_tried_and_found_to() {
-        let renews = Abilities { renews: true, ..has(&["plain"], &["extend"]) };
-        let asked = scenario("watchdog-client-paused");
-        let fitting = fitted(&asked, "exec:x", &renews).expect("nothing in it needs more");
-        // Renewals that nobody reports: contract equals belief, which none can keep in a pause.
-        assert_eq!(fitting.expect["contract"], "violated");
-        let mut paused = result(&fitting, &["belief", "contract"]);
-        paused.tells_holder = Some(false);
-        assert_eq!(judged(&asked, &paused).outcome, AuditOutcome::Inherent);
-        for name in ["short-lease", "after-outage", "watchdog-client-cut-off"] {
-            let asked = scenario(name);
-            let fitting = fitted(&asked, "exec:x", &renews).expect(name);
-            let class = match fitting.expect.contains_key("belief") {
-                true => "belief",
-                false => "contract",
-            };
-            let mut lost = result(&fitting, &[class]);
-            lost.tells_holder = Some(false);
-            let found = judged(&asked, &lost);
-            assert_eq!(found.outcome, AuditOutcome::Broken, "{name}");
-            assert_eq!(found.defect, "its holder is not told", "{name}");
-        }
-    }
-
-    #[test]
-    fn holds_outlive_a_lease_that_follows_no_wish_unless_that_takes_too_long() {
-        let renewing = |lease_s| Abilities {
-            renews: true,
-            watchdog: Some(Duration::from_secs(lease_s)),
-            ..has(&["plain"], &[])
-        };
-        for name in ["watchdog-keeps", "renewed-through-an-outage"] {
-            let asked = scenario(name);
-            for lease_s in [1, 3, 30] {
-                let fitting = fitted(&asked, "exec:x", &renewing(lease_s)).expect(name);
-                let lease_ns = lease_s * 1_000_000_000;
-                assert!(fitting.load.hold.min_ns > lease_ns, "{name}: {:?}", fitting.load.hold);
-                assert!(fitting.load.duration.0 <= SCALED_MAX, "{name}");
-            }
-            let fitting = fitted(&asked, "exec:x", &renewing(600)).expect(name);
-            assert_eq!(fitting.load, asked.load, "{name}: ten minutes are not waited for");
-        }
-        let fixed = scenario("never-released");
-        let fitting = fitted(&fixed, "exec:x", &renewing(30)).expect("a fixed lease");
-        assert_eq!(fitting.load, fixed.load);
-    }
-
-    #[test]
-    fn only_what_the_scenario_says_is_inherent_is() {
-        let pause = scenario("client-pause");
-        let outcome = |violated: &[&str]| judged(&pause, &result(&pause, violated)).outcome;
-        assert_eq!(outcome(&[]), AuditOutcome::Kept);
-        assert_eq!(outcome(&["belief"]), AuditOutcome::Inherent);
-        assert_eq!(outcome(&["belief", "contract"]), AuditOutcome::Broken);
-        // Not judged there.
-        assert_eq!(outcome(&["effect"]), AuditOutcome::Kept);
-        let bounded = scenario("split-brain-min-replicas");
-        let mut often = result(&bounded, &["contract"]);
-        assert_eq!(judged(&bounded, &often).outcome, AuditOutcome::Inherent);
-        often.verdicts.contract.count = 61;
-        assert_eq!(judged(&bounded, &often).outcome, AuditOutcome::Broken);
-    }
-
-    #[test]
-    fn a_lock_that_grants_nothing_keeps_what_none_can_and_says_so() {
-        let asked = scenario("failover-async");
-        let fault = |name: &str, injected_ns, last_grant_before_ns| FaultSpan {
-            fault: name.to_owned(),
-            injected_ns,
-            recovery: Some(FaultRecovery { last_grant_before_ns, ..Default::default() }),
-            ..Default::default()
-        };
-        let mut kept = result(&asked, &[]);
-        let mut why = |before| {
-            kept.faults = vec![fault("delay", 0, None), fault("kill", 500, before)];
-            judged(&asked, &kept)
-        };
-        let nothing = why(None);
-        assert_eq!(nothing.outcome, AuditOutcome::Kept);
-        assert!(nothing.why.contains("none of them before kill"), "{}", nothing.why);
-        let some = why(Some(30)).why;
-        assert!(!some.contains("before"), "{some}");
-        kept.over_time = Some(OverTime { share_min: Some(0.2), ..OverTime::default() });
-        let starved = judged(&asked, &kept).why;
-        assert!(starved.contains("0.2 of an even share"), "{starved}");
-    }
-
-    #[test]
-    fn a_suspicion_needs_a_sound_lock_that_kept_the_same() {
-        let asked = scenario("client-pause");
-        let found = result(&asked, &["belief", "contract"]);
-        let beside = |of_twin: Result<&ScenarioResult, &str>| {
-            beside(&asked, &found, "lock-core:reentrant", of_twin, None)
-        };
-        // That the twin cannot keep what is inherent says nothing against it.
-        let sound = result(&asked, &["belief"]);
-        let broken = beside(Ok(&sound));
-        assert_eq!(broken.outcome, AuditOutcome::Broken);
-        assert!(broken.why.contains("lock-core:reentrant kept contract"), "{}", broken.why);
-        for doubt in [Ok(&found), Err("could not be tried")] {
-            let judged = beside(doubt);
-            assert_eq!(judged.outcome, AuditOutcome::Unknown, "{}", judged.why);
-        }
-        let mut holed = sound.clone();
-        holed.incomplete.push("a line is torn".to_owned());
-        assert_eq!(beside(Ok(&holed)).outcome, AuditOutcome::Unknown);
-    }
-
-    #[test]
-    fn liveness_alone_has_to_come_again() {
-        let asked = scenario("never-released");
-        let late = result(&asked, &["liveness"]);
-        let sound = result(&asked, &[]);
-        assert_eq!(doubt(&asked, &late), OpenQuestion::LivenessAlone);
-        assert_eq!(doubt(&asked, &result(&asked, &["belief", "liveness"])), OpenQuestion::Violated);
-        let outcome = |second| beside(&asked, &late, "x", Ok(&sound), Some(second)).outcome;
-        assert_eq!(outcome(&late), AuditOutcome::Broken);
-        assert_eq!(outcome(&sound), AuditOutcome::Unknown);
-    }
-
-    #[test]
-    fn a_fault_that_meets_nothing_is_not_applicable_if_it_takes_effect_on_another_lock() {
-        let asked = scenario("script-flush");
-        let with = |bit: bool| {
-            let mut result = result(&asked, &[]);
-            result.faults = vec![FaultSpan { fault: "script-flush".to_owned(), bit, ..Default::default() }];
-            if !bit {
-                for class in results::verdict::CLASSES {
-                    let verdict = result.verdicts.get_mut(class).expect("a class");
-                    verdict.state = State::Unknown;
-                    verdict.why = vec![format!("{NO_EFFECT}: script-flush on n1")];
-                }
-            }
-            result
-        };
-        let (without, took) = (with(false), with(true));
-        assert_eq!(doubt(&asked, &took), OpenQuestion::None);
-        let outcome = |of_twin| beside(&asked, &without, "x", Ok(of_twin), None).outcome;
-        assert_eq!(outcome(&took), AuditOutcome::NotApplicable);
-        assert_eq!(outcome(&without), AuditOutcome::Unknown);
-        let mut little = without.clone();
-        little.verdicts.belief.why.push("nothing was granted".to_owned());
-        assert_eq!(doubt(&asked, &little), OpenQuestion::None);
-    }
-
-    #[test]
-    fn a_history_with_a_hole_does_not_acquit() {
-        let asked = scenario("never-released");
-        let mut holed = result(&asked, &[]);
-        holed.incomplete.push("a client died".to_owned());
-        let judged = judged(&asked, &holed);
-        assert_eq!((judged.outcome, judged.why.as_str()), (AuditOutcome::Unknown, "a client died"));
     }
 }

@@ -12,15 +12,14 @@ use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::place;
 use crate::batch::in_processes;
-use crate::checkers::kinds::is_alone;
+use crate::checkers::record::kinds::is_alone;
 use crate::run::RunError;
 
 /// How long a driver's reply may take beyond its wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
 const CONFORM_WITHIN: Duration = Duration::from_secs(180);
-/// A lease to renew that is no longer than any scenario's: what is answered instead shows a lock that follows
-/// no wish.
+/// A lease no longer than any scenario's: what is answered instead shows a lock that follows no wish.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
 /// What a lock has on servers of one shape, or why it did not say so.
@@ -66,9 +65,35 @@ impl ProbedLock {
     /// Whether the workloads of a short bench are about a lock of this kind.
     pub fn is_measurable(&self) -> bool {
         let has = self.met_on.and_then(|shape| self.on(shape).ok());
-        let first = has.and_then(|has| has.kinds.first());
-        first.is_some_and(|kind| is_alone(kind))
+        has.and_then(|has| has.kinds.first()).is_some_and(|kind| is_alone(kind))
     }
+}
+
+/// Does `then` on servers of this shape, or on the target: by their URL, with a directory that is removed
+/// afterwards. Gives the version of our servers too.
+pub(super) async fn on_servers<T>(
+    shape: TopologyKind,
+    target: Option<&str>,
+    then: impl AsyncFnOnce(&str, &Path) -> T,
+) -> Result<(T, Option<String>), RunError> {
+    let missing = |error: cluster_config::ClusterError| RunError::Missing(error.to_string());
+    let work = tempfile::tempdir().map_err(|error| {
+        let place = std::env::temp_dir();
+        RunError::Missing(format!(
+            "cannot make a directory in {}: {error}; set TMPDIR to one that can be written",
+            place.display()
+        ))
+    })?;
+    if let Some(url) = target {
+        return Ok((then(url, work.path()).await, None));
+    }
+    let mut up = UpOptions::new(work.path());
+    up.in_memory = true;
+    let ours = Process.up(&Topology::of(shape), &up).await.map_err(missing)?;
+    let done = then(&ours.url(), work.path()).await;
+    let version = ours.server_version().to_owned();
+    ours.down().await.map_err(missing)?;
+    Ok((done, Some(version)))
 }
 
 /// Says hello as one client of `subject`, on servers of this shape or on the target, and does `then` with the
@@ -80,33 +105,15 @@ pub async fn ask<T>(
     log: Option<PathBuf>,
     then: impl AsyncFnOnce(Answer, &str) -> T,
 ) -> Result<(T, Option<String>), RunError> {
-    let missing = |error: cluster_config::ClusterError| RunError::Missing(error.to_string());
-    let work = tempfile::tempdir().map_err(|error| {
-        let place = std::env::temp_dir();
-        RunError::Missing(format!(
-            "cannot make a directory in {}: {error}; set TMPDIR to one that can be written",
-            place.display()
-        ))
-    })?;
-    let mut up = UpOptions::new(work.path());
-    up.in_memory = true;
-    let ours = match target {
-        Some(_) => None,
-        None => Some(Process.up(&Topology::of(shape), &up).await.map_err(missing)?),
+    let hello = async |url: &str, work: &Path| {
+        let to = ConnectTo {
+            log: Some(log.unwrap_or_else(|| work.join("hello.log"))),
+            watchdog: Some(WATCHDOG),
+            ..ConnectTo::new(url, "c1", 7, "none")
+        };
+        then(Abilities::of(subject, &to).await, url).await
     };
-    let own = ours.as_ref().map(|deployment| deployment.url());
-    let url = own.as_deref().or(target).unwrap_or_default();
-    let to = ConnectTo {
-        log: Some(log.unwrap_or_else(|| work.path().join("hello.log"))),
-        watchdog: Some(WATCHDOG),
-        ..ConnectTo::new(url, "c1", 7, "none")
-    };
-    let done = then(Abilities::of(subject, &to).await, url).await;
-    let version = ours.as_ref().map(|ours| ours.server_version().to_owned());
-    if let Some(deployment) = ours {
-        deployment.down().await.map_err(missing)?;
-    }
-    Ok((done, version))
+    on_servers(shape, target, hello).await
 }
 
 /// Meets a lock on servers of each shape, or on the target, where `conform` is tried on the first.

@@ -22,12 +22,12 @@ use super::drawn_faults::{Point, least_tried_first};
 use super::probe::{ProbedLock, meet};
 use super::{OpenQuestion, beside, doubt, fitted, place};
 use crate::batch::{BatchOptions, PlanOutcome, PlannedRun, run_each};
-use crate::plan::Plan;
-use crate::plan_parts::{self, Digest};
+use crate::planning::plan::Plan;
+use crate::planning::plan_parts::{self, Digest};
 use crate::run::{RunError, ScenarioRun, missing_server};
+use crate::scenario::scenario_source::{FitServers, MatrixServer, ScenarioSource, digest, on_server};
 use crate::scenario::{Scenario, scenario_text};
-use crate::scenario_source::{FitServers, MatrixServer, ScenarioSource, digest, on_server};
-use crate::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
+use crate::search::shrink_search::{GRAVEST_FIRST, SmallestPlanSearch};
 
 /// A scenario of an audit.
 pub struct AuditScenario {
@@ -62,10 +62,7 @@ impl AuditScenario {
                 Ok(fitted) => (fitted, None),
                 Err(why) => (given.clone(), Some(why)),
             };
-            let servers = match scenario.is_for_any_server() {
-                true => matrix,
-                false => &[None],
-            };
+            let servers = if scenario.is_for_any_server() { matrix } else { &[None] };
             for server in servers.iter().map(Option::as_ref) {
                 let mut scenario = scenario.clone();
                 on_server(&mut scenario.topology, server);
@@ -142,8 +139,7 @@ pub async fn meet_all(
 pub trait AuditObserver {
     /// So many steps begin; `what` they are.
     fn begins(&mut self, steps: usize, what: &str);
-    /// A run ended, with these warnings and this result, which is kept unless nothing happened; or why there
-    /// is none.
+    /// A run ended with these warnings and this result, kept unless nothing happened; or why there is none.
     fn ended(&mut self, run: &Plan, warnings: &[String], result: Result<&ScenarioResult, &str>);
     /// A step is over: the scorecard as it stands, which is not to be lost where the steps are `done`.
     fn scored(
@@ -153,8 +149,7 @@ pub trait AuditObserver {
     ) -> Result<(), RunError>;
 }
 
-/// So many suspicions of a lock by drawn faults are followed up: each costs two runs more, and a lock with so
-/// many is known by then.
+/// So many suspicions of a lock by drawn faults are followed up: each costs two runs more.
 const FOLLOWED_UP: usize = 8;
 
 /// Why there is no result: an outcome, and the reason.
@@ -209,10 +204,10 @@ impl<'a> AuditRuns<'a> {
             for (subject, met) in met.iter().enumerate() {
                 let plans = plans(plan, one, met);
                 // What no part runs is said by the one of the first seed.
-                let mine = match &plans {
-                    Ok(plans) => !plans.is_empty(),
-                    Err(_) => plan.seeds.first().is_some_and(|seed| plan.has(one, *seed)),
-                };
+                let mine = plans.as_ref().map_or_else(
+                    |_| plan.seeds.first().is_some_and(|seed| plan.has(one, *seed)),
+                    |plans| !plans.is_empty(),
+                );
                 if mine {
                     cells.push(Cell { subject, asked, drawn: None, plans, runs: Vec::new(), smallest: None });
                 }
@@ -243,9 +238,7 @@ impl<'a> AuditRuns<'a> {
     ) -> Result<(), RunError> {
         let locks = u32::try_from(self.met.len()).unwrap_or(u32::MAX);
         let until = Instant::now() + within.saturating_mul(locks);
-        let Some(seed) = self.plan.seeds.first() else {
-            return Ok(());
-        };
+        let Some(seed) = self.plan.seeds.first() else { return Ok(()) };
         let mut rng = ChaCha8Rng::seed_from_u64(*seed);
         for round in 0.. {
             let mut drawn = Vec::new();
@@ -297,7 +290,6 @@ impl<'a> AuditRuns<'a> {
     }
 
     /// Each point of the table that a lock's protocol has, as far as is known, and how often it was tried.
-    /// One that never met a message is none.
     fn tries(&self, subject: usize) -> BTreeMap<Point, u32> {
         let tries = Point::all().filter_map(|point| {
             let cells = self.cells.iter();
@@ -311,8 +303,7 @@ impl<'a> AuditRuns<'a> {
         tries.collect()
     }
 
-    /// The points of a lock's protocol that are next, each with a scenario for it; those that never met a
-    /// message are left out.
+    /// The points of a lock's protocol that are next, each with a scenario for it.
     fn points(&self, subject: usize, rng: &mut ChaCha8Rng) -> Vec<(Point, AuditScenario)> {
         let met = &self.met[subject];
         let shapes = [TopologyKind::Single, TopologyKind::Masters];
@@ -320,12 +311,9 @@ impl<'a> AuditRuns<'a> {
             let has = met.on(*shape).ok();
             has.is_some_and(|has| place(*shape, &met.audited.name, has).is_ok())
         };
-        let Some(shape) = shapes.into_iter().find(works) else {
-            return Vec::new();
-        };
+        let Some(shape) = shapes.into_iter().find(works) else { return Vec::new() };
         let kinds = met.on(shape).map_or(&[][..], |has| &has.kinds);
-        let ordered = least_tried_first(self.tries(subject), rng);
-        let scenarios = ordered.into_iter().map(|point| {
+        let scenarios = least_tried_first(self.tries(subject), rng).into_iter().map(|point| {
             let asked = AuditScenario {
                 file: String::new(),
                 scenario: point.scenario(shape, kinds, rng),
@@ -360,8 +348,7 @@ impl<'a> AuditRuns<'a> {
                     scenario.lock.subject = twin(asked).to_owned();
                     twins.insert(key, PlannedRun::of_scenario(&scenario, key.1)?);
                 }
-                // What was drawn has no claim of its own that was weighed beforehand: a conviction has to
-                // come again.
+                // What was drawn has no claim that was weighed beforehand: a conviction has to come again.
                 let is_drawn = cell.drawn.is_some() && doubt == OpenQuestion::Violated;
                 if doubt == OpenQuestion::LivenessAlone || is_drawn {
                     let plans = cell.plans.iter().flatten();
@@ -374,8 +361,7 @@ impl<'a> AuditRuns<'a> {
                 }
             }
         }
-        let twins = twins.into_iter().map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one));
-        planned.extend(twins);
+        planned.extend(twins.into_iter().map(|((asked, seed), one)| (FollowUpRun::Twin(asked, seed), one)));
         let (scenarios, met) = (self.scenarios.clone(), self.met);
         self.each(planned, "doubts", None, observer, |cells, key, ran| match key {
             FollowUpRun::Again(place, number) => cells[*place].runs[*number].second = Some(ran),
@@ -415,11 +401,8 @@ impl<'a> AuditRuns<'a> {
                 let dir = tempfile::tempdir().map_err(failed)?;
                 let search =
                     SmallestPlanSearch { dir: dir.path().to_owned(), class: class.to_owned(), cancel };
-                let until = Some(Instant::now() + within);
-                let found = search.run(&plan, u32::MAX, until, |_| {}).await?;
-                let Some(found) = found else {
-                    return Ok((place, None));
-                };
+                let found = search.run(&plan, u32::MAX, Some(Instant::now() + within), |_| {}).await?;
+                let Some(found) = found else { return Ok((place, None)) };
                 let text = scenario_text(found.smallest());
                 results::store::write_whole(&root.join(&file), text.as_bytes()).map_err(failed)?;
                 let smallest =
@@ -466,8 +449,7 @@ impl<'a> AuditRuns<'a> {
         let batch = BatchOptions { until, ..self.plan.batch.clone() };
         let mut running = run_each(numbered, &batch, &self.plan.root)?;
         while let Some(ended) = running.next().await {
-            let index = ended.index;
-            done(&mut self.cells, &keys[index], kept(ended, observer));
+            done(&mut self.cells, &keys[ended.index], kept(ended, observer));
             observer.scored(false, &mut || self.scorecard())?;
         }
         observer.scored(true, &mut || self.scorecard())
@@ -534,7 +516,7 @@ impl<'a> AuditRuns<'a> {
             return String::new();
         };
         let name = &met.audited.name;
-        let scenario = match crate::builtin::find(&plan.name) {
+        let scenario = match crate::scenario::builtin::find(&plan.name) {
             Some(builtin) if builtin.path == asked.file => builtin.name,
             _ => asked.file.as_str(),
         };
@@ -608,14 +590,10 @@ fn run(asked: &AuditScenario, tried: &CellRun) -> AuditedRun {
             let of_twin = match twin {
                 None => Err("was not tried beside it".to_owned()),
                 Some((_, ran)) => {
-                    let result = ran.result.as_ref();
-                    result.map_err(|(_, why)| format!("could not be tried: {why}"))
+                    ran.result.as_ref().map_err(|(_, why)| format!("could not be tried: {why}"))
                 }
             };
-            let of_twin = match &of_twin {
-                Ok(result) => Ok(*result),
-                Err(why) => Err(why.as_str()),
-            };
+            let of_twin = of_twin.as_ref().map(|result| *result).map_err(String::as_str);
             let second = tried.second.as_ref().and_then(|ran| ran.result.as_ref().ok());
             beside(&asked.scenario, result, self::twin(asked), of_twin, second)
         }

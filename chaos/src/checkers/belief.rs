@@ -6,16 +6,16 @@
 //! 3. Nothing else ends it: a paused client still believes, and so does one whose lease ran out unnoticed.
 
 use super::exclusion::Class;
-use super::holds::{Grant, OperationEnd, Record};
 use super::{CheckOptions, Finding};
+use crate::checkers::record::holds::{Grant, OperationEnd, Record};
 
 pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
     let released = record.releases(grant).map(|release| release.called_ns);
-    released.chain([told_ns(record, grant)]).min().unwrap_or(record.end_ns)
+    released.chain([end_unless_released_ns(record, grant)]).min().unwrap_or(record.end_ns)
 }
 
 /// The first of: lost, an extend's `not_held`, the client's death, the end of the history.
-pub(crate) fn told_ns(record: &Record, grant: &Grant) -> u64 {
+pub(crate) fn end_unless_released_ns(record: &Record, grant: &Grant) -> u64 {
     let refused = record.extends(grant).filter(|extend| extend.ending == OperationEnd::NotHeld);
     refused
         .filter_map(|extend| extend.returned_ns)
@@ -37,6 +37,5 @@ pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
 
 /// One finding per lock.
 pub fn check(record: &Record, _: &CheckOptions<'_>) -> Vec<Finding> {
-    let class = Class { verb: "believed to hold", intervals: &intervals(record) };
-    class.findings(record)
+    Class { verb: "believed to hold", intervals: &intervals(record) }.findings(record)
 }

@@ -5,12 +5,12 @@
 //! 3. Without such an answer it is empty.
 
 use super::exclusion::Class;
-use super::holds::{Grant, OperationEnd, Record, Step, StepKind};
 use super::{CheckOptions, Finding};
+use crate::checkers::record::holds::{Grant, OperationEnd, Record, Step, StepKind};
 
 /// Whether the answer to a step shows that the servers had its grant when it was called.
 pub(super) fn proves(record: &Record, grant: &Grant, step: &Step) -> bool {
-    let is_blind = || record.blind.contains(&record.ask_of(grant).client);
+    let is_blind = || record.blind.contains(&record.acquire_of(grant).client);
     step.ending == OperationEnd::Ok && (step.kind != StepKind::Release || !is_blind())
 }
 
@@ -25,6 +25,5 @@ pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
 
 /// One finding per lock.
 pub fn check(record: &Record, _: &CheckOptions<'_>) -> Vec<Finding> {
-    let class = Class { verb: "was confirmed to hold", intervals: &intervals(record) };
-    class.findings(record)
+    Class { verb: "was confirmed to hold", intervals: &intervals(record) }.findings(record)
 }

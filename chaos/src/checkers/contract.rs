@@ -16,8 +16,8 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::{Class, described};
-use super::holds::{Ask, Grant, OperationEnd, Record, StepKind, ms};
 use super::{CheckOptions, Finding, belief};
+use crate::checkers::record::holds::{AcquireCall, Grant, OperationEnd, Record, StepKind, ms};
 
 /// A start of a lease, and how long it runs; `None`: it does not run out by itself.
 type Start = (u64, Option<u64>);
@@ -26,8 +26,13 @@ type Start = (u64, Option<u64>);
 type Renewal = (Start, u64);
 
 /// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself. A
-/// re-entry counts by `entered_ns`.
-fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) -> Vec<u64> {
+/// re-entry counts by `entered_ns`. `believed_ns` is the end of belief of a grant by its index.
+fn deadlines(
+    record: &Record,
+    drift: f64,
+    entered_ns: impl Fn(&Grant) -> u64,
+    believed_ns: impl Fn(usize) -> u64,
+) -> Vec<u64> {
     let starts = Starts::of(record);
     let own = |grant: &Grant| match grant.held {
         true => deadline(starts.last(grant), drift),
@@ -41,13 +46,12 @@ fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) ->
         nesting.clear();
         nesting.extend(record.held(lock).filter_map(|(index, grant)| {
             // Those of several locks stand under the first.
-            let first = record.locks_of(record.ask_of(grant)).first();
+            let first = record.locks_of(record.acquire_of(grant)).first();
             let nests = grant.promise.nests() && first == Some(&(lock as u32));
             nests.then_some((grant.owner, grant.promise.is_exclusive(), index))
         }));
         nesting.sort_unstable();
-        let groups = nesting.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1));
-        for group in groups.filter(|group| group.len() > 1) {
+        for group in nesting.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).filter(|group| group.len() > 1) {
             let grants = || group.iter().map(|(.., index)| *index as usize);
             renewals.clear();
             for index in grants() {
@@ -57,7 +61,8 @@ fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) ->
             }
             renewals.sort_unstable_by_key(|(start, _)| start.0);
             for index in grants() {
-                deadlines[index] = starts.chained(&record.grants[index], &renewals, drift);
+                deadlines[index] =
+                    starts.chained(&record.grants[index], &renewals, believed_ns(index), drift);
             }
         }
     }
@@ -74,12 +79,11 @@ pub(super) struct Starts<'a> {
 impl<'a> Starts<'a> {
     pub(super) fn of(record: &'a Record) -> Self {
         let clients = 0..record.clients.len() as u32;
-        let reports = clients.map(|client| record.reporting.contains(&client));
-        let mut visible: Vec<bool> = reports.collect();
+        let mut visible: Vec<bool> = clients.map(|client| record.reporting.contains(&client)).collect();
         for grant in &record.grants {
             let mut steps = record.steps(grant);
             if steps.any(|step| step.kind == StepKind::Renewal) {
-                visible[record.ask_of(grant).client as usize] = true;
+                visible[record.acquire_of(grant).client as usize] = true;
             }
         }
         Self { record, visible }
@@ -88,34 +92,31 @@ impl<'a> Starts<'a> {
     fn extends(&self, grant: &'a Grant) -> impl Iterator<Item = Start> + use<'a> {
         let record = self.record;
         let succeeded = record.extends(grant).filter(|extend| extend.ending == OperationEnd::Ok);
-        let visible = self.is_visible(record.ask_of(grant));
+        let visible = self.is_visible(record.acquire_of(grant));
         succeeded.map(move |extend| (extend.sent_ns, Some(extend.lease_ns).filter(|_| visible)))
     }
 
     /// Whether every start of a grant's lease is on record.
-    pub(super) fn is_visible(&self, ask: &Ask) -> bool {
+    pub(super) fn is_visible(&self, ask: &AcquireCall) -> bool {
         ask.asked_ns.is_some() || self.visible[ask.client as usize]
     }
 
     pub(super) fn first(&self, grant: &Grant) -> Start {
-        let ask = self.record.ask_of(grant);
+        let ask = self.record.acquire_of(grant);
         let renewed = || {
             let usual = || self.record.renewal_ns(ask.client);
             self.is_visible(ask).then(|| ask.granted_ns.unwrap_or_else(usual))
         };
-        let lease_ns = ask.lease_ns().or_else(renewed);
-        (self.record.lease_from_ns(grant), lease_ns)
+        (self.record.lease_from_ns(grant), ask.lease_ns().or_else(renewed))
     }
 
     fn last(&self, grant: &'a Grant) -> Start {
         let first = self.first(grant);
-        let starts = self.extends(grant);
-        starts.fold(first, |last, start| if start.0 >= last.0 { start } else { last })
+        self.extends(grant).fold(first, |last, start| if start.0 >= last.0 { start } else { last })
     }
 
     /// The deadline of a grant that may have been renewed by re-entries of its owner.
-    fn chained(&self, grant: &'a Grant, renewals: &[Renewal], drift: f64) -> u64 {
-        let until_ns = belief::end_ns(self.record, grant);
+    fn chained(&self, grant: &'a Grant, renewals: &[Renewal], until_ns: u64, drift: f64) -> u64 {
         let mut at = self.first(grant);
         let first = renewals.partition_point(|(start, _)| start.0 < at.0);
         for (start, by_ns) in renewals[first..].iter().take_while(|(start, _)| start.0 <= until_ns) {
@@ -130,22 +131,21 @@ impl<'a> Starts<'a> {
 }
 
 fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
-    let Some(lease_ns) = lease_ns else {
-        return u64::MAX;
-    };
+    let Some(lease_ns) = lease_ns else { return u64::MAX };
     let cut_ns = (lease_ns as f64 * drift.clamp(0.0, 1.0)).round() as u64;
     from_ns.saturating_add(lease_ns.saturating_sub(cut_ns))
 }
 
 pub(crate) fn intervals(record: &Record, drift: f64) -> Vec<Option<(u64, u64)>> {
-    let deadlines = deadlines(record, drift, |grant| grant.told_ns);
+    let belief = belief::intervals(record);
+    let believed_ns = |index: usize| belief[index].map_or(0, |(_, to_ns)| to_ns);
+    let deadlines = deadlines(record, drift, |grant| grant.handed_over_ns, believed_ns);
     let cut = |(interval, deadline_ns): (Option<(u64, u64)>, u64)| {
         let (from_ns, to_ns) = interval?;
         let to_ns = to_ns.min(deadline_ns);
         (from_ns <= to_ns).then_some((from_ns, to_ns))
     };
-    let belief = belief::intervals(record).into_iter();
-    belief.zip(deadlines).map(cut).collect()
+    belief.into_iter().zip(deadlines).map(cut).collect()
 }
 
 /// One finding per lock.
@@ -153,36 +153,30 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let class = Class { verb: "was promised to hold", intervals: &intervals(record, options.drift) };
     let mut findings = class.findings(record);
     for grant in record.granted() {
-        let Some(limit_ns) = late_after(record, grant) else {
-            continue;
-        };
-        for lock in record.locks_of(record.ask_of(grant)) {
-            let name = record.locks.get(*lock);
-            findings[*lock as usize].add(late(record, grant, name, limit_ns));
+        let Some(limit_ns) = late_after(record, grant) else { continue };
+        for lock in record.locks_of(record.acquire_of(grant)) {
+            findings[*lock as usize].add(late(record, grant, record.locks.get(*lock), limit_ns));
         }
     }
     findings
 }
 
 fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
-    let ask = record.ask_of(grant);
+    let ask = record.acquire_of(grant);
     let lease_ns = ask.lease_ns()?;
     grant.promise.mode?;
     let (from_ns, limit_ns) = match grant.sent_ns {
         Some(sent_ns) => (sent_ns, sent_ns.saturating_add(lease_ns)),
-        None => {
-            let limit_ns = ask.called_ns.saturating_add(ask.wait_ns?);
-            (ask.called_ns, limit_ns.saturating_add(lease_ns))
-        }
+        None => (ask.called_ns, ask.called_ns.saturating_add(ask.wait_ns?).saturating_add(lease_ns)),
     };
-    let between = (from_ns, grant.told_ns);
+    let between = (from_ns, grant.handed_over_ns);
     let mut faults = record.faults.iter();
-    let is_late = grant.told_ns > limit_ns && !faults.any(|fault| fault.paused(ask.client, between));
+    let is_late = grant.handed_over_ns > limit_ns && !faults.any(|fault| fault.paused(ask.client, between));
     is_late.then_some(limit_ns)
 }
 
 fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
-    let ask = record.ask_of(grant);
+    let ask = record.acquire_of(grant);
     let (from, wait) = match (grant.sent_ns, ask.wait_ns) {
         (Some(sent_ns), _) => (format!("sent at {}", ms(sent_ns)), String::new()),
         (None, wait_ns) => (
@@ -194,13 +188,13 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
         what: "late-grant".to_owned(),
         lock: lock.to_owned(),
         from_ns: limit_ns,
-        to_ns: grant.told_ns,
+        to_ns: grant.handed_over_ns,
         grants: vec![record.name_of(grant).to_owned()],
         after: String::new(),
         proof: format!(
             "{} was granted at {}, {from}: its lease{wait} had run out at {}, and its client was not paused in between",
             described(record, grant),
-            ms(grant.told_ns),
+            ms(grant.handed_over_ns),
             ms(limit_ns)
         ),
     }
@@ -210,14 +204,15 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
 /// that was answered `failed`, `unknown` or nothing. It only excuses, so that a re-entry that started before
 /// the deadline renews here: it may have.
 pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
-    let deadlines = deadlines(record, drift, |grant| record.lease_from_ns(grant));
+    let believed_ns = |index: usize| belief::end_ns(record, &record.grants[index]);
+    let deadlines = deadlines(record, drift, |grant| record.lease_from_ns(grant), believed_ns);
     let until = |(grant, deadline_ns): (&Grant, u64)| {
         let released = record
             .releases(grant)
             .filter(|release| matches!(release.ending, OperationEnd::Ok | OperationEnd::NotHeld));
         released
             .map(|release| release.called_ns)
-            .chain([deadline_ns, belief::told_ns(record, grant)])
+            .chain([deadline_ns, belief::end_unless_released_ns(record, grant)])
             .min()
             .unwrap_or(deadline_ns)
     };

@@ -20,8 +20,8 @@ use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
 use super::exclusion::described;
-use super::holds::{Accepted, Grant, Record, ms};
 use super::{CheckOptions, Finding, contract};
+use crate::checkers::record::holds::{Accepted, Grant, Record, ms};
 
 /// One finding per lock.
 pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
@@ -61,10 +61,7 @@ fn grant_of<'a>(record: &'a Record, write: &Accepted) -> Option<&'a Grant> {
 }
 
 fn writer(record: &Record, write: &Accepted) -> Writer {
-    match grant_of(record, write) {
-        Some(grant) => Writer::Owner(grant.owner),
-        None => Writer::Stranger(write.name),
-    }
+    grant_of(record, write).map_or(Writer::Stranger(write.name), |grant| Writer::Owner(grant.owner))
 }
 
 /// The greatest number seen, and before it the greatest of anybody else.
@@ -91,12 +88,10 @@ impl<W: Copy + PartialEq, T: Copy> GreatestByOwner<W, T> {
     }
 }
 
-/// The tokens that came before a moment.
 struct EarlierTokens<W, T> {
     /// Of those that did so on every clock.
     surely: GreatestByOwner<W, T>,
-    /// The others, in order of time: a greatest one among them would hide a lower one that surely came
-    /// before.
+    /// The others, by time: a greatest among them would hide a lower one that surely came before.
     near: VecDeque<(u64, (u64, W, T))>,
 }
 
@@ -109,8 +104,7 @@ impl<W: Copy + PartialEq, T: Copy> EarlierTokens<W, T> {
         self.near.push_back((t_ns, (token, who, what)));
     }
 
-    /// The greatest token of anybody else that came before `t_ns` and is not less than `token`; `Err`: it is
-    /// not known whether any did.
+    /// The greatest token of others before `t_ns`, not less than `token`; `Err`: nobody knows of any.
     fn not_less(
         &mut self,
         record: &Record,
@@ -146,12 +140,8 @@ struct Resource<'a> {
 
 impl<'a> Resource<'a> {
     fn lost_update(&mut self, record: &Record, write: &'a Accepted, finding: &mut Finding) {
-        let (Some(read), Some(_)) = (write.read, write.wrote) else {
-            return;
-        };
-        let Some(last) = self.last.replace(write) else {
-            return;
-        };
+        let (Some(read), Some(_)) = (write.read, write.wrote) else { return };
+        let Some(last) = self.last.replace(write) else { return };
         let left = last.wrote.unwrap_or(read);
         if read >= left || may_share(record, last, write) || !are_ordered(record, last, write) {
             return;
@@ -176,9 +166,7 @@ impl<'a> Resource<'a> {
 
     fn stale_write(&mut self, record: &Record, write: &'a Accepted, finding: &mut Finding) {
         let shared = grant_of(record, write).is_some_and(|grant| !grant.promise.is_exclusive());
-        let (Some(token), false) = (write.token, shared) else {
-            return;
-        };
+        let (Some(token), false) = (write.token, shared) else { return };
         let writer = writer(record, write);
         let ordered = |before| are_ordered(record, before, write);
         let earlier = (self.tokens).not_less(record, write.t_ns, (token, writer), ordered);
@@ -206,10 +194,8 @@ impl<'a> Resource<'a> {
 
 /// Whether it is known which of two writes came first.
 fn are_ordered(record: &Record, a: &Accepted, b: &Accepted) -> bool {
-    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else {
-        return true;
-    };
-    let moment = |grant: &Grant, write: &Accepted| (record.ask_of(grant).client, write.t_ns);
+    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else { return true };
+    let moment = |grant: &Grant, write: &Accepted| (record.acquire_of(grant).client, write.t_ns);
     record.clocks.are_ordered(moment(x, a), moment(y, b))
 }
 
@@ -221,9 +207,7 @@ fn no_order(finding: &mut Finding, what: &str) {
 
 /// Whether two writes are of one hold, or of holds that may write at one time.
 fn may_share(record: &Record, a: &Accepted, b: &Accepted) -> bool {
-    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else {
-        return a.name == b.name;
-    };
+    let (Some(x), Some(y)) = (grant_of(record, a), grant_of(record, b)) else { return a.name == b.name };
     let one_owner = x.owner == y.owner && x.promise.nests() && y.promise.nests();
     let nested = x.returned_ns.max(y.returned_ns) <= a.t_ns.min(b.t_ns);
     let together = !x.promise.is_exclusive() && !y.promise.is_exclusive();
@@ -245,7 +229,7 @@ fn who(record: &Record, write: &Accepted) -> String {
 
 /// Grants of one lock whose tokens did not rise.
 fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut Finding) {
-    let called_ns = |grant: &Grant| record.ask_of(grant).called_ns;
+    let called_ns = |grant: &Grant| record.acquire_of(grant).called_ns;
     let ordered: Vec<(u32, &Grant)> = record
         .held(lock)
         .filter(|(_, grant)| grant.promise.is_exclusive() && grant.token.is_some())
@@ -272,7 +256,7 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
             continue;
         }
         let token = grant.token.unwrap_or_default();
-        let moment = |grant: &Grant, t_ns| (record.ask_of(grant).client, t_ns);
+        let moment = |grant: &Grant, t_ns| (record.acquire_of(grant).client, t_ns);
         let called = moment(grant, called_ns(grant));
         let ordered =
             |before: &Grant| (record.clocks).are_ordered(moment(before, before.returned_ns), called);
@@ -303,14 +287,13 @@ fn regressions(record: &Record, lock: usize, still_held: &[u64], finding: &mut F
     }
 }
 
-/// The exclusive grants of a lock whose owner still held it when they were asked for, and when the hold began
-/// that they re-enter.
+/// The exclusive grants whose owner still held the lock, and when the hold began that they re-enter.
 fn re_entries(record: &Record, lock: usize, still_held: &[u64]) -> HashMap<u32, u64> {
     let mut by_owner: Vec<(u32, u64, u32, u64)> = record
         .held(lock)
         .filter(|(_, grant)| grant.promise.nests() && grant.promise.is_exclusive())
         .map(|(index, grant)| {
-            let called_ns = record.ask_of(grant).called_ns;
+            let called_ns = record.acquire_of(grant).called_ns;
             (grant.owner, called_ns, index, grant.returned_ns)
         })
         .collect();

@@ -21,8 +21,9 @@ use std::collections::BTreeSet;
 
 use results::units;
 
-use super::holds::{Grant, Record, ms};
-use super::{CheckOptions, belief, faults, recovery};
+use crate::checkers::record::faults;
+use crate::checkers::record::holds::{Grant, Record, ms};
+use crate::checkers::{CheckOptions, belief, recovery};
 
 /// How much must have happened before *clean* may be said, besides what must have in every run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,13 +76,11 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
     };
     let mut of_kind = vec![0; record.kinds.len()];
     for grant in record.granted() {
-        of_kind[record.ask_of(grant).kind as usize] += 1;
+        of_kind[record.acquire_of(grant).kind as usize] += 1;
     }
     for kind in kinds {
-        let kind_index = record.kinds.position(kind);
-        let grants: u64 = kind_index.map_or(0, |index| of_kind[index as usize]);
-        let what = format!("grants of kind {kind}");
-        doubts.extend(little(grants, 1, &what));
+        let grants: u64 = record.kinds.position(kind).map_or(0, |index| of_kind[index as usize]);
+        doubts.extend(little(grants, 1, &format!("grants of kind {kind}")));
     }
     for fault in &record.faults {
         let operations = record.operations_until(fault.injected_ns);
@@ -108,8 +107,7 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
             "no hold outlived the lease{lease} that is renewed: whether it is renewed is not known. A driver that heeds options.watchdog_ms is tried with a shorter one"
         ));
     }
-    let clients = options.clients.iter();
-    doubts.extend(clients.filter_map(|client| without_turn(record, client, options)));
+    doubts.extend(options.clients.iter().filter_map(|client| without_turn(record, client, options)));
     if floors.contended > 0 {
         let met = contended(record, floors.contended);
         doubts.extend(little(met, floors.contended, "acquires met another's"));
@@ -119,7 +117,7 @@ fn below(record: &Record, options: &CheckOptions<'_>, floors: &EvidenceMinimum) 
 
 /// Whether a grant was held for longer than the lease that its library renews.
 fn outlives_lease(record: &Record, grant: &Grant) -> bool {
-    let lease_ns = record.renewal_ns(record.ask_of(grant).client);
+    let lease_ns = record.renewal_ns(record.acquire_of(grant).client);
     grant.held && belief::end_ns(record, grant).saturating_sub(grant.returned_ns) > lease_ns
 }
 
@@ -132,7 +130,7 @@ const GRANTS_PER_CLIENT: u64 = 10;
 /// Why a client is missed that never got a turn.
 fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Option<String> {
     let index = record.clients.position(client);
-    let own = |grant: &Grant| Some(record.ask_of(grant).client) == index;
+    let own = |grant: &Grant| Some(record.acquire_of(grant).client) == index;
     let all = record.granted().count() as u64;
     let excused = index.is_some_and(|index| {
         record.deaths.iter().any(|(dead, _)| *dead == index)
@@ -147,10 +145,9 @@ fn without_turn(record: &Record, client: &str, options: &CheckOptions<'_>) -> Op
 fn contended(record: &Record, most: u64) -> u64 {
     let mut met = 0;
     for lock in 0..record.locks.len() {
-        // Until when somebody asked or held, and who; of the latest two owners, since one's own does not
-        // count.
+        // Until when somebody asked or held, and who; of two owners, since one's own does not count.
         let mut last: [(u64, Option<u32>); 2] = [(0, None); 2];
-        for ask in record.asks(lock) {
+        for ask in record.acquires(lock) {
             if last.iter().any(|(until_ns, owner)| {
                 owner.is_some_and(|owner| owner != ask.owner) && *until_ns >= ask.called_ns
             }) {

@@ -2,7 +2,7 @@
 //!
 //! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that
 //!    interval.
-//! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`super::kinds`].
+//! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`crate::checkers::record::kinds`].
 //! 3. `permits` on an acquire is read as the semaphore's size if it is above 1, each hold weighing 1. Without
 //!    it, permits held together are a doubt.
 
@@ -12,8 +12,8 @@ use results::overlap::{Hold, Mode, Overlap, overlaps};
 use results::verdict::Anomaly;
 
 use super::Finding;
-use super::clocks::certain;
-use super::holds::{Grant, OperationEnd, Record, StepKind, ms};
+use crate::checkers::record::clocks::certain;
+use crate::checkers::record::holds::{Grant, OperationEnd, Record, StepKind, ms};
 
 pub(crate) struct Class<'a> {
     /// What a holder does in it, e.g. `believed to hold`.
@@ -50,8 +50,7 @@ impl Class<'_> {
             for overlap in listed(&found.list) {
                 finding.add(self.anomaly(record, overlap));
             }
-            // All of them count here, listed or not; the sweep lists one pair per newcomer, and counts them
-            // all.
+            // All count here, listed or not; the sweep lists one pair per newcomer, and counts all.
             finding.lengths_ns = found.list.iter().map(|o| o.to_ns - o.from_ns).collect();
             finding.worst_ns = found.worst_ns;
             finding.count = found.count;
@@ -65,13 +64,9 @@ impl Class<'_> {
         let grants = &record.grants_of[lock as usize];
         let mut holds = Vec::with_capacity(grants.len());
         for index in grants {
-            let Some((from_ns, to_ns)) = self.intervals[*index as usize] else {
-                continue;
-            };
+            let Some((from_ns, to_ns)) = self.intervals[*index as usize] else { continue };
             let grant = &record.grants[*index as usize];
-            let Some(mode) = grant.promise.mode else {
-                continue;
-            };
+            let Some(mode) = grant.promise.mode else { continue };
             holds.push(Hold { lock, owner: grant.owner, from_ns, to_ns, mode, weight: 1, grant: *index });
         }
         holds
@@ -97,10 +92,7 @@ impl Class<'_> {
             let grant = grant.map_or(String::new(), |grant| described(record, grant));
             format!("{grant} {} from {} to {}", self.verb, ms(from), ended(record, to))
         };
-        let name = |index: u32| {
-            let grant = record.grants.get(index as usize)?;
-            Some(record.name_of(grant).to_owned())
-        };
+        let name = |index: u32| Some(record.name_of(record.grants.get(index as usize)?).to_owned());
         let mut proof = holder(there);
         if there != overlap.later {
             proof = format!("{proof}, and {}", holder(overlap.later));
@@ -141,12 +133,10 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
         let (who, at) = (record.name_of(earlier), ms(step.called_ns));
         return ("late-extend", format!("; {who} extended it at {at} though it was another's"));
     }
-    let Some(lease_ns) = record.ask_of(earlier).lease_ns() else {
-        return ("", String::new());
-    };
+    let Some(lease_ns) = record.acquire_of(earlier).lease_ns() else { return ("", String::new()) };
     let is_early = later.returned_ns < earlier.returned_ns.saturating_add(lease_ns / 4 * 3);
     let late_release = record.held(overlap.lock as usize).find_map(|(_, third)| {
-        let lease_ns = record.ask_of(third).lease_ns()?;
+        let lease_ns = record.acquire_of(third).lease_ns()?;
         let lapsed_ns = record.lease_from_ns(third).saturating_add(lease_ns);
         let is_before = third.returned_ns <= earlier.returned_ns && third.owner != earlier.owner;
         let release = record.releases(third).find(|release| {
@@ -169,8 +159,7 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
 /// Whether two permits among the holds of one lock were held at one time.
 fn permits_together(holds: &[Hold]) -> bool {
     let permits = holds.iter().filter(|hold| hold.mode == Mode::Permit);
-    let alone = permits.map(|hold| Hold { mode: Mode::Exclusive, ..*hold });
-    overlaps(alone.collect(), |_| None).count > 0
+    overlaps(permits.map(|hold| Hold { mode: Mode::Exclusive, ..*hold }).collect(), |_| None).count > 0
 }
 
 /// The overlaps worth a proof: the first ones and the longest ones.
@@ -183,7 +172,7 @@ fn listed(overlaps: &[Overlap]) -> Vec<Overlap> {
 /// How many permits each lock has, where it is known.
 pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
     let mut sizes = vec![None; record.locks.len()];
-    for ask in &record.asks {
+    for ask in &record.acquires {
         let is_permit = ask.promise.mode == Some(Mode::Permit);
         if let Some(said) = ask.permits.filter(|said| is_permit && *said > 1) {
             for lock in record.locks_of(ask) {
@@ -196,12 +185,9 @@ pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
 }
 
 fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
-    let asked = record.asks.iter().filter(|ask| !ask.promise.known);
+    let asked = record.acquires.iter().filter(|ask| !ask.promise.known);
     let unknown: BTreeSet<(u32, &str)> = asked
-        .flat_map(|ask| {
-            let locks = record.locks_of(ask).iter();
-            locks.map(|lock| (*lock, record.kinds.get(ask.kind)))
-        })
+        .flat_map(|ask| record.locks_of(ask).iter().map(|lock| (*lock, record.kinds.get(ask.kind))))
         .collect();
     for (lock, kind) in unknown {
         if let Some(finding) = findings.get_mut(lock as usize) {
@@ -212,7 +198,7 @@ fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
 
 /// A grant for a message: its name, whose it is, and its lease.
 pub(crate) fn described(record: &Record, grant: &Grant) -> String {
-    let lease = match record.ask_of(grant).lease_ns() {
+    let lease = match record.acquire_of(grant).lease_ns() {
         Some(lease_ns) => {
             let from_ns = record.lease_from_ns(grant);
             format!("lease {} from {}", ms(lease_ns), ms(from_ns))

@@ -8,21 +8,19 @@ use std::collections::BTreeMap;
 
 use results::over_time::jain;
 
-use super::holds::Record;
+use crate::checkers::record::holds::Record;
 
 /// Jain's index; `None` with fewer than two clients, or where nobody was granted.
 pub(super) fn of(record: &Record) -> Option<f64> {
     let over = record.faults.iter();
-    let over = over.map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns));
-    let from_ns = over.max().unwrap_or(0);
+    let from_ns = over.map(|fault| fault.healed_ns.unwrap_or(fault.injected_ns)).max().unwrap_or(0);
     let mut grants: BTreeMap<u32, f64> = BTreeMap::new();
     let dead = |client: u32| {
-        let deaths = record.deaths.iter().filter(|(dead, _)| *dead == client);
-        let died_ns = deaths.map(|(_, at_ns)| *at_ns).max();
-        let asks = || record.asks.iter().filter(|ask| ask.client == client);
+        let died_ns = record.deaths.iter().filter(|(dead, _)| *dead == client).map(|(_, at_ns)| *at_ns).max();
+        let asks = || record.acquires.iter().filter(|ask| ask.client == client);
         died_ns.is_some_and(|died_ns| asks().all(|ask| ask.called_ns <= died_ns))
     };
-    for ask in record.asks.iter().filter(|ask| ask.called_ns >= from_ns) {
+    for ask in record.acquires.iter().filter(|ask| ask.called_ns >= from_ns) {
         let granted = ask.grant.is_some_and(|grant| !record.grants[grant as usize].unknown);
         *grants.entry(ask.client).or_default() += f64::from(u8::from(granted));
     }

@@ -28,10 +28,10 @@
 use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
-use super::faults::{self, ClientFaults, TouchesByLock};
-use super::holds::{Ask, Grant, OperationEnd, Record, Step, StepKind, ms};
-use super::spans::{Span, Spans};
 use super::{CheckOptions, Finding, order};
+use crate::checkers::record::faults::{self, ClientFaults, TouchesByLock};
+use crate::checkers::record::holds::{AcquireCall, Grant, OperationEnd, Record, Step, StepKind, ms};
+use crate::checkers::record::spans::{Span, Spans};
 use crate::scenario::nanoseconds;
 
 /// Two tries of one owner with no more than this between them are one asking.
@@ -61,8 +61,7 @@ fn and_others(locks: usize) -> String {
 
 fn down_time(record: &Record) -> Option<String> {
     let down = record.probes.iter().filter_map(|(lock, probes)| {
-        let down = faults::refused(probes);
-        let here: Spans = down.within((0, record.end_ns)).collect();
+        let here: Spans = faults::refused(probes).within((0, record.end_ns)).collect();
         (!here.is_empty()).then(|| (here.length(), record.locks.get(*lock)))
     });
     let down: Vec<(u64, &str)> = down.collect();
@@ -79,25 +78,23 @@ fn down_time(record: &Record) -> Option<String> {
 fn short_waits(record: &Record) -> Option<String> {
     let took = |(called_ns, returned_ns): (u64, Option<u64>)| Some(returned_ns?.saturating_sub(called_ns));
     let short = (0..record.locks.len()).filter_map(|lock| {
-        let all = record.asks(lock).count();
-        let unknown = || record.asks(lock).filter(|ask| ask.ending == OperationEnd::Unknown);
+        let all = record.acquires(lock).count();
+        let unknown = || record.acquires(lock).filter(|ask| ask.ending == OperationEnd::Unknown);
         // Mostly there are few, and nobody need go through all answers.
         if 2 * unknown().count() <= all {
             return None;
         }
         let answers = record.held(lock).flat_map(|(_, grant)| {
-            let ask = record.ask_of(grant);
-            let steps = record.steps(grant);
-            let own = steps.filter(|step| step.kind != StepKind::Renewal);
-            let own = own.map(|step| (step.called_ns, step.returned_ns));
-            own.chain([(ask.called_ns, ask.returned_ns)])
+            let ask = record.acquire_of(grant);
+            let own = record.steps(grant).filter(|step| step.kind != StepKind::Renewal);
+            own.map(|step| (step.called_ns, step.returned_ns)).chain([(ask.called_ns, ask.returned_ns)])
         });
         // Where nothing was ever answered a fault may be the reason.
         let round_trip_ns = match answers.filter_map(took).min() {
             None if record.faults.is_empty() => u64::MAX,
             quickest_ns => quickest_ns?,
         };
-        let is_short = |ask: &&Ask| {
+        let is_short = |ask: &&AcquireCall| {
             let ran_out = |wait_ns| took((ask.called_ns, ask.returned_ns)) >= Some(wait_ns);
             ask.wait_ns.filter(|wait_ns| *wait_ns < round_trip_ns).is_some_and(ran_out)
         };
@@ -124,8 +121,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
     let mut findings = vec![Finding::default(); record.locks.len()];
     for (lock, ((held, partial), asking)) in stretches.enumerate() {
         let finding = &mut findings[lock];
-        let possible = held.union(&partial);
-        stuck(record, lock, &possible, &asking, grace_ns, finding);
+        stuck(record, lock, &held.union(&partial), &asking, grace_ns, finding);
         order::broken(record, lock, touches.get(lock as u32), finding);
         if record.clocks.off_ns() > 0 && record.clocks.off_ns().saturating_mul(2) >= grace_ns {
             finding.doubt(UNKNOWN);
@@ -137,7 +133,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
 
 /// Adds the calls that never return.
 fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]) {
-    let asks = record.asks.iter().filter_map(|ask| {
+    let asks = record.acquires.iter().filter_map(|ask| {
         let bound_ns = ask.called_ns.saturating_add(ask.wait_ns?);
         Some((ask, "acquire", ask.called_ns, bound_ns, record.over_ns(ask)))
     });
@@ -150,7 +146,7 @@ fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]
                 _ => "extend",
             };
             let over_ns = step.returned_ns.or(died_ns);
-            (record.ask_of(grant), what, step.called_ns, step.called_ns, over_ns)
+            (record.acquire_of(grant), what, step.called_ns, step.called_ns, over_ns)
         })
     });
     let late = |bound_ns: u64, over_ns: Option<u64>| {
@@ -198,7 +194,7 @@ fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]
     }
 }
 
-fn lease_ns(record: &Record, ask: &Ask) -> u64 {
+fn lease_ns(record: &Record, ask: &AcquireCall) -> u64 {
     let renewed = || record.renewal_ns(ask.client);
     ask.lease_ns().unwrap_or_else(renewed)
 }
@@ -223,11 +219,10 @@ fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
         let later = later
             .take_while(|(owner, _)| *owner == grant.owner)
             .map(|(_, index)| &record.grants[*index as usize]);
-        let from_ns = grant.sent_ns.unwrap_or(grant.returned_ns);
-        Some((from_ns, until_ns(record, touches, grant, later)))
+        Some((grant.sent_ns.unwrap_or(grant.returned_ns), until_ns(record, touches, grant, later)))
     });
     let mut possible: Vec<Span> = held.collect();
-    for ask in record.asks(lock) {
+    for ask in record.acquires(lock) {
         let before = possible.len();
         in_flight(record, touches, ask, &mut possible);
         let mute = touches.mute(ask.client);
@@ -239,15 +234,14 @@ fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
     possible.into_iter().collect()
 }
 
-/// Until when a grant is possible; `u64::MAX`: to the end. `nested` are the later nesting grants of the lock
-/// and its owner.
+/// Until when a grant is possible; `u64::MAX`: to the end. `nested`: its owner's later nesting grants.
 fn until_ns<'a>(
     record: &'a Record,
     touches: &ClientFaults,
     grant: &Grant,
     nested: impl Iterator<Item = &'a Grant>,
 ) -> u64 {
-    let ask = record.ask_of(grant);
+    let ask = record.acquire_of(grant);
     let given_back = |step: &&Step| matches!(step.ending, OperationEnd::Ok | OperationEnd::NotHeld);
     let released_ns = record
         .releases(grant)
@@ -261,9 +255,8 @@ fn until_ns<'a>(
             .releases(grant)
             .filter(|step| !given_back(step))
             .map(|step| answered_ns(touches, ask.client, step));
-        let died_ns = record.died_ns(grant);
-        let told = doubtful.chain(grant.lost_ns).chain(died_ns).min();
-        return released_ns.min(told.map_or(u64::MAX, |told_ns| told_ns.saturating_add(lease_ns)));
+        let told = doubtful.chain(grant.lost_ns).chain(record.died_ns(grant)).min();
+        return released_ns.min(told.map_or(u64::MAX, |lost_ns| lost_ns.saturating_add(lease_ns)));
     };
     let mut until_ns = grant.returned_ns.saturating_add(fixed_ns);
     let extends = record
@@ -273,15 +266,13 @@ fn until_ns<'a>(
     for (returned_ns, lease_ns) in extends {
         until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
     }
-    // Of a claim whose answer came too late, or never, the library says nothing; it is made until one is
-    // answered in time.
+    // A claim whose answer came too late, or never, is made until one is answered in time.
     let is_claimed = |step: &Step| step.kind == StepKind::Renewal && step.ending == OperationEnd::Ok;
     if let Some(claimed_ns) = ask.claimed_ns()
         && !record.steps(grant).any(is_claimed)
     {
         let last_ns = grant.lost_ns.unwrap_or(u64::MAX).min(until_ns);
-        let span = (grant.returned_ns, last_ns);
-        if touches.in_flight(ask.client).within(span).next().is_some() {
+        if touches.in_flight(ask.client).within((grant.returned_ns, last_ns)).next().is_some() {
             until_ns = until_ns.max(last_ns.saturating_add(claimed_ns));
         }
     }
@@ -290,7 +281,7 @@ fn until_ns<'a>(
         if other.returned_ns > until_ns.min(released_ns) {
             break;
         }
-        let lease_ns = lease_ns(record, record.ask_of(other));
+        let lease_ns = lease_ns(record, record.acquire_of(other));
         let steps = record.steps(other);
         let renewed = steps.filter(|step| matches!(step.ending, OperationEnd::Ok | OperationEnd::Unknown));
         for returned_ns in renewed.filter_map(|step| step.returned_ns).chain([other.returned_ns]) {
@@ -300,17 +291,15 @@ fn until_ns<'a>(
     released_ns.min(until_ns)
 }
 
-/// When a step took effect at the latest: its answer; without one the last heal of what touched it, else its
-/// call.
+/// When a step took effect at the latest: its answer, else the last heal of what touched it, or its call.
 fn answered_ns(touches: &ClientFaults, client: u32, step: &Step) -> u64 {
     step.returned_ns.unwrap_or_else(|| {
-        let heal_ns = touches.last_heal_ns(client, (step.called_ns, u64::MAX));
-        heal_ns.unwrap_or(step.called_ns).max(step.called_ns)
+        touches.last_heal_ns(client, (step.called_ns, u64::MAX)).unwrap_or(step.called_ns).max(step.called_ns)
     })
 }
 
 /// When an acquire that is not granted, or not yet, may hold all the same.
-fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec<Span>) {
+fn in_flight(record: &Record, touches: &ClientFaults, ask: &AcquireCall, spans: &mut Vec<Span>) {
     let end_ns = record.over_ns(ask).unwrap_or(u64::MAX);
     let flight = (ask.called_ns, end_ns);
     spans.extend(touches.in_flight(ask.client).within(flight));
@@ -322,10 +311,7 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec
         spans.extend((late_ns < end_ns).then_some((late_ns, end_ns)));
     }
     let lease_ns = lease_ns(record, ask);
-    let dead_ns = match ask.promise.ordered {
-        true => lease_ns.max(CALLED_NS),
-        false => lease_ns,
-    };
+    let dead_ns = if ask.promise.ordered { lease_ns.max(CALLED_NS) } else { lease_ns };
     let heal_ns = touches.last_heal_ns(ask.client, flight);
     match ask.ending {
         OperationEnd::Unknown => {
@@ -349,7 +335,7 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec
                 let heal_ns = heal_ns.min(end_ns);
                 spans.push((from_ns, heal_ns.saturating_add(lease_ns)));
             }
-            if let Some(died_ns) = record.asker_died_ns(ask) {
+            if let Some(died_ns) = record.caller_died_ns(ask) {
                 spans.push((died_ns, died_ns.saturating_add(dead_ns)));
             }
         }
@@ -363,15 +349,14 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &Ask, spans: &mut Vec
     }
 }
 
-fn flight(record: &Record, ask: &Ask) -> Span {
-    let end_ns = record.over_ns(ask);
-    (ask.called_ns, end_ns.unwrap_or(record.end_ns))
+fn flight(record: &Record, ask: &AcquireCall) -> Span {
+    (ask.called_ns, record.over_ns(ask).unwrap_or(record.end_ns))
 }
 
 /// When a call of several locks may hold a lock while it waits for another.
 fn partial(record: &Record, held: &[Spans]) -> Vec<Spans> {
     let mut partial: Vec<Vec<Span>> = vec![Vec::new(); held.len()];
-    for ask in &record.asks {
+    for ask in &record.acquires {
         let locks = record.locks_of(ask);
         for lock in locks.iter().filter(|_| locks.len() > 1) {
             let others = locks.iter().filter(|other| *other != lock);
@@ -386,7 +371,7 @@ fn partial(record: &Record, held: &[Spans]) -> Vec<Spans> {
 fn asking(record: &Record, touches: &TouchesByLock, held: &[Spans]) -> Vec<Spans> {
     let mut asking: Vec<Vec<Span>> = vec![Vec::new(); held.len()];
     let mut last_try: HashMap<(u32, u32), u64> = HashMap::new();
-    for ask in record.asks.iter().filter(|ask| ask.promise.mode.is_some()) {
+    for ask in record.acquires.iter().filter(|ask| ask.promise.mode.is_some()) {
         let locks = record.locks_of(ask);
         for lock in locks {
             let (mut from_ns, to_ns) = flight(record, ask);
@@ -447,7 +432,7 @@ fn describe(record: &Record, lock: usize, asked: &Spans, sum_ns: u64, free_ns: u
     let from_ns = asked.iter().next().map_or(free_ns, |span| span.0);
     let to_ns = asked.iter().last().map_or(free_ns, |span| span.1);
     let mut owners: Vec<&str> = record
-        .asks(lock)
+        .acquires(lock)
         .filter(|ask| {
             let (called_ns, ended_ns) = flight(record, ask);
             called_ns < to_ns && ended_ns > from_ns

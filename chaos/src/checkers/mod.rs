@@ -12,45 +12,36 @@
 //!    inconsistent history. A doubt turns only clean into unknown; a proven violation stands.
 //! 5. Of a history from several clocks, what lies closer together than they are known is a doubt
 //!    ([`Clocks`]).
-//! 6. Of a history whose recorder stood still, what only its delay convicts is a doubt (`stalls.rs`).
+//! 6. Of a history whose recorder stood still, what only its delay convicts is a doubt (`record/stalls.rs`).
 //! 7. The verdict of the whole history is the worst of its locks' verdicts.
 //!
 //! | file | what it is for |
 //! |---|---|
-//! | `reader.rs`, `holds.rs`, `names.rs` | from lines of a history to grants |
-//! | `kinds.rs` | what each kind of lock promises |
-//! | `exclusion.rs`, `spans.rs` | two grants at one time, given an interval for each |
+//! | `record/` | from lines of a history to grants, faults and times |
+//! | `exclusion.rs` | two grants at one time, given an interval for each |
 //! | `contract.rs`, `confirmed.rs`, `belief.rs` | three intervals: promised, confirmed by servers, believed |
 //! | `effect.rs`, `liveness.rs`, `order.rs` | lost writes, a free lock refused, order of grants |
-//! | `evidence_minimum.rs`, `clocks.rs`, `stalls.rs` | doubts |
+//! | `evidence_minimum.rs` | doubts |
 //! | `severity.rs` | verdicts from anomalies and doubts |
-//! | `faults.rs`, `majority_reach.rs` | which client a fault touches, and when |
 //! | `recovery.rs`, `fairness.rs` | figures beside the verdicts |
 //! | `porcupine.rs` | the same history for another judge |
 
 pub mod belief;
-mod clocks;
 pub mod confirmed;
 pub mod contract;
 pub mod effect;
 pub mod evidence_minimum;
 mod exclusion;
 mod fairness;
-mod faults;
-pub mod holds;
-pub mod kinds;
 pub mod liveness;
-mod majority_reach;
-pub mod names;
 mod order;
 pub mod porcupine;
-mod reader;
+pub mod record;
 mod recovery;
 mod severity;
-mod spans;
-mod stalls;
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -61,10 +52,12 @@ use results::verdict::Verdicts;
 
 use crate::scenario::nanoseconds;
 
-pub use clocks::Clocks;
 pub use evidence_minimum::EvidenceMinimum;
-pub use holds::{Grant, Record};
-pub use reader::Reader;
+pub use record::clocks::Clocks;
+pub use record::holds::{Grant, Record};
+pub use record::reader::Reader;
+use record::stalls;
+pub use record::{holds, kinds, names};
 pub use severity::{Finding, join, worst};
 
 /// One checker: a class of verdict.
@@ -194,11 +187,13 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         length_ns: options.load.map_or(record.end_ns - record.begin_ns, nanoseconds),
         faults: record.faults.len() as u64,
     };
-    let classes = findings(&record, options);
+    let (classes, without_grant_ns) = thread::scope(|scope| {
+        let without_grant = scope.spawn(|| recovery::without_grant_ns(&record));
+        (findings(&record, options), without_grant.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
     let of_lock = |lock: usize| {
         severity::verdicts(|class| {
-            let finding = classes.get(class).and_then(|locks| locks.get(lock));
-            finding.cloned().unwrap_or_default().verdict(&whole)
+            classes.get(class).and_then(|locks| locks.get(lock)).cloned().unwrap_or_default().verdict(&whole)
         })
     };
     let locks: BTreeMap<String, Verdicts> =
@@ -211,7 +206,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         verdicts,
         operations: operations(&record),
         recovery: Recovery { first_grant_after_fault_ns: record.recovery_ns() },
-        without_grant_ns: recovery::without_grant_ns(&record),
+        without_grant_ns,
         grants: record.granted().count() as u64,
         faults: recovery::rows(&record, &locks),
         fairness: fairness::of(&record),
@@ -237,17 +232,12 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     let mut found = thread::scope(|scope| {
         let other = scope.spawn(work);
         let mut found = work();
-        match other.join() {
-            Ok(others) => found.extend(others),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        found.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         found
     });
     found.sort_by_key(|(place, _)| *place);
     let with_doubts = |(place, mut findings): (usize, Vec<Finding>)| {
-        let class = CHECKERS[place].name;
-        let doubts = options.class_doubts.iter();
-        for (_, doubt) in doubts.filter(|(of, _)| *of == class) {
+        for (_, doubt) in options.class_doubts.iter().filter(|(of, _)| *of == CHECKERS[place].name) {
             findings.iter_mut().for_each(|finding| finding.doubt(doubt));
         }
         findings
@@ -255,8 +245,7 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     found.into_iter().map(with_doubts).collect()
 }
 
-/// Endings per operation. Acquire and release are in every history, so a reader need not ask whether an
-/// ending is there.
+/// Endings per operation. Acquire and release are in every history: a reader finds each ending there.
 fn operations(record: &Record) -> BTreeMap<String, BTreeMap<String, u64>> {
     let mut operations = record.operations.clone();
     for operation in ["acquire", "release"] {

@@ -12,24 +12,24 @@
 use results::verdict::Anomaly;
 
 use super::exclusion::described;
-use super::faults::ClientFaults;
-use super::holds::{Ask, Grant, OperationEnd, Record, ms};
 use super::{Finding, belief};
+use crate::checkers::record::faults::ClientFaults;
+use crate::checkers::record::holds::{AcquireCall, Grant, OperationEnd, Record, ms};
 
 /// By then a waiter is in the queue.
 const QUEUED_NS: u64 = 500_000_000;
 
 /// A waiter and the grants that went before it though they were asked for after it.
 pub(crate) struct OvertakenWaiter<'a> {
-    pub(crate) waiter: &'a Ask,
+    pub(crate) waiter: &'a AcquireCall,
     pub(crate) by: Vec<&'a Grant>,
 }
 
 pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<OvertakenWaiter<'_>> {
-    let over_ns = |ask: &Ask| record.over_ns(ask).unwrap_or(u64::MAX);
+    let over_ns = |ask: &AcquireCall| record.over_ns(ask).unwrap_or(u64::MAX);
     // An acquire that was over sooner is bypassed by nobody.
-    let is_long = |ask: &&Ask| over_ns(ask).saturating_sub(ask.called_ns) > QUEUED_NS;
-    let mut asks = record.asks(lock).filter(|ask| ask.promise.mode.is_some()).filter(is_long).peekable();
+    let is_long = |ask: &&AcquireCall| over_ns(ask).saturating_sub(ask.called_ns) > QUEUED_NS;
+    let mut asks = record.acquires(lock).filter(|ask| ask.promise.mode.is_some()).filter(is_long).peekable();
     if asks.peek().is_none() {
         return Vec::new();
     }
@@ -37,7 +37,7 @@ pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<OvertakenWaiter<'_>>
     let mut waiting: Vec<OvertakenWaiter<'_>> = Vec::new();
     let mut done = Vec::new();
     for grant in &grants {
-        let called_ns = record.ask_of(grant).called_ns;
+        let called_ns = record.acquire_of(grant).called_ns;
         let has_news = asks.peek().is_some_and(|ask| ask.called_ns < grant.returned_ns);
         if (waiting.is_empty() && !has_news) || re_enters(record, &grants, grant) {
             continue;
@@ -63,7 +63,7 @@ pub(crate) fn bypassed(record: &Record, lock: usize) -> Vec<OvertakenWaiter<'_>>
 
 /// Whether a grant was asked for while its owner believed that it held.
 fn re_enters(record: &Record, by_return: &[&Grant], grant: &Grant) -> bool {
-    let called_ns = record.ask_of(grant).called_ns;
+    let called_ns = record.acquire_of(grant).called_ns;
     let before = by_return.partition_point(|other| other.returned_ns < called_ns);
     // A holder that nests is among the last grants; looking at a few is enough and keeps this linear.
     by_return.iter().take(before).rev().take(16).any(|other| {
@@ -84,12 +84,12 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &ClientFaults, findi
             grant.promise.ordered
                 && !grant.unknown
                 && quiet(waiter.client)
-                && quiet(record.ask_of(grant).client)
+                && quiet(record.acquire_of(grant).client)
                 && touches.down().within(span).next().is_none()
         };
         let by: Vec<&Grant> = bypassed.by.into_iter().filter(|grant| undisturbed(grant)).collect();
         let sure = |grant: &&Grant| {
-            let ask = record.ask_of(grant);
+            let ask = record.acquire_of(grant);
             let queued = (waiter.client, waiter.called_ns.saturating_add(QUEUED_NS));
             let over = (waiter.client, record.over_ns(waiter).unwrap_or(u64::MAX));
             record.clocks.are_ordered(queued, (ask.client, ask.called_ns))
@@ -99,9 +99,7 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &ClientFaults, findi
         if !doubtful.is_empty() {
             finding.doubt("who asked first is closer than the generators' clocks are known");
         }
-        let (Some(first), Some(last)) = (by.first(), by.last()) else {
-            continue;
-        };
+        let (Some(first), Some(last)) = (by.first(), by.last()) else { continue };
         finding.add(Anomaly {
             what: "bypass".to_owned(),
             lock: record.locks.get(lock as u32).to_owned(),
@@ -119,7 +117,7 @@ pub(crate) fn broken(record: &Record, lock: usize, touches: &ClientFaults, findi
                 record.kinds.get(waiter.kind),
                 ms(waiter.called_ns),
                 described(record, first),
-                ms(record.ask_of(first).called_ns),
+                ms(record.acquire_of(first).called_ns),
                 ms(first.returned_ns),
                 by.len()
             ),

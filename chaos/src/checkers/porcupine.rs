@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::confirmed;
 use super::contract::Starts;
 use super::exclusion::sizes;
-use super::holds::{Grant, OperationEnd, Record, StepKind};
+use crate::checkers::record::holds::{Grant, OperationEnd, Record, StepKind};
 
 /// What an operation does with its grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -62,10 +62,8 @@ pub fn operations(record: &Record) -> Vec<Operation<'_>> {
     let (starts, sizes) = (Starts::of(record), sizes(record));
     let mut all = Vec::new();
     for (number, grant) in (0..).zip(&record.grants) {
-        let Some(mode) = grant.promise.mode.filter(|_| grant.held) else {
-            continue;
-        };
-        for lock in record.locks_of(record.ask_of(grant)) {
+        let Some(mode) = grant.promise.mode.filter(|_| grant.held) else { continue };
+        for lock in record.locks_of(record.acquire_of(grant)) {
             let whole = Operation {
                 op: OperationKind::Acquire,
                 lock: record.locks.get(*lock),
@@ -96,7 +94,7 @@ fn of_grant<'a>(
     grant: &Grant,
     whole: &Operation<'a>,
 ) -> Vec<Operation<'a>> {
-    let ask = record.ask_of(grant);
+    let ask = record.acquire_of(grant);
     let (sent, lease_ns) = starts.first(grant);
     let mut found = vec![Operation {
         call: ask.called_ns,
@@ -125,8 +123,7 @@ fn of_grant<'a>(
             ..whole.clone()
         });
     }
-    let told = grant.lost_ns.into_iter().chain(record.died_ns(grant));
-    found.extend(told.map(|t_ns| Operation {
+    found.extend(grant.lost_ns.into_iter().chain(record.died_ns(grant)).map(|t_ns| Operation {
         op: OperationKind::End,
         call: t_ns,
         returned: Some(t_ns),

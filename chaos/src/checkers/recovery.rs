@@ -23,9 +23,9 @@ use results::run::FaultRecovery;
 use results::verdict::Verdicts;
 
 use super::belief;
-use super::faults::{self, Fault};
-use super::holds::{Ask, OperationEnd, Record};
-use super::spans::Span;
+use crate::checkers::record::faults::{self, Fault};
+use crate::checkers::record::holds::{AcquireCall, OperationEnd, Record};
+use crate::checkers::record::spans::Span;
 
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
 
@@ -42,8 +42,7 @@ pub(super) fn rows(record: &Record, locks: &BTreeMap<String, Verdicts>) -> Vec<F
         .enumerate()
         .map(|(place, fault)| {
             let next = record.faults.get(place + 1);
-            let until_ns = next.map_or(u64::MAX, |next| next.injected_ns);
-            row(record, fault, until_ns, &operations, locks)
+            row(record, fault, next.map_or(u64::MAX, |next| next.injected_ns), &operations, locks)
         })
         .collect()
 }
@@ -62,7 +61,7 @@ fn operations(record: &Record) -> Vec<Operation> {
         failed: matches!(ending, OperationEnd::Failed | OperationEnd::Unknown),
         patience_ns: wait_ns.saturating_add(HANGS_AFTER_NS),
     };
-    let asks = record.asks.iter().map(|ask| {
+    let asks = record.acquires.iter().map(|ask| {
         let wait_ns = ask.wait_ns.unwrap_or(u64::MAX);
         operation(ask.called_ns, ask.returned_ns, ask.ending, wait_ns)
     });
@@ -80,8 +79,7 @@ fn row(
 ) -> FaultRecovery {
     let from_ns = fault.injected_ns;
     let granted = || record.granted().map(|grant| grant.returned_ns);
-    let first_ns = granted().filter(|t_ns| *t_ns >= from_ns).min();
-    let to_ns = fault.healed_ns.max(first_ns).unwrap_or(record.end_ns);
+    let to_ns = fault.healed_ns.max(granted().filter(|t_ns| *t_ns >= from_ns).min()).unwrap_or(record.end_ns);
     let inside: Vec<&Operation> = operations
         .iter()
         .filter(|op| op.called_ns <= to_ns && op.returned_ns.is_none_or(|t_ns| t_ns >= from_ns))
@@ -91,12 +89,11 @@ fn row(
         (!inside.is_empty()).then(|| those as f64 / inside.len() as f64)
     };
     let hangs = |op: &Operation| {
-        let until_ns = op.returned_ns.unwrap_or(record.end_ns);
-        until_ns.saturating_sub(op.called_ns) > op.patience_ns
+        op.returned_ns.unwrap_or(record.end_ns).saturating_sub(op.called_ns) > op.patience_ns
     };
     let herd_ns = fault.healed_ns.unwrap_or(from_ns);
     let healed_ns = fault.healed_ns.unwrap_or(u64::MAX);
-    let herd = record.asks.iter().filter(|ask| {
+    let herd = record.acquires.iter().filter(|ask| {
         ask.called_ns <= herd_ns.saturating_add(HERD_NS)
             && record.over_ns(ask).is_none_or(|t_ns| t_ns >= herd_ns)
     });
@@ -127,8 +124,7 @@ fn row(
 pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
     let from_ns = fault.injected_ns;
     let again = |lock: u32| {
-        let probes = record.probes.get(&lock).map_or(&[][..], Vec::as_slice);
-        let down = faults::refused(probes);
+        let down = faults::refused(record.probes.get(&lock).map_or(&[][..], Vec::as_slice));
         // The probe may be refused at once, or only when the fault is in place.
         let mut since = down.iter().filter(|(down_ns, _)| *down_ns >= from_ns);
         since.next().map_or(from_ns, |(_, up_ns)| up_ns)
@@ -145,13 +141,12 @@ pub(super) fn holds_across(record: &Record, fault: &Fault) -> usize {
     (0..record.locks.len()).map(across).sum()
 }
 
-/// The longest time for which a lock that nobody held was asked for and not granted; `None` where nobody
-/// asked.
+/// The longest time for which a free lock was asked for and not granted; `None` where nobody asked.
 pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
     let of_lock = |lock: usize| -> Option<u64> {
-        let asks: &[u32] = record.asks_of.get(lock)?;
+        let asks: &[u32] = record.acquires_of.get(lock)?;
         let flight = |index: &u32| -> Span {
-            let ask: &Ask = &record.asks[*index as usize];
+            let ask: &AcquireCall = &record.acquires[*index as usize];
             (ask.called_ns, record.over_ns(ask).unwrap_or(record.end_ns))
         };
         let longest_ns = asks.iter().map(flight).map(|(from, to)| to - from).max()?;

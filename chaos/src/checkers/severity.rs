@@ -130,9 +130,7 @@ pub fn join(mut all: Vec<Verdicts>) -> Verdicts {
     }
     let mut joined = Verdicts::default();
     for class in CLASSES {
-        let Some(one) = joined.get_mut(class) else {
-            continue;
-        };
+        let Some(one) = joined.get_mut(class) else { continue };
         let of_class = || all.iter().filter_map(|verdicts| verdicts.get(class));
         one.state = worst(of_class().map(|verdict| verdict.state));
         for verdict in of_class() {

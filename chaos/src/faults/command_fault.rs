@@ -12,8 +12,8 @@ use tokio::process::Command;
 use super::{
     Fault, FaultGuard, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, field, nodes,
 };
-use crate::hooks::Hook;
 use crate::polling::until;
+use crate::servers::hooks::Hook;
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 /// So long after the command the harm may take to show.
@@ -41,10 +41,7 @@ impl Fault for CommandFault {
             let node = world.deployment.node(name)?.clone();
             let before = run_id(world, name).await;
             let proof = match run(&self.harm, &node).await {
-                Ok(()) => {
-                    let done = "the command succeeded";
-                    shown(world, name, done, self.shows, before.as_deref()).await
-                }
+                Ok(()) => shown(world, name, "the command succeeded", self.shows, before.as_deref()).await,
                 Err(why) => proof!(false, "{name}: {why}"),
             };
             // A command that failed may have done its work all the same: it is undone like the others.
@@ -84,8 +81,7 @@ pub(super) async fn shown(
 
 /// What tells one process of a server from the next.
 pub(super) async fn run_id(world: &FaultWorld, node: &str) -> Option<String> {
-    let info = world.deployment.command(node, &["INFO", "server"]).await;
-    Some(field(&info.ok()?, "run_id")?.to_owned())
+    Some(field(&world.deployment.command(node, &["INFO", "server"]).await.ok()?, "run_id")?.to_owned())
 }
 
 async fn run(hook: &Hook, node: &Node) -> Result<(), String> {

@@ -11,12 +11,13 @@ use async_trait::async_trait;
 use cluster_config::Party;
 
 use super::command_fault::{LOOK, SHOWS_WITHIN, run_id, shown};
-use super::{
+use crate::faults::process::clock;
+use crate::faults::{
     Fault, FaultGuard, FaultKind, FaultWorld, HealReport, HookEvidence, Injected, Injection, Proof, Target,
-    clock, nodes, settings,
+    nodes, settings,
 };
 use crate::scenario::{FaultSpec, Settings};
-use crate::shim::Skew;
+use crate::servers::shim::Skew;
 
 /// A replica hears of its master every second; silence of more is a harm.
 const SILENT_S: u64 = 3;
@@ -67,10 +68,7 @@ impl Fault for ByEngine<'_> {
                 "stress" => look.later(name, *took).await,
                 "clock" => look.wrong_clock(name, since).await,
                 "disk" => look.late_sync(name).await,
-                _ => {
-                    let harmed = "it was harmed";
-                    shown(world, name, harmed, HookEvidence::Gone, before.as_deref()).await
-                }
+                _ => shown(world, name, "it was harmed", HookEvidence::Gone, before.as_deref()).await,
             });
         }
         if before.is_empty() {
@@ -267,8 +265,7 @@ impl FaultView<'_> {
     }
 
     async fn replication(self, name: &str, field: &str) -> Option<String> {
-        let command = ["INFO", "replication"];
-        let info = self.world.deployment.command(name, &command).await.ok()?;
+        let info = self.world.deployment.command(name, &["INFO", "replication"]).await.ok()?;
         super::field(&info, field).map(str::to_owned)
     }
 }

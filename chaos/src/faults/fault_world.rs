@@ -8,9 +8,9 @@ use bench::exec::Member;
 use cluster_config::{ClusterError, Deployment};
 
 use super::{FaultError, Target};
-use crate::names::Names;
 use crate::polling::until;
-use crate::shim::{Page, Shims};
+use crate::servers::names::Names;
+use crate::servers::shim::{Page, Shims};
 
 /// What a fault may do to client processes. Clients count from 1.
 #[async_trait]
@@ -19,8 +19,7 @@ pub trait ClientControl: Send + Sync {
     fn pid(&self, client: u32) -> Option<u32>;
     /// All of its processes that run.
     fn members(&self, client: u32) -> Vec<Member>;
-    /// Stops its tasks at their next step, then its processes. A second time it stops those that were started
-    /// meanwhile.
+    /// Stops its tasks at their next step, then its processes; a second time those started meanwhile.
     fn pause(&self, client: u32) -> Result<(), FaultError>;
     /// The undo of `pause`: the processes go on, then its tasks. Nothing happens to a dead client.
     fn resume(&self, client: u32);
@@ -28,8 +27,7 @@ pub trait ClientControl: Send + Sync {
     async fn kill(&self, client: u32) -> Result<(), FaultError>;
     /// A new process under the same name, with the same tasks.
     async fn restart(&self, client: u32) -> Result<(), FaultError>;
-    /// Blocks what its library's own work runs on for so long, while its process and its tasks go on, and
-    /// says how long nothing ran there.
+    /// Blocks what its library's own work runs on for so long, and says how long nothing ran there.
     async fn block(&self, client: u32, time: Duration) -> Result<Duration, FaultError>;
     /// The client that has held a lock for longest; `None` while nobody holds.
     fn holder(&self) -> Option<u32>;
@@ -64,8 +62,7 @@ impl FaultWorld {
     /// One command to a server, as [`Deployment::command`]. A server that refuses connections, because
     /// another fault has just started it again, is waited for; one that goes on refusing is an error as ever.
     pub(super) async fn command(&self, node: &str, args: &[&str]) -> Result<String, FaultError> {
-        // Asked with the command itself: a connection that only tries the address could be counted among the
-        // clients of a server.
+        // With the command itself: a connection that only tries could be counted among the clients.
         let ask = || async {
             let answer = self.deployment.command(node, args).await;
             (!matches!(answer, Err(ClusterError::Refused(_)))).then_some(answer)

@@ -8,13 +8,10 @@
 //! |---|---|
 //! | `fault_world.rs`, `settings.rs` | what faults act on, and how they are set |
 //! | `per_target.rs` | the common form: harm a target, show evidence, set it right |
-//! | `kill.rs`, `pause.rs`, `restart.rs`, `power_cut.rs`, `upgrade.rs` | processes |
-//! | `block.rs`, `clock.rs`, `disk.rs`, `stress.rs` | what a process runs on |
-//! | `link.rs`, `link_harms.rs`, `message.rs`, `late_writes.rs`, `names.rs` | the network |
-//! | `client_kill.rs`, `client_pause.rs`, `refuse_command.rs`, `change_password.rs` | servers and clients |
-//! | `command.rs`, `config_set.rs`, `maxmemory.rs` | what a server keeps and how it is configured |
-//! | `failover.rs`, `promote.rs`, `takeover.rs` | another master |
-//! | `migrate_slot.rs`, `migrate_atomic.rs` | slots that move |
+//! | `process/` | processes, and what a process runs on |
+//! | `network/` | links, messages, names |
+//! | `commands/` | what a command does to a server and its clients |
+//! | `leadership/` | another master, slots that move |
 //! | `command_fault.rs`, `engine.rs` | faults that somebody else carries out |
 
 /// Why a fault could not be injected or undone, in the words of `format!`.
@@ -28,37 +25,15 @@ macro_rules! proof {
     ($bit:expr, $($words:tt)*) => { $crate::faults::Proof::of($bit, format!($($words)*)) };
 }
 
-mod block;
-mod change_password;
-mod client_kill;
-mod client_pause;
-mod clock;
-mod command;
 pub(crate) mod command_fault;
-mod config_set;
-mod disk;
+mod commands;
 pub mod engine;
-mod failover;
 mod fault_world;
-mod kill;
-mod late_writes;
-pub(crate) mod link;
-mod link_harms;
-mod maxmemory;
-pub(crate) mod message;
-mod migrate_atomic;
-mod migrate_slot;
-mod names;
-mod pause;
+mod leadership;
+pub(crate) mod network;
 mod per_target;
-mod power_cut;
-mod promote;
-mod refuse_command;
-mod restart;
+pub mod process;
 pub mod settings;
-pub mod stress;
-mod takeover;
-pub(crate) mod upgrade;
 
 use std::fmt;
 use std::sync::Arc;
@@ -68,7 +43,12 @@ use cluster_config::{LinkFault, Party, Role, Topology};
 
 use crate::scenario::{FaultSite, Settings};
 
+use commands::{change_password, client_kill, client_pause, command, config_set, maxmemory, refuse_command};
 pub use fault_world::{ClientControl, FaultWorld};
+use leadership::{failover, migrate_atomic, migrate_slot, promote, takeover};
+use network::{late_writes, link, link_harms, message, names as server_names};
+pub use process::stress;
+use process::{block, clock, disk, kill, pause, power_cut, restart, upgrade};
 
 /// A kind of fault as the registry lists it.
 #[derive(Clone, Copy)]
@@ -99,9 +79,9 @@ pub struct FaultKind {
     pub blocks: Blocks,
     /// What shows that it took effect where a hook carries it out.
     pub shows: HookEvidence,
-    /// Whether processes must have been started with the shim ([`crate::shim`]).
+    /// Whether processes must have been started with the shim ([`crate::servers::shim`]).
     pub needs_shim: bool,
-    /// Whether clients must know the servers by name ([`crate::names`]).
+    /// Whether clients must know the servers by name ([`crate::servers::names`]).
     pub needs_names: bool,
     /// Words of CLUSTER HELP of which a server has one that can do it; empty: every server can. And which
     /// servers those are.
@@ -296,8 +276,8 @@ pub enum SettingKind {
 pub static FAULTS: [FaultKind; 38] = [
     kill::KIND,
     restart::KIND,
-    names::NEW_ADDRESS,
-    names::RESOLVE,
+    server_names::NEW_ADDRESS,
+    server_names::RESOLVE,
     upgrade::KIND,
     pause::KIND,
     block::KIND,
@@ -339,8 +319,7 @@ pub fn find(name: &str) -> Option<&'static FaultKind> {
     FAULTS.iter().find(|fault| fault.name == name)
 }
 
-/// Whether a scenario may ask for a fault: what it needs beyond the forms of its settings, or what is in the
-/// way.
+/// Whether a scenario may ask for a fault, or what is in the way beyond the forms of its settings.
 pub(crate) fn allowed(
     kind: &FaultKind,
     topology: &Topology,
@@ -348,9 +327,7 @@ pub(crate) fn allowed(
     with: &Settings,
 ) -> Result<(), String> {
     let (name, shape) = (kind.name, topology.kind);
-    let Some(system) = shape.system_name() else {
-        return (kind.allowed)(topology, on, with);
-    };
+    let Some(system) = shape.system_name() else { return (kind.allowed)(topology, on, with) };
     if with.contains_key("during") || !kind.any_system {
         let others = FAULTS.iter().filter(|fault| fault.any_system);
         let others: Vec<&str> = others.map(|fault| fault.name).collect();
@@ -505,8 +482,7 @@ impl HealReport {
 
 /// The nodes among the targets: what a fault that acts on nodes works through.
 fn nodes(injection: &Injection) -> impl Iterator<Item = &str> {
-    let targets = injection.targets.iter();
-    targets.filter_map(|target| target.node().ok())
+    injection.targets.iter().filter_map(|target| target.node().ok())
 }
 
 /// A figure of a server's INFO; 0 where the server does not give it.
@@ -517,22 +493,19 @@ async fn command_figure(
     name: &str,
 ) -> Result<u64, FaultError> {
     let info = world.command(node, &["INFO", section]).await?;
-    let figure = field(&info, name).and_then(|figure| figure.parse().ok());
-    Ok(figure.unwrap_or(0))
+    Ok(field(&info, name).and_then(|figure| figure.parse().ok()).unwrap_or(0))
 }
 
 /// How often a server has answered this error so far: `errorstat_ASK:count=3`.
 async fn error_count(world: &FaultWorld, node: &str, error: &str) -> Result<u64, FaultError> {
     let info = world.command(node, &["INFO", "errorstats"]).await?;
     let count = field(&info, &format!("errorstat_{error}"));
-    let count = count.and_then(|count| count.strip_prefix("count=")?.parse().ok());
-    Ok(count.unwrap_or(0))
+    Ok(count.and_then(|count| count.strip_prefix("count=")?.parse().ok()).unwrap_or(0))
 }
 
 fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
     let mut lines = info.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.map(str::trim)
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 #[cfg(test)]
@@ -540,22 +513,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
-        let names: std::collections::BTreeSet<_> = names().into_iter().collect();
-        assert_eq!(names.len(), FAULTS.len());
-    }
-
-    #[test]
-    fn faults_of_any_system_need_no_command() {
-        let mut any = FAULTS.iter().filter(|fault| fault.any_system);
-        assert!(any.all(|fault| !fault.by_command));
-    }
-
-    #[test]
     fn one_part_without_proof_leaves_the_whole_without() {
         let bit = proof!(true, "a");
-        let not = proof!(false, "b");
-        assert!(!Proof::all([bit.clone(), not]).bit);
+        assert!(!Proof::all([bit.clone(), proof!(false, "b")]).bit);
         assert!(Proof::all([bit]).bit);
         assert!(!Proof::all([]).bit);
     }

@@ -15,7 +15,7 @@ use super::fault_world::unwritable;
 use super::{
     Fault, FaultError, FaultGuard, FaultWorld, HealReport, Injected, Injection, Proof, Target, settings,
 };
-use crate::shim::Page;
+use crate::servers::shim::Page;
 
 #[derive(Clone, Copy)]
 pub(super) struct TargetContext<'a> {
@@ -35,8 +35,7 @@ impl<'a> TargetContext<'a> {
 
     /// What is done on its control page, where it is a process with the shim in it.
     pub(super) fn on_page<T>(self, act: impl FnOnce(&Page) -> io::Result<T>) -> Result<T, FaultError> {
-        let done = act(self.world.page(self.target)?);
-        done.map_err(|error| unwritable(self.target, &error))
+        act(self.world.page(self.target)?).map_err(|error| unwritable(self.target, &error))
     }
 
     pub(super) fn text(self, setting: &str) -> Option<&'a str> {
@@ -101,8 +100,7 @@ impl<T: Send + Sync> Evidence for TargetEvidence<T> {
     }
 }
 
-/// A target that is harmed, whatever its fault keeps of it: one form for all, so that the program has the
-/// code below once.
+/// A target that is harmed, whatever its fault keeps of it, so that the code below is compiled once.
 #[async_trait]
 trait HarmedTarget: Send + Sync {
     fn evidence(&self) -> &dyn Evidence;

@@ -98,9 +98,7 @@ impl Search<'_> {
         if record.doubts.iter().any(|doubt| !self.doubts.contains(doubt)) {
             return false;
         }
-        let Some(checker) = CHECKERS.iter().find(|checker| checker.name == self.class) else {
-            return false;
-        };
+        let Some(checker) = CHECKERS.iter().find(|checker| checker.name == self.class) else { return false };
         let findings = (checker.run)(&record, &self.options);
         let wanted = self.anomaly;
         let mut found = findings.iter().flat_map(|finding| &finding.anomalies);

@@ -48,15 +48,11 @@ fn prove(report: &CheckReport, history: &History, options: &CheckOptions<'_>, cl
         timeline: picture::around(report, class, anomaly, options.drift)?,
         of_lines: history.lines.len() as u64,
         shortest: slice.as_ref().is_some_and(|slice| slice.shortest),
-        slice: slice.map_or(Vec::new(), |slice| {
-            let lines = slice.history.lines.iter();
-            lines.map(Line::to_json).collect()
-        }),
+        slice: slice.map_or(Vec::new(), |slice| slice.history.lines.iter().map(Line::to_json).collect()),
     })
 }
 
-/// The anomaly that a proof is about: the longest overlap where there is one, else the longest of any kind;
-/// the first of equals.
+/// The anomaly that a proof is about: the longest overlap, else the longest; the first of equals.
 fn gravest(anomalies: &[Anomaly]) -> Option<&Anomaly> {
     let rank = |anomaly: &&Anomaly| {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);

@@ -3,7 +3,7 @@
 use results::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
 use results::verdict::Anomaly;
 
-use crate::checkers::holds::{Grant, Record, Step};
+use crate::checkers::record::holds::{Grant, Record, Step};
 use crate::checkers::{CheckReport, belief, confirmed, contract};
 
 /// The picture around an anomaly of a class; `None` if its lock is not on record. Classes without intervals
@@ -45,13 +45,12 @@ pub(super) fn around(
 }
 
 fn is_of(record: &Record, grant: &Grant, lock: u32) -> bool {
-    record.locks_of(record.ask_of(grant)).contains(&lock)
+    record.locks_of(record.acquire_of(grant)).contains(&lock)
 }
 
 /// The caller's own name: owners on record are `client/owner`.
 fn caller(record: &Record, owner: u32) -> String {
-    let whole = record.owners.get(owner);
-    whole.rsplit('/').next().unwrap_or_default().to_owned()
+    record.owners.get(owner).rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// A hold, from and until when.
@@ -66,7 +65,7 @@ pub(crate) fn hold_bar(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u
         "lease"
     };
     HoldBar {
-        client: record.clients.get(record.ask_of(grant).client).to_owned(),
+        client: record.clients.get(record.acquire_of(grant).client).to_owned(),
         owner: caller(record, grant.owner),
         grant: record.name_of(grant).to_owned(),
         from_ns,
@@ -76,7 +75,7 @@ pub(crate) fn hold_bar(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u
 }
 
 fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
-    let asks = record.asks(lock as usize).map(|ask| OperationBar {
+    let asks = record.acquires(lock as usize).map(|ask| OperationBar {
         client: record.clients.get(ask.client).to_owned(),
         owner: caller(record, ask.owner),
         op: "acquire".to_owned(),
@@ -92,10 +91,9 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
         }
         .to_owned(),
     });
-    let grants = record.grants.iter().filter(|grant| is_of(record, grant, lock));
-    let steps = grants.flat_map(|grant| {
+    let steps = record.grants.iter().filter(|grant| is_of(record, grant, lock)).flat_map(|grant| {
         let step = move |op: &str, step: &Step| OperationBar {
-            client: record.clients.get(record.ask_of(grant).client).to_owned(),
+            client: record.clients.get(record.acquire_of(grant).client).to_owned(),
             owner: caller(record, grant.owner),
             op: op.to_owned(),
             grant: record.name_of(grant).to_owned(),
@@ -104,8 +102,7 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
             end: step.ending.word().to_owned(),
         };
         let extends = record.extends(grant).map(move |one| step("extend", one));
-        let releases = record.releases(grant).map(move |one| step("release", one));
-        extends.chain(releases)
+        extends.chain(record.releases(grant).map(move |one| step("release", one)))
     });
     asks.chain(steps).collect()
 }

@@ -43,9 +43,7 @@ pub(super) fn units(history: &History) -> Vec<Unit> {
                 units.push(unit);
             }
             Entry::End { id, end } => {
-                let Some(unit) = pending.remove(id).and_then(|at| units.get_mut(at)) else {
-                    continue;
-                };
+                let Some(unit) = pending.remove(id).and_then(|at| units.get_mut(at)) else { continue };
                 unit.lines.push(index);
                 unit.to_ns = line.t_ns;
                 if let End::Ok { grant: Some(grant), .. } | End::Unknown { grant: Some(grant), .. } = end {

@@ -7,7 +7,7 @@ use bench::subject::Subject;
 use bench::subjects::turn;
 use results::units;
 
-use crate::checkers::holds::Record;
+use crate::checkers::record::holds::Record;
 
 /// A note for each pair of libraries, in both directions; none where all clients are of one. A hand-off is
 /// from a release, as it was called, to the return of the next acquire, where that was waiting by then.
@@ -25,12 +25,11 @@ pub(super) fn notes(record: &Record, subject: &dyn Subject) -> Vec<String> {
         grants.sort_by_key(|grant| grant.returned_ns);
         for pair in grants.windows(2) {
             let of = |ask: u32| turn(record.clients.get(ask), parts.len());
-            let (before, after) = (record.ask_of(pair[0]), record.ask_of(pair[1]));
+            let (before, after) = (record.acquire_of(pair[0]), record.acquire_of(pair[1]));
             let released = record.releases(pair[0]).next();
             if let Some(released) = released.filter(|step| after.called_ns < step.called_ns) {
                 let took_ns = pair[1].returned_ns.saturating_sub(released.called_ns);
-                let between = (of(before.client), of(after.client));
-                found.entry(between).or_default().push(took_ns);
+                found.entry((of(before.client), of(after.client))).or_default().push(took_ns);
             }
         }
     }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::recorded::record;
 use super::{RunError, RunOptions};
-use crate::plan::Plan;
+use crate::planning::plan::Plan;
 use crate::scenario::{Length, Range, share_of_knee};
 
 const TRIAL: Duration = Duration::from_secs(2);
@@ -32,9 +32,7 @@ pub(super) async fn settled(
 ) -> Result<RatedPlan, RunError> {
     let mut settled = RatedPlan { plan: plan.clone(), note: None, failed: None };
     let rate = plan.load.does.rate.as_deref().unwrap_or_default();
-    let Some(share) = share_of_knee(rate) else {
-        return Ok(settled);
-    };
+    let Some(share) = share_of_knee(rate) else { return Ok(settled) };
     let mut trial = plan.clone();
     trial.faults.clear();
     trial.load.does.rate = None;

@@ -3,17 +3,26 @@
 //! | file | what it is for |
 //! |---|---|
 //! | `recorded.rs` | the running part: clients, load and faults, all recorded |
+//! | `clients.rs`, `client_sizes.rs` | the client processes, and what they take |
+//! | `nemesis.rs`, `resolve.rs` | the faults at their times, and the nodes behind a role |
+//! | `tracker.rs`, `probe.rs` | who holds now; how long the servers were down |
 //! | `knee.rs` | measures a rate that is given as a share of the knee |
 //! | `shared_clients.rs` | several harnesses run the clients of one scenario |
 //! | `stalls.rs` | when the harness itself stood still |
 //! | `run_judgement.rs`, `hand_offs.rs` | the verdicts; hand-offs between libraries |
 
+pub(crate) mod client_sizes;
+pub(crate) mod clients;
 mod hand_offs;
 mod knee;
+pub(crate) mod nemesis;
+pub(crate) mod probe;
 mod recorded;
+pub(crate) mod resolve;
 mod run_judgement;
 pub mod shared_clients;
 mod stalls;
+pub(crate) mod tracker;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,10 +40,10 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::watch;
 
 use crate::faults::engine::Engine;
-use crate::faults::stress;
-use crate::plan::Plan;
+use crate::faults::process::stress;
+use crate::planning::plan::Plan;
 use crate::scenario::{self, FaultSpec, upgrade_servers};
-use crate::shim::Shims;
+use crate::servers::shim::Shims;
 use knee::settled;
 pub use recorded::load;
 use recorded::{Recorded, record};
@@ -193,8 +202,7 @@ async fn carry_out(plan: &Plan, options: &RunOptions) -> Result<Option<(Plan, Re
     let mut cancel = options.cancel.clone();
 
     let own = without_taken(plan, options);
-    let missing = server_missing(upgrade_servers(&plan.faults)).or_else(|| stress::missing(&own));
-    if let Some(why) = missing {
+    if let Some(why) = server_missing(upgrade_servers(&plan.faults)).or_else(|| stress::missing(&own)) {
         return Err(RunError::Missing(why));
     }
     let mut up = UpOptions::new(dir);
@@ -263,8 +271,7 @@ fn without_taken(plan: &Plan, options: &RunOptions) -> Plan {
 pub fn missing_server(topology: &Topology, faults: &[FaultSpec]) -> Option<String> {
     let process = topology.provisioner == ProvisionerKind::Process;
     if !topology.kind.is_redis() {
-        let missing = Server::of(topology).err().filter(|_| process);
-        return missing.map(|error| error.to_string());
+        return Server::of(topology).err().filter(|_| process).map(|error| error.to_string());
     }
     let own = process && topology.server != Topology::of(topology.kind).server;
     let own = own.then_some(topology.server.as_str());

@@ -19,16 +19,16 @@ use tokio::time::Instant;
 
 use super::stalls::Stalls;
 use super::{RunError, RunOptions, cancelled, shared_clients};
-use crate::client_sizes;
-use crate::clients::Clients;
 use crate::faults::FaultWorld;
-use crate::names::Names;
-use crate::nemesis::{Nemesis, NemesisContext};
-use crate::plan::Plan;
-use crate::probe;
+use crate::planning::plan::Plan;
+use crate::run::client_sizes;
+use crate::run::clients::Clients;
+use crate::run::nemesis::{Nemesis, NemesisContext};
+use crate::run::probe;
+use crate::run::tracker::Tracker;
 use crate::scenario::{self, Length};
-use crate::shim::Shims;
-use crate::tracker::Tracker;
+use crate::servers::names::Names;
+use crate::servers::shim::Shims;
 
 /// After the heal, servers have so long to take writes again before the run goes on without them.
 const SETTLE_WITHIN: Duration = Duration::from_secs(5);
@@ -194,8 +194,7 @@ pub(super) async fn record(
         && !partial
     {
         // Who waits gets its answer from servers that are healed, by whichever part.
-        let met = together.barrier.meet(END).await;
-        incomplete.extend(met.err().map(|why| why.to_string()));
+        incomplete.extend(together.barrier.meet(END).await.err().map(|why| why.to_string()));
     }
     let finished = clients.finish().await;
     probe_end.send_replace(true);

@@ -18,10 +18,10 @@ use serde_json::Value;
 use super::hand_offs;
 use super::recorded::Recorded;
 use super::{RunError, ScenarioRun};
-use crate::checkers::holds::OperationEnd;
+use crate::checkers::record::holds::OperationEnd;
 use crate::checkers::{self, CheckOptions, CheckReport, EvidenceMinimum, Reader, Record};
 use crate::outcome::{UNKNOWN, judge};
-use crate::plan::Plan;
+use crate::planning::plan::Plan;
 use crate::risk::failover_risk;
 use crate::scenario::{FaultTrigger, Length};
 use crate::{proof, scenario};
@@ -46,8 +46,7 @@ fn empty(plan: &Plan) -> ScenarioResult {
     }
 }
 
-/// How the callers of a plan use the lock, in words: what two configurations must share before their
-/// throughput is compared.
+/// How the callers of a plan use the lock, in words: two configurations with the same may be compared.
 fn used(plan: &Plan) -> BTreeMap<String, String> {
     // What stands elsewhere in a result, or says nothing of how a caller asks.
     const LEFT_OUT: [&str; 9] =
@@ -106,8 +105,7 @@ pub(super) fn judged(
         }
         // No line at all: interrupted, or nothing could be written.
         Err(error) => {
-            let useless = format!("the history is of no use: {error}");
-            result.notes.push(useless);
+            result.notes.push(format!("the history is of no use: {error}"));
             result.notes.extend(recorded.incomplete);
             return Ok(ScenarioRun { result, partial: recorded.partial, warnings });
         }
@@ -148,10 +146,7 @@ pub(super) fn judged(
     result.recovery = report.recovery;
     let renewed_ns = report.record.watchdog_ns.values().max().copied();
     let wished = plan.lock.lease.or(plan.lock.watchdog).map(Length::ns);
-    result.lease_ns = match plan.lock.lease {
-        Some(_) => wished,
-        None => renewed_ns.or(wished),
-    };
+    result.lease_ns = if plan.lock.lease.is_some() { wished } else { renewed_ns.or(wished) };
     result.without_grant_ns = report.without_grant_ns;
     let told = report.record.grants.iter().any(|grant| grant.lost_ns.is_some());
     result.tells_holder = report.record.tells_holder.map(|says| says || told);
@@ -162,16 +157,14 @@ pub(super) fn judged(
         result.grants_per_s = report.grants as f64 / seconds;
     }
     result.exit_code = judge(&result);
-    // A history with a hole, or one that was cut short, convicts but does not acquit, also where nothing is
-    // expected.
+    // A history with a hole, or one that was cut short, convicts but does not acquit.
     if !result.incomplete.is_empty() && result.exit_code == crate::outcome::AS_EXPECTED {
         result.exit_code = UNKNOWN;
     }
     result.notes.extend(result.incomplete.iter().cloned());
     // What cannot be compressed stays as it is: it was judged, and can be judged again.
     if let Err(error) = history_file::compress_above(&path, plain_history_max_bytes) {
-        let note = format!("{} was not compressed: {error}", path.display());
-        result.notes.push(note);
+        result.notes.push(format!("{} was not compressed: {error}", path.display()));
     }
     result.as_expected = result.exit_code == crate::outcome::AS_EXPECTED;
     result.risk = failover_risk(&result, &plan.topology);
@@ -225,7 +218,7 @@ fn recoveries(report: &CheckReport, faults: &mut [FaultSpan]) {
 
 /// Grants over the time of a history, and how long callers waited where cycles begin on a schedule.
 fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut ScenarioResult) {
-    let asked = record.asks.iter().map(|ask| AcquireSpan {
+    let asked = record.acquires.iter().map(|ask| AcquireSpan {
         owner: record.owners.get(ask.owner),
         called_ns: ask.called_ns,
         granted_ns: ask.returned_ns.filter(|_| ask.ending == OperationEnd::Ok),
@@ -234,8 +227,7 @@ fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut 
     if let Some(over) = &mut result.over_time
         && let Some(responses) = Intervals::of(record.end_ns, responses(waits))
     {
-        // From when the call was due and not from when it was made: a lock that stalls keeps calls from being
-        // made.
+        // From when the call was due, not made: a lock that stalls keeps calls from being made.
         over.acquire = Some(responses);
     }
     result.open_loop = plan
@@ -246,8 +238,7 @@ fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut 
 
 /// When each grant came, how long it took, and how often that was: once.
 fn responses(waits: &[OpenLoopCall]) -> impl Iterator<Item = (u64, u64, u64)> {
-    let granted = waits.iter().filter(|wait| wait.granted);
-    granted.map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
+    waits.iter().filter(|wait| wait.granted).map(|wait| (wait.due_ns + wait.waited_ns, wait.waited_ns, 1))
 }
 
 /// The lease that a library renews where nothing else is wished.

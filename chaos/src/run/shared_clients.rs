@@ -33,12 +33,12 @@ use super::recorded::Recorded;
 use super::run_judgement::judged;
 use super::{RunError, RunOptions, ScenarioRun, carried_out};
 use crate::batch::PlannedRun;
-use crate::client_sizes;
 use crate::faults::{Target, find};
-use crate::kept_plan::PLAN_FILE;
-use crate::plan::Plan;
+use crate::planning::kept_plan::PLAN_FILE;
+use crate::planning::plan::Plan;
+use crate::run::client_sizes;
+use crate::run::tracker::Tracker;
 use crate::scenario::{FaultParty, FaultSite, FaultTrigger};
-use crate::tracker::Tracker;
 
 const PART_FILE: &str = "part.json";
 /// How often the reference is asked for the time.
@@ -106,8 +106,7 @@ pub(crate) fn has_target(share: GeneratorShare, target: &Target) -> bool {
     }
 }
 
-/// Asks the reference until `stop`. One that does not answer leaves a gap, in which the clock is known the
-/// less.
+/// Asks the reference until `stop`; without an answer the clock is known the less for a while.
 pub(super) async fn watch_clock(
     reference: Arc<Reference>,
     tracker: Arc<Tracker>,
@@ -117,8 +116,7 @@ pub(super) async fn watch_clock(
         if let Ok(asked) = reference.ask(std::time::Instant::now).await {
             tracker.history.clock(asked);
         }
-        let stopped = stop.wait_for(|stop| *stop);
-        if tokio::time::timeout(EVERY, stopped).await.is_ok() {
+        if tokio::time::timeout(EVERY, stop.wait_for(|stop| *stop)).await.is_ok() {
             return;
         }
     }
@@ -127,9 +125,7 @@ pub(super) async fn watch_clock(
 /// Runs the share of a plan that the options name, and records it: whether it was cancelled, and why its
 /// history may be incomplete.
 pub async fn record_part(plan: &Plan, options: &RunOptions) -> Result<(bool, Vec<String>), RunError> {
-    let Some((_, recorded)) = carried_out(plan, options).await? else {
-        return Ok((true, Vec::new()));
-    };
+    let Some((_, recorded)) = carried_out(plan, options).await? else { return Ok((true, Vec::new())) };
     let path = options.dir.join(PART_FILE);
     let mut document = serde_json::to_value(&recorded).expect("plain data");
     hide_in(&mut document);
@@ -137,8 +133,7 @@ pub async fn record_part(plan: &Plan, options: &RunOptions) -> Result<(bool, Vec
     Ok((recorded.partial, recorded.incomplete))
 }
 
-/// Judges what all parts recorded as one run, and writes its history into `dir`. `left` is where what each
-/// left lies, by its number.
+/// Judges all parts as one run, and writes its history into `dir`. `left`: where what each left lies.
 fn judge_whole(
     plan: &Plan,
     of: u32,
@@ -219,21 +214,16 @@ pub fn judge_parts(runs: &[Run], dirs: &[PathBuf], target: &Path) -> Result<Opti
     let (mut common, mut left, mut of) = (None, Vec::new(), 1);
     for (run, dir) in runs.iter().zip(dirs) {
         let path = dir.join(PLAN_FILE);
-        let (Some(part), "chaos", true) = (&run.part, run.command.as_str(), path.is_file()) else {
-            continue;
-        };
+        let (Some(part), "chaos", true) = (&run.part, run.command.as_str(), path.is_file()) else { continue };
         let text = results::limits::read_text(path).map_err(RunError::Input)?;
         let plan = Plan::from_json(&text).map_err(|error| RunError::Input(error.to_string()))?;
         if common.replace(plan.clone()).is_some_and(|common| common != plan) {
-            let why = format!("{} was made from another plan", run.run);
-            return Err(RunError::Input(why));
+            return Err(RunError::Input(format!("{} was made from another plan", run.run)));
         }
         left.push((part.index, dir.clone()));
         of = part.of;
     }
-    let Some(plan) = common else {
-        return Ok(None);
-    };
+    let Some(plan) = common else { return Ok(None) };
     let path = target.join(PLAN_FILE);
     fs::write(&path, plan.to_json()).map_err(|error| RunError::io("write", &path, &error))?;
     let whole = PlannedRun::of_plan(plan)?;
@@ -244,8 +234,7 @@ fn create(path: &Path) -> Result<File, RunError> {
     File::create(path).map_err(|error| RunError::io("write", path, &error))
 }
 
-/// What a part recorded that was killed, and then the death of its clients. `None`: nothing that has a place
-/// in time.
+/// What a killed part recorded, and then the death of its clients. `None`: nothing with a time.
 fn with_deaths(
     plan: &Plan,
     share: GeneratorShare,
@@ -267,12 +256,10 @@ fn with_deaths(
     if read.is_err() || !has_clock {
         return Ok(None);
     }
-    let clients = (0..).zip(&plan.load.clients);
-    for (_, client) in clients.filter(|(number, _)| share.has(*number)) {
+    for (_, client) in (0..).zip(&plan.load.clients).filter(|(number, _)| share.has(*number)) {
         let client = client.name.clone();
         write(&Line { t_ns: last_ns, entry: Entry::Event(Event::Crash { client }) });
     }
-    let wrote = wrote.and_then(|()| file.flush());
-    wrote.map_err(|error| RunError::io("write", to, &error))?;
+    wrote.and_then(|()| file.flush()).map_err(|error| RunError::io("write", to, &error))?;
     Ok(Some(to.to_owned()))
 }

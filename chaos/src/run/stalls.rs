@@ -3,10 +3,8 @@
 //! said it.
 
 use std::collections::BTreeMap;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -142,8 +140,7 @@ mod tests {
         let sink = lines.clone();
         let stalls = Stalls::by(
             move |length| {
-                let stalled = late.swap(false, Relaxed);
-                thread::sleep(if stalled { 4 * STALL } else { length });
+                thread::sleep(if late.swap(false, Relaxed) { 4 * STALL } else { length });
             },
             Vec::new,
             sink,

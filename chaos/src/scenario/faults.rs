@@ -112,8 +112,7 @@ impl ScenarioServers<'_> {
     }
 }
 
-/// What a `[[faults]]` entry means on these servers and under a load. Of a key that was `refused` as it
-/// stands nothing more is said.
+/// What a `[[faults]]` entry means here; of a key that was `refused` as it stands no more is said.
 pub(super) fn check(
     section: Section<'_>,
     table: &FaultTable,
@@ -141,8 +140,7 @@ pub(super) fn check(
         None if kind?.hits.node() => Some(FaultSite::Parties(vec![FaultParty::Master])),
         None => {
             let (name, hits) = (kind?.name, kind?.hits.words());
-            let problem = format!("`{name}` needs `on`: it acts on {hits}");
-            section.complain("fault", problem);
+            section.complain("fault", format!("`{name}` needs `on`: it acts on {hits}"));
             None
         }
     };
@@ -197,8 +195,7 @@ fn when(
     }
     if let Some(text) = &table.when {
         if let Some(topology) = topology.filter(|topology| !topology.kind.is_redis()) {
-            let problem = when_on_redis_alone(topology.kind);
-            section.complain("when", problem);
+            section.complain("when", when_on_redis_alone(topology.kind));
             return None;
         }
         return section
@@ -256,24 +253,19 @@ pub(super) fn settings_of(
     let name = kind.name;
     if known.is_empty() {
         for (key, _) in with.table.into_iter().flatten() {
-            let problem = format!("`{name}` has no settings, found `{}`", key.get_ref());
-            with.problems.add(key.span(), problem);
+            with.problems.add(key.span(), format!("`{name}` has no settings, found `{}`", key.get_ref()));
         }
     } else {
         with.allow(&known);
     }
-    let missing = match with.table {
-        Some(_) => with.start..with.start,
-        None => place,
-    };
+    let missing = if with.table.is_some() { with.start..with.start } else { place };
     let mut settings = Settings::new();
     let mut complete = true;
     for setting in kind.settings {
         let Some(written) = with.get(setting.name) else {
             if setting.required {
                 let (wanted, about) = (setting.name, setting.about);
-                let problem = format!("`{name}` needs the setting `{wanted}`: {about}");
-                with.problems.add(missing.clone(), problem);
+                with.problems.add(missing.clone(), format!("`{name}` needs the setting `{wanted}`: {about}"));
                 complete = false;
             }
             continue;
@@ -321,10 +313,7 @@ fn setting_of(kind: SettingKind, value: &DeValue<'_>, scene: ScenarioServers<'_>
             Some(word) if !word.trim().is_empty() => Ok(Setting::Text(word)),
             _ => Err("a string in quotes, not empty".to_owned()),
         },
-        SettingKind::Value => {
-            let word = word_of(value).ok_or("a string in quotes")?;
-            Ok(Setting::Text(word))
-        }
+        SettingKind::Value => Ok(Setting::Text(word_of(value).ok_or("a string in quotes")?)),
         SettingKind::Count(low, high) => match integer(value) {
             Some(count) if (i64::from(low)..=i64::from(high)).contains(&count) => Ok(Setting::Number(count)),
             _ => Err(format!("a whole number from {low} to {high}")),

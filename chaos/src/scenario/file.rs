@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::values::{self, Length, Range};
 use crate::faults::FaultKind;
-use crate::hooks::{self, Hook, Hooks};
+use crate::servers::hooks::{self, Hook, Hooks};
 
 /// A scenario of locklab: servers, a lock, a load, faults, and what must come out.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -125,8 +125,7 @@ impl Suite {
 
     /// The suite of a name.
     pub fn of(name: &str) -> Result<Self, String> {
-        let suite = Self::deserialize(StrDeserializer::<value::Error>::new(name));
-        suite.map_err(|error| error.to_string())
+        Self::deserialize(StrDeserializer::<value::Error>::new(name)).map_err(|error| error.to_string())
     }
 }
 
@@ -164,8 +163,7 @@ impl Default for Lock {
         Self {
             subject: String::new(),
             kind: String::new(),
-            // Long enough for a hand-over on a loaded machine, short enough that a crashed holder is seen to
-            // be waited for.
+            // Long enough for a hand-over on a loaded machine, short enough to wait for a crash.
             lease: Some(Length(Duration::from_secs(3))),
             watchdog: None,
             wait: Length(Duration::from_millis(500)),
@@ -264,8 +262,7 @@ impl Load {
         bench::workload::find(name).expect("checked when it was read")
     }
 
-    /// How many lock names `tasks` tasks take, if so many are wished for: those of the workload, where one is
-    /// named.
+    /// How many lock names `tasks` tasks take, if so many are wished for, or their workload has them.
     pub(crate) fn locks_for(&self, tasks: u32, wished: Option<u32>) -> u32 {
         let workload = self.workload();
         match self.workload {
@@ -286,8 +283,7 @@ impl Load {
             CycleShape::One => asks.mix(kind).into_iter().collect(),
             _ => asks.mix(&asks.kind(kind, offered)?).into_iter().collect(),
         };
-        let lacking = mix.keys().find(|kind| !kind.is_empty() && lacks(kind));
-        match lacking {
+        match mix.keys().find(|kind| !kind.is_empty() && lacks(kind)) {
             Some(kind) => Err(format!("it has no kind `{kind}`; it has {}", offered.join(", "))),
             None => Ok(mix),
         }
@@ -527,8 +523,7 @@ impl ExpectTable {
     pub(super) fn by_class(&self) -> BTreeMap<String, String> {
         let fields = serde_json::to_value(self).expect("plain words");
         let fields: BTreeMap<_, Option<_>> = serde_json::from_value(fields).expect("plain words");
-        let given = fields.into_iter();
-        given.filter_map(|(class, word)| Some((class, word?))).collect()
+        fields.into_iter().filter_map(|(class, word)| Some((class, word?))).collect()
     }
 }
 

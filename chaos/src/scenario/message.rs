@@ -6,7 +6,7 @@ use cluster_config::{Pattern, Topology};
 use serde::{Deserialize, Serialize};
 
 use super::target::{self, FaultParty};
-use crate::faults::message::{pattern, role};
+use crate::faults::network::message::{pattern, role};
 
 /// A message between a client or a server and a server, as it passes a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,10 +25,7 @@ pub struct OnMessage {
 
 impl OnMessage {
     pub(crate) fn pattern(&self) -> Pattern {
-        match role(&self.words) {
-            Some(role) => pattern("", Some(role)),
-            None => pattern(&self.words, None),
-        }
+        role(&self.words).map_or_else(|| pattern(&self.words, None), |role| pattern("", Some(role)))
     }
 }
 
@@ -111,45 +108,12 @@ fn party(name: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultP
 }
 
 #[cfg(test)]
-mod tests {
-    use cluster_config::TopologyKind;
-
-    use super::*;
-
-    fn read(text: &str) -> Result<OnMessage, String> {
-        parse(text, Some(&Topology::of(TopologyKind::Sentinel)), 3)
-    }
-
-    #[test]
-    fn which_what_and_between_whom() {
-        let message = read("3rd EVALSHA reply to client 1").expect("good");
-        assert_eq!(
-            message,
-            OnMessage { nth: 3, words: "EVALSHA".to_owned(), from: None, to: Some(FaultParty::Client(1)) }
-        );
-        let message = read("SET orders PX from any client to master").expect("good");
-        assert_eq!(message.to_string(), "message 1 of `SET orders PX` from any client to master");
-        assert_eq!(message.pattern().label(), None);
-        let message = read("2nd extend reply to client 1").expect("good");
-        assert_eq!(message.pattern().label(), Some("extend"));
-        assert_eq!(read("second WAIT reply from n1 to client 2").expect("good").nth, 2);
-    }
-
-    #[test]
-    fn what_cannot_be_watched_is_refused_with_the_form() {
-        for (text, says) in [
-            ("", "such as"),
-            ("EVALSHA", "such as"),
-            ("3rd reply to client 1", "such as"),
-            ("0th SET from client 1", "counted from 1"),
-            ("SET to client 1", "say `reply to`"),
-            ("SET reply from client 1", "comes from a server"),
-            ("SET from client 9", "clients 1 to 3"),
-            ("SET from clients", "may be several"),
-            ("SET from mastr", "did you mean `master`?"),
-        ] {
-            let problem = read(text).expect_err(text);
-            assert!(problem.contains(says), "{text}: {problem}");
-        }
-    }
+#[test]
+fn the_name_of_a_role_alone_means_its_messages() {
+    let label = |words: &str| {
+        let message = OnMessage { nth: 1, words: words.to_owned(), from: None, to: None };
+        message.pattern().label().map(str::to_owned)
+    };
+    assert_eq!(label("extend").as_deref(), Some("extend"));
+    assert_eq!(label("SET orders PX"), None);
 }

@@ -11,12 +11,15 @@
 //! | `faults.rs`, `target.rs`, `message.rs` | a fault: what, on whom, at which message |
 //! | `random.rs` | which faults may be drawn |
 //! | `write.rs` | a plan back into the text of a file |
+//! | `builtin.rs`, `scenario_source.rs` | the suite that comes with the program; what is meant by a name |
 
+pub mod builtin;
 mod faults;
 mod file;
 mod message;
 mod parse;
 mod random;
+pub mod scenario_source;
 mod target;
 mod values;
 mod write;
@@ -25,7 +28,7 @@ use std::collections::BTreeMap;
 
 use cluster_config::{Topology, TopologyKind};
 
-use crate::hooks::Hooks;
+use crate::servers::hooks::Hooks;
 
 pub use cluster_config::input::{FileErrors as ScenarioErrors, Problem};
 pub use faults::{FaultSpec, FaultTrigger, Setting, Settings};

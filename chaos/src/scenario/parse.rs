@@ -11,7 +11,7 @@ use cluster_config::input::{Problems, Section, one_of, read_file, read_table};
 use toml::de::DeTable;
 
 use crate::audit::place;
-use crate::checkers::kinds::names;
+use crate::checkers::record::kinds::names;
 
 use super::faults::ScenarioServers;
 use super::file::{Audit, CLIENTS_MAX, ExpectTable, FaultTable, File, Load, Lock};
@@ -68,8 +68,7 @@ fn read<'a>(document: &'a DeTable<'a>, problems: &'a Problems<'a>) -> Option<Sce
     let list = top.get("faults").and_then(|list| list.get_ref().as_array());
     // Where an entry was no table at all, the numbers of the others are not those of the file.
     if list.is_some_and(|list| list.len() == file.faults.len()) {
-        let entries = top.entries("faults").into_iter().zip(&file.faults);
-        for (index, (entry, table)) in entries.enumerate() {
+        for (index, (entry, table)) in top.entries("faults").into_iter().zip(&file.faults).enumerate() {
             let section = Section { name: "[[faults]]", ..entry };
             let number = index.to_string();
             let refused = |key: &str| !sound(&["faults", &number, key]);
@@ -126,10 +125,7 @@ pub(super) fn require(section: Section<'_>, key: &str, good: bool, allowed: impl
 
 pub(super) fn at_least(section: Section<'_>, key: &str, found: Option<Length>, least: Duration) {
     let good = found.is_none_or(|found| found.0 >= least);
-    let bound = match least > NOT_ZERO {
-        true => format!("at least {least:?}"),
-        false => "more than 0".to_owned(),
-    };
+    let bound = if least > NOT_ZERO { format!("at least {least:?}") } else { "more than 0".to_owned() };
     require(section, key, good, format!("{DURATION}, {bound}"));
 }
 
@@ -156,8 +152,7 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
         }
     }
     if said("kind").is_some_and(|kind| !names().contains(&kind)) {
-        let allowed = values::one_of_these(&lock.kind, names());
-        require(section, "kind", false, allowed);
+        require(section, "kind", false, values::one_of_these(&lock.kind, names()));
         lock.kind.clear();
     }
     let kinds = match (lock.kind.as_str(), bench::subjects::find(&lock.subject)) {
@@ -166,11 +161,9 @@ fn lock(section: Section<'_>, lock: &mut Lock, topology: Option<&Topology>) {
         (kind, _) => vec![kind.to_owned()],
     };
     let has = Abilities::assumed(kinds);
-    let placed = kind.map_or(Ok(()), |kind| place(kind, &lock.subject, &has));
-    if let Err(problem) = placed {
+    if let Err(problem) = kind.map_or(Ok(()), |kind| place(kind, &lock.subject, &has)) {
         let mut keys = ["subject", "kind"].into_iter();
-        let key = keys.find(|key| section.get(key).is_some());
-        section.complain(key.unwrap_or("kind"), problem);
+        section.complain(keys.find(|key| section.get(key).is_some()).unwrap_or("kind"), problem);
     }
     at_least(section, "watchdog", lock.watchdog, values::LEASE_MIN);
 }
@@ -211,8 +204,7 @@ fn load(section: Section<'_>, load: &mut Load) {
     for (key, share) in
         [("reenter", load.reenter), ("cancel", load.cancel), ("owner_moves", load.owner_moves)]
     {
-        let is_share = (0.0..=1.0).contains(&share);
-        require(section, key, is_share, "a share from 0.0 to 1.0");
+        require(section, key, (0.0..=1.0).contains(&share), "a share from 0.0 to 1.0");
     }
     let keeps_owner = load.reenter > 0.0 || load.owner_moves > 0.0 || load.downgrade.is_some();
     if load.owners != Owners::Tasks && keeps_owner {
@@ -224,8 +216,7 @@ fn load(section: Section<'_>, load: &mut Load) {
         let kind: &str = key.get_ref();
         if !names().contains(&kind) {
             let allowed = values::one_of_these(kind, names());
-            let problem = format!("`{kind}` is no kind of lock; allowed are {allowed}");
-            mix.problems.add(key.span(), problem);
+            mix.problems.add(key.span(), format!("`{kind}` is no kind of lock; allowed are {allowed}"));
         }
     }
     load.mix.retain(|kind, _| names().contains(&kind.as_str()));
@@ -253,8 +244,7 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
         && let Some(workload) = &load.workload
         && let Err(why) = load.kinds(&lock.kind, &offered)
     {
-        let problem = format!("`{workload}` cannot be run on {}: {why}", lock.subject);
-        load_section.complain("workload", problem);
+        load_section.complain("workload", format!("`{workload}` cannot be run on {}: {why}", lock.subject));
     }
     if load.downgrade.is_some() {
         let first = own.or(offered.first());
@@ -269,8 +259,7 @@ fn check_kinds(lock_section: Section<'_>, load_section: Section<'_>, lock: &Lock
             foreign("read")
         };
         if let Some(problem) = problem {
-            let problem = format!("`downgrade` makes writers readers, and {problem}");
-            load_section.complain("downgrade", problem);
+            load_section.complain("downgrade", format!("`downgrade` makes writers readers, and {problem}"));
         }
     }
     if load.protects == Protects::Register {

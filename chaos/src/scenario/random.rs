@@ -9,7 +9,8 @@ use super::file::{DrawnOperation, Load, OneOrMore, RandomTable};
 use super::parse::require;
 use super::target::{self, FaultSite};
 use super::values::Range;
-use crate::faults::{FaultKind, allowed, names};
+use crate::faults::names;
+use crate::faults::{FaultKind, allowed};
 
 /// What may be drawn.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,8 +73,7 @@ pub(super) fn check(
         section.complain("faults", problem);
         return None;
     }
-    let some = !table.faults.is_empty();
-    require(section, "faults", some, "at least one fault");
+    require(section, "faults", !table.faults.is_empty(), "at least one fault");
     require(section, "every", table.every.min_ns > 0, "more than 0");
     require(section, "for", table.r#for.min_ns > 0, "more than 0");
     if table.every.min_ns + table.r#for.min_ns >= load.duration.ns() {
@@ -137,8 +137,7 @@ fn candidate(
     // Each comes after others, which may have changed who is master.
     let scene = ScenarioServers { topology, as_begun: false };
     let settings = faults::settings_of(own, kind, section.span("faults"), scene).ok()?;
-    let fits = on.iter().filter(|on| faults::fits(kind, on, scene).is_ok());
-    let on: Vec<FaultSite> = fits.cloned().collect();
+    let on: Vec<FaultSite> = on.iter().filter(|on| faults::fits(kind, on, scene).is_ok()).cloned().collect();
     let (name, hits) = (kind.name, kind.hits.words());
     let allowed = match on.as_slice() {
         [] => Err(format!("`{name}` acts on {hits}, and none is among `on`")),

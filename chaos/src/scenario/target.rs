@@ -7,7 +7,7 @@ use cluster_config::input::{nearest, one_of};
 use cluster_config::{Party, Role, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::partition;
+use crate::planning::partition;
 
 /// Who a fault may be put on, as written in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,8 +148,7 @@ pub(crate) fn role_members(role: &str, topology: &Topology, clients: u32) -> Vec
     names.into_iter().map(FaultParty::Node).collect()
 }
 
-/// How many of `members` the shares of one expression are, which have nobody in common: rounded, and one at
-/// least while there are some.
+/// How many of `members` the shares of one expression are, apart from each other; rounded, one at least.
 pub(crate) fn share_sizes(percents: &[u32], members: usize) -> Vec<usize> {
     let (mut percent, mut taken) = (0, 0);
     let sizes = percents.iter().map(|share| {
@@ -182,8 +181,7 @@ pub(crate) fn master_count(topology: &Topology) -> u32 {
 pub(crate) fn parse(text: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultSite, Vec<String>> {
     let mut problems = Vec::new();
     let mut list = |text: &str| -> Vec<FaultParty> {
-        let words = text.split(',').map(str::trim);
-        let read = words.map(|word| who(word, topology, clients));
+        let read = text.split(',').map(str::trim).map(|word| who(word, topology, clients));
         read.filter_map(|who| who.map_err(|problem| problems.push(problem)).ok()).collect()
     };
     let both = text.contains("<->");
@@ -349,8 +347,7 @@ pub(super) fn who(word: &str, topology: Option<&Topology>, clients: u32) -> Resu
     }
 }
 
-/// The nodes among which a minority or majority is drawn: masters where there are several, else every data
-/// node.
+/// The nodes among which a minority or majority is drawn: several masters, else every data node.
 pub(crate) fn quorum(topology: &Topology) -> Vec<String> {
     let mut names = data_nodes(topology);
     let masters = master_count(topology) as usize;
@@ -361,87 +358,10 @@ pub(crate) fn quorum(topology: &Topology) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use cluster_config::TopologyKind;
-
-    fn read(text: &str) -> Result<FaultSite, Vec<String>> {
-        parse(text, Some(&Topology::of(TopologyKind::Sentinel)), 3)
-    }
-
-    #[test]
-    fn every_form_reads_back_as_it_was_written() {
-        for text in [
-            "master",
-            "n1, client 2",
-            "master -> replicas",
-            "n1 <-> n2, n3",
-            "n1, n2 | n3, client 1",
-            "minority",
-            "holder",
-            "any client",
-            "34% of nodes -> clients",
-            "50% of nodes, client 1 | 50% of nodes",
-        ] {
-            assert_eq!(read(text).expect(text).to_string(), text);
-        }
-    }
-
-    #[test]
-    fn what_touches_nothing_is_refused() {
-        for text in [
-            "n1 | n1, client 1",
-            "n1, n2 | n1, n2",
-            "client 1 | client 2",
-            "client 1 -> client 2",
-            "clients <-> client 2",
-            "n1 -> n1",
-        ] {
-            let problems = read(text).expect_err(text);
-            assert!(problems[0].contains(text), "{problems:?}");
-        }
-        // A bridge has two sides, and a role is nobody yet.
-        for text in ["n1, n2 | n2, n3", "master | master, client 1", "clients -> n1"] {
-            assert!(read(text).is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_unknown_party_is_reported() {
-        let problems = read("mastr, n9, client 4").expect_err("three are wrong");
-        assert_eq!(problems.len(), 3);
-        assert!(problems[0].ends_with("did you mean `master`?"), "{}", problems[0]);
-        assert!(problems[1].starts_with("there is no node `n9`"), "{}", problems[1]);
-        assert!(problems[2].starts_with("there is no client 4"), "{}", problems[2]);
-    }
-
-    #[test]
-    fn shares_are_rounded_and_have_nobody_in_common() {
-        assert_eq!(share_sizes(&[10], 32), [3]);
-        assert_eq!(share_sizes(&[1], 5), [1]);
-        assert_eq!(share_sizes(&[50, 50], 3), [2, 1]);
-        assert_eq!(share_sizes(&[33, 33, 34], 24), [8, 8, 8]);
-        for (text, word) in [
-            ("0% of masters", "1 to 100"),
-            ("ten% of masters", "1 to 100"),
-            ("10% of mastrs", "did you mean `masters`?"),
-            ("10%", "`10% of`"),
-            ("60% of nodes | 60% of nodes", "120% of 3"),
-            ("80% of nodes, 10% of nodes, 10% of nodes, 0% of nodes", "1 to 100"),
-            ("1% of masters | 1% of masters", "2% of 1"),
-        ] {
-            let problems = read(text).expect_err(text);
-            assert!(problems[0].contains(word), "{text}: {problems:?}");
-        }
-        let single = Topology::of(TopologyKind::Single);
-        assert!(parse("10% of replicas", Some(&single), 1).is_err());
-    }
-
-    #[test]
-    fn roles_that_a_topology_lacks_are_refused() {
-        let single = Topology::of(TopologyKind::Single);
-        for text in ["replicas", "sentinels", "minority"] {
-            assert!(parse(text, Some(&single), 1).is_err(), "{text}");
-        }
-    }
+#[test]
+fn shares_are_rounded_and_have_nobody_in_common() {
+    assert_eq!(share_sizes(&[10], 32), [3]);
+    assert_eq!(share_sizes(&[1], 5), [1]);
+    assert_eq!(share_sizes(&[50, 50], 3), [2, 1]);
+    assert_eq!(share_sizes(&[33, 33, 34], 24), [8, 8, 8]);
 }

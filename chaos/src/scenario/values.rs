@@ -266,13 +266,11 @@ pub(crate) fn percent(word: &str) -> Result<i64, &'static str> {
     if number > -100.0 && number <= 1000.0 && ppb != 0.0 { Ok(ppb as i64) } else { Err(PERCENT) }
 }
 
-/// A durability as the library understands it, kept as its words, since subjects in other languages take
-/// words.
+/// A durability as the library understands it, in its words: other languages take words, too.
 pub(super) fn durability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     const ALLOWED: &str = "`none`, `wait:K` (K replicas, from 1), `wait:majority`, `wait:all` or `waitaof:K` (the master's disk and those of K replicas)";
     word(deserializer, ALLOWED, |word| {
-        let known = word.parse::<Durability>().map_err(|_| ALLOWED);
-        known.map(|_| word.to_owned())
+        word.parse::<Durability>().map_err(|_| ALLOWED).map(|_| word.to_owned())
     })
 }
 
@@ -324,80 +322,53 @@ pub(super) fn expectation(word: &str) -> Result<String, &'static str> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_share_of_the_knee_is_a_percentage() {
-        assert_eq!(share_of_knee("80% of knee"), Some(0.8));
-        assert_eq!(share_of_knee("2.5 % of knee"), Some(0.025));
-        for bad in ["0% of knee", "201% of knee", "80%", "NaN% of knee", "80/s"] {
-            assert_eq!(share_of_knee(bad), None, "{bad}");
+    fn check<T: PartialEq + std::fmt::Debug, E>(
+        read: impl Fn(&str) -> Result<T, E>,
+        good: &[(&str, T)],
+        bad: &[&str],
+    ) {
+        for (word, value) in good {
+            assert_eq!(read(word).as_ref().ok(), Some(value), "{word}");
+        }
+        for word in bad {
+            assert!(read(word).is_err(), "{word}");
         }
     }
 
     #[test]
-    fn durations_have_a_number_and_a_unit() {
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("0s"), Ok(Duration::ZERO));
-        for bad in ["", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn memory_is_said_as_a_server_reads_it() {
-        for (word, bytes) in [("600kb", 614_400), ("1M", 1_000_000), ("7", 7), ("2GB", 2 << 30)] {
-            assert_eq!(memory(word), Ok(bytes), "{word}");
-        }
-        for bad in ["", "0", "0mb", "600 bananas", "1.5mb", "-1", "10%", "99999999999999999gb"] {
-            assert!(memory(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn rates_have_a_unit_and_are_not_zero() {
-        assert_eq!(rate("64kB/s"), Ok(64_000));
-        assert_eq!(rate("3B/s"), Ok(3));
-        for bad in ["64", "64kB", "0kB/s", "-1B/s", "1.5MB/s", "99999999999999999MB/s"] {
-            assert!(rate(bad).is_err(), "{bad}");
-        }
+    fn lengths_sizes_and_rates_have_a_number_and_a_unit() {
+        let ms = Duration::from_millis;
+        let good = [("250ms", ms(250)), ("1.5s", ms(1_500)), ("2m", ms(120_000)), ("0s", ms(0))];
+        check(duration, &good, &["", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h"]);
+        let good = [("600kb", 614_400), ("1M", 1_000_000), ("7", 7), ("2GB", 2 << 30)];
+        check(memory, &good, &["", "0", "0mb", "600 bananas", "1.5mb", "-1", "10%", "99999999999999999gb"]);
+        let bad = ["64", "64kB", "0kB/s", "-1B/s", "1.5MB/s", "99999999999999999MB/s"];
+        check(rate, &[("64kB/s", 64_000), ("3B/s", 3)], &bad);
+        let good = [("80% of knee", 0.8), ("2.5 % of knee", 0.025)];
+        let bad = ["0% of knee", "201% of knee", "80%", "NaN% of knee", "80/s"];
+        check(|word| share_of_knee(word).ok_or(()), &good, &bad);
+        let range_ns = Range { min_ns: 20_000_000, max_ns: 60_000_000 };
+        check(range, &[("20ms..60ms", range_ns)], &["60ms..20ms", "20ms.."]);
     }
 
     #[test]
     fn shifts_and_shares_have_a_sign_and_are_not_zero() {
-        assert_eq!(shift("-5s"), Ok(-5_000_000_000));
-        assert_eq!(shift("+250ms"), Ok(250_000_000));
-        assert_eq!(percent("2%"), Ok(20_000_000));
-        assert_eq!(percent("-0.5%"), Ok(-5_000_000));
-        for bad in ["", "-", "0s", "--5s", "5", "- 5s"] {
-            assert!(shift(bad).is_err(), "{bad}");
-        }
-        for bad in ["2", "%", "0%", "-100%", "1001%", "NaN%", "inf%"] {
-            assert!(percent(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn a_range_goes_upwards() {
-        assert_eq!(range("20ms..60ms"), Ok(Range { min_ns: 20_000_000, max_ns: 60_000_000 }));
-        assert!(range("60ms..20ms").is_err());
-        assert!(range("20ms..").is_err());
+        let good = [("-5s", -5_000_000_000), ("+250ms", 250_000_000)];
+        check(shift, &good, &["", "-", "0s", "--5s", "5", "- 5s"]);
+        let bad = ["2", "%", "0%", "-100%", "1001%", "NaN%", "inf%"];
+        check(percent, &[("2%", 20_000_000), ("-0.5%", -5_000_000)], &bad);
     }
 
     #[test]
     fn words_are_taken_or_refused_whole() {
         let lock =
             |key: &str, word: &str| toml::from_str::<super::super::Lock>(&format!("{key} = \"{word}\""));
-        assert_eq!(lock("lease", "renewed").expect("good").lease, None);
-        assert!(lock("lease", "0s").is_err());
-        for good in ["none", "wait:2", "wait:majority", "wait:all", "waitaof:0"] {
-            assert_eq!(lock("durability", good).expect(good).durability, good);
-        }
-        for bad in ["", "wait", "wait:0", "waitaof:", "all"] {
-            assert!(lock("durability", bad).is_err(), "{bad}");
-        }
-        assert!(expectation("at-most 2/min").is_ok());
-        assert!(expectation("at-most 2").is_err());
-        assert!(expectation("Clean").is_err());
+        let lease = |word: &str| lock("lease", word).map(|lock| lock.lease);
+        check(lease, &[("renewed", None)], &["0s"]);
+        let good =
+            ["none", "wait:2", "wait:majority", "wait:all", "waitaof:0"].map(|word| (word, word.to_owned()));
+        let durability = |word: &str| lock("durability", word).map(|lock| lock.durability);
+        check(durability, &good, &["", "wait", "wait:0", "waitaof:", "all"]);
+        check(|word| expectation(word).map(drop), &[("at-most 2/min", ())], &["at-most 2", "Clean"]);
     }
 }

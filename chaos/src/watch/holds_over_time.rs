@@ -19,7 +19,7 @@ pub(super) fn over_time(history: &[Line]) -> (Option<OverTime>, Option<TimelineD
     let mut reader = Reader::default();
     history.iter().for_each(|line| reader.line(line));
     let record = reader.finish(false, &BTreeMap::new());
-    let asked = record.asks.iter().map(|ask| AcquireSpan {
+    let asked = record.acquires.iter().map(|ask| AcquireSpan {
         owner: record.clients.get(ask.client),
         called_ns: ask.called_ns,
         granted_ns: ask.returned_ns,
@@ -37,12 +37,9 @@ pub(super) fn over_time(history: &[Line]) -> (Option<OverTime>, Option<TimelineD
 /// The longest holds of the busiest locks.
 fn busiest(record: &Record) -> Option<TimelineData> {
     let mut by_lock: BTreeMap<u32, Vec<HoldBar>> = BTreeMap::new();
-    let intervals = contract::intervals(record, 0.0);
-    for (grant, interval) in record.grants.iter().zip(intervals) {
-        let lock = record.locks_of(record.ask_of(grant)).first();
-        let (Some(interval), Some(lock)) = (interval, lock) else {
-            continue;
-        };
+    for (grant, interval) in record.grants.iter().zip(contract::intervals(record, 0.0)) {
+        let lock = record.locks_of(record.acquire_of(grant)).first();
+        let (Some(interval), Some(lock)) = (interval, lock) else { continue };
         let bar = hold_bar(record, grant, interval);
         by_lock.entry(*lock).or_default().push(HoldBar {
             client: record.locks.get(*lock).to_owned(),

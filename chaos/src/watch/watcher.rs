@@ -7,24 +7,24 @@ use hashbrown::HashMap;
 use results::history::Line;
 use results::watch::WatchReport;
 
-use super::finding_kinds::FindingKind;
 use super::holds_over_time::over_time;
-use super::key_reads::{KeyState, WantedKey, value_command};
-use super::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockState, REMEMBERED_MAX, REMEMBERED_OF_MANY,
-    SeenFinding, WatchOptions, count,
+use crate::watch::lock::finding_kinds::FindingKind;
+use crate::watch::lock::lock_state::{
+    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockAct, LockState, REMEMBERED_MAX,
+    REMEMBERED_OF_MANY, WatchOptions, count,
 };
-use super::patterns::{LibraryTrace, LockPattern, Patterns, pattern_of};
-use super::recipe_table::{HASH, Recipe, SET_NX};
-use super::recipes::{self, ScriptRole};
-use super::units::{Assembler, Unit, hash};
-use super::votes::{Majority, MemberVote, Votes, WHOLE_SET};
-use super::watch_step::WatchStep;
+use crate::watch::lock::votes::{Majority, MemberVote, Votes, WHOLE_SET};
+use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
+use crate::watch::recognition::patterns::{LibraryTrace, LockPattern, pattern_of};
+use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
+use crate::watch::recognition::recipes::{self, ScriptRole};
+use crate::watch::recognition::units::{Assembler, Unit, hash};
+use crate::watch::sources::key_reads::{KeyState, WantedKey, value_command};
 
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
 /// Of more than these less is remembered.
-const MANY_LOCKS: usize = 2_000;
+const MANY_LOCKS: usize = 300;
 
 /// Keys are read so often at most, and so many at once.
 const READ_EVERY_US: u64 = 20_000;
@@ -44,20 +44,6 @@ pub struct WatchedTraffic {
     pub cut: bool,
 }
 
-/// What is written down of single members of a set.
-#[derive(Debug, Default)]
-struct MemberRecords {
-    patterns: Patterns,
-    findings: Vec<SeenFinding>,
-    history: Vec<Line>,
-}
-
-impl MemberRecords {
-    fn all(&mut self) -> (&mut Patterns, &mut Vec<SeenFinding>, &mut Vec<Line>) {
-        (&mut self.patterns, &mut self.findings, &mut self.history)
-    }
-}
-
 /// What comes of a server, in its order.
 #[derive(Debug)]
 enum ServerNews {
@@ -66,7 +52,8 @@ enum ServerNews {
     KeyRead(KeyState),
 }
 
-type Locks = HashMap<Box<[u8]>, LockState>;
+/// Boxed, so that a table that grows moves and reserves little.
+type Locks = HashMap<Box<[u8]>, Box<LockState>>;
 
 /// Follows locks through the commands of one or several servers.
 #[derive(Debug, Default)]
@@ -77,13 +64,11 @@ pub struct Watcher {
     locks: HashMap<(usize, u32), Locks>,
     /// The group of each source: servers that follow each other hold the same locks.
     groups: HashMap<usize, usize>,
-    pub(super) patterns: Patterns,
-    pub(super) votes: Votes,
+    records: WatchRecords,
     /// What single members of a set of masters did, which nobody is told.
-    of_members: MemberRecords,
+    of_members: WatchRecords,
+    votes: Votes,
     pub(super) scripts: HashMap<u64, ScriptRole>,
-    findings: Vec<SeenFinding>,
-    history: Vec<Line>,
     history_cut: bool,
     holds: u64,
     commands: u64,
@@ -97,8 +82,7 @@ pub struct Watcher {
     values: HashMap<u64, String>,
     /// The source of the unit that is applied.
     source: usize,
-    /// Of a set of masters: what was not applied yet, in the order of its times, and until when that of each
-    /// member is known.
+    /// Of a set of masters: what is not applied yet, by its times, and until when each member is known.
     unordered: BTreeMap<(u64, u64), ServerNews>,
     members_us: HashMap<usize, u64>,
     ordered: u64,
@@ -161,17 +145,14 @@ impl Watcher {
             self.show_value(owner);
         }
         if self.is_followed(&place) {
-            self.with(&place, |step, lock| {
-                step.see_key(lock, recipe, state.left_ms, holder);
-            });
+            self.with(&place, |step| step.see_key(recipe, state.left_ms, holder));
         }
     }
 
     fn show_value(&mut self, value: &[u8]) {
         if self.options.show_values && !value.is_empty() && self.values.len() < LOCKS_MAX {
             let shown = String::from_utf8_lossy(&value[..value.len().min(80)]);
-            let entry = self.values.entry(hash(value));
-            entry.or_insert_with(|| shown.into_owned());
+            self.values.entry(hash(value)).or_insert_with(|| shown.into_owned());
         }
     }
 
@@ -246,8 +227,7 @@ impl Watcher {
         }
         let is_heard_of_all = self.members_us.len() >= self.votes.members;
         let all_us = self.members_us.values().copied().min();
-        let all_us = all_us.filter(|_| is_heard_of_all).unwrap_or(0);
-        self.apply_until(all_us.max(patience_us));
+        self.apply_until(all_us.filter(|_| is_heard_of_all).unwrap_or(0).max(patience_us));
     }
 
     fn apply_until(&mut self, until_us: u64) {
@@ -276,13 +256,7 @@ impl Watcher {
         self.assembler.forget(source);
         let group = self.group_of(source);
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
-        self.with_each(
-            |of, _| is_concerned(of),
-            self.last_us,
-            |step, lock| {
-                step.lose_sight(lock);
-            },
-        );
+        self.with_each(|of, _| is_concerned(of), self.last_us, |step| step.lose_sight());
         self.watched_from_us.remove(&group);
         for ((of, _), locks) in &mut self.locks {
             if is_concerned(*of) {
@@ -295,8 +269,7 @@ impl Watcher {
     pub fn lost(&mut self, source: usize) {
         self.finish_units();
         let group = self.group_of(source);
-        let how = "its server was started without its keys";
-        self.lose(group, None, self.last_us, how);
+        self.lose(group, None, self.last_us, "its server was started without its keys");
     }
 
     fn finish_units(&mut self) {
@@ -307,7 +280,7 @@ impl Watcher {
     }
 
     fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
-        self.locks.get(&(place.group, place.database))?.get(place.key)
+        self.locks.get(&(place.group, place.database))?.get(place.key).map(Box::as_ref)
     }
 
     pub(super) fn is_followed(&self, place: &LockPlace<'_>) -> bool {
@@ -335,14 +308,24 @@ impl Watcher {
         holds.chain(lock.candidates.iter().map(|one| one.recipe)).next()
     }
 
+    /// Counts a command that was sent for the lock, and does what it does.
+    pub(super) fn act(&mut self, place: &LockPlace<'_>, trace: &LibraryTrace<'_>, act: LockAct) {
+        self.count_command(place, trace);
+        match act {
+            LockAct::Attempt(attempt, outcome) => self.attempt(place, attempt, outcome),
+            LockAct::Renew(change, until_us) => self.renew(place, change, until_us),
+            LockAct::Release(change) => self.release(place, change),
+        }
+    }
+
     /// Counts a command that was sent for the lock, and what it tells of the library.
     pub(super) fn count_command(&mut self, place: &LockPlace<'_>, trace: &LibraryTrace<'_>) {
         self.show_value(trace.value);
-        self.with(&self.counted(place), |step, lock| {
-            let pattern = step.patterns.of(lock.pattern);
-            if let Some(library) = pattern.add_command(&lock.name, trace) {
-                count(&mut lock.libraries, library);
-                step.look_for_two_recipes(lock);
+        self.with(&self.counted(place), |step| {
+            let pattern = step.records.patterns.of(step.lock.pattern);
+            if let Some(library) = pattern.add_command(&step.lock.name, trace) {
+                count(&mut step.lock.libraries, library);
+                step.look_for_two_recipes();
             }
         });
     }
@@ -369,38 +352,28 @@ impl Watcher {
     }
 
     /// Works on a lock, which is followed from now on.
-    fn with<T>(
-        &mut self,
-        place: &LockPlace<'_>,
-        work: impl FnOnce(&mut WatchStep<'_>, &mut LockState) -> T,
-    ) -> Option<T> {
+    fn with<T>(&mut self, place: &LockPlace<'_>, work: impl FnOnce(&mut WatchStep<'_>) -> T) -> Option<T> {
         let followed: usize = self.locks.values().map(HashMap::len).sum();
         if followed > LOCKS_MAX {
             self.forget_idle(place.time_us);
         }
         let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
         let is_member = self.votes.is_member(place.group);
-        let (patterns, findings, history) = match is_member {
-            true => self.of_members.all(),
-            false => (&mut self.patterns, &mut self.findings, &mut self.history),
-        };
+        let records = if is_member { &mut self.of_members } else { &mut self.records };
         let locks = self.locks.entry((place.group, place.database)).or_default();
         if !locks.contains_key(place.key) {
             if followed > 2 * LOCKS_MAX {
                 return None;
             }
             let name: Box<str> = String::from_utf8_lossy(place.key).into();
-            let pattern = patterns.number(&pattern_of(&name));
-            patterns.of(pattern).add_name(&name);
-            let state = LockState { name, pattern, ..LockState::default() };
-            locks.insert(place.key.into(), state);
+            let pattern = records.patterns.number(&pattern_of(&name));
+            records.patterns.of(pattern).add_name(&name);
+            locks.insert(place.key.into(), Box::new(LockState::new(name, pattern)));
         }
-        let lock = locks.get_mut(place.key)?;
         let mut step = WatchStep {
             options: self.options,
-            patterns,
-            findings,
-            history,
+            lock: locks.get_mut(place.key)?,
+            records,
             history_cut: &mut self.history_cut,
             holds: &mut self.holds,
             first_us: self.first_us,
@@ -409,20 +382,17 @@ impl Watcher {
             clients: &self.assembler.clients,
             values: &self.values,
             time_us: place.time_us,
-            remembered_max: match followed > MANY_LOCKS {
-                true => REMEMBERED_OF_MANY,
-                false => REMEMBERED_MAX,
-            },
+            remembered_max: if followed > MANY_LOCKS { REMEMBERED_OF_MANY } else { REMEMBERED_MAX },
             may_read: self.wanted.is_some()
                 && place.group != WHOLE_SET
                 && self.reads_paid_us < place.time_us + READS_AT_ONCE * READ_EVERY_US,
             votes: Vec::new(),
         };
-        step.advance(lock);
-        let done = work(&mut step, lock);
+        step.advance();
+        let done = work(&mut step);
         let votes = step.votes;
         if is_member {
-            history.clear();
+            records.history.clear();
             for vote in votes {
                 self.vote(place, vote);
             }
@@ -433,9 +403,7 @@ impl Watcher {
     /// A member of a set has voted: what a majority does, the set does.
     fn vote(&mut self, place: &LockPlace<'_>, vote: MemberVote) {
         let now_us = place.time_us;
-        let Some(majority) = self.votes.add(place.group, place.key, &vote, now_us) else {
-            return;
-        };
+        let Some(majority) = self.votes.add(place.group, place.key, &vote, now_us) else { return };
         let mut place = self.counted(place);
         let Majority { from_us, over_us } = majority;
         match vote {
@@ -445,15 +413,15 @@ impl Watcher {
                     return self.attempt(&place, attempt, AttemptOutcome::Granted);
                 };
                 place.time_us = over_us;
-                self.with(&place, |step, lock| step.add_past_hold(lock, attempt));
+                self.with(&place, |step| step.add_past_hold(attempt));
             }
             MemberVote::Refused(attempt) => self.attempt(&place, attempt, AttemptOutcome::Refused),
             MemberVote::Renewed(change, until_us) => self.renew(&place, change, until_us),
             MemberVote::Released(change) => self.release(&place, change),
             MemberVote::Adopted(attempt) => {
-                self.with(&place, |step, lock| {
-                    if lock.holds.is_empty() {
-                        step.adopt(lock, attempt, HoldOrigin::Read, 1);
+                self.with(&place, |step| {
+                    if step.lock.holds.is_empty() {
+                        step.adopt(attempt, HoldOrigin::Read, 1);
                     }
                 });
             }
@@ -479,10 +447,10 @@ impl Watcher {
         attempt: AcquireAttempt,
         outcome: AttemptOutcome,
     ) {
-        let is_read = self.with(place, |step, lock| {
-            let appears = lock.forms.is_empty();
-            step.attempt(lock, attempt, outcome);
-            appears && step.may_read && lock.holds.is_empty() && !lock.is_shared
+        let is_read = self.with(place, |step| {
+            let appears = step.lock.forms.is_empty();
+            step.attempt(attempt, outcome);
+            appears && step.may_read && step.lock.holds.is_empty() && !step.lock.is_shared
         });
         let kind = attempt.recipe.key_form.trim_start_matches("a ");
         if let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
@@ -499,49 +467,47 @@ impl Watcher {
     }
 
     pub(super) fn share(&mut self, place: &LockPlace<'_>) {
-        self.with(place, |_, lock| lock.is_shared = true);
+        self.with(place, |step| step.lock.is_shared = true);
     }
 
     /// The lease now ends at `until_us`. `owner`: who a script or a comparison names; `None`: the holder,
     /// whichever it is. `was_done`: `None` where that depends on whether it is held.
     pub(super) fn renew(&mut self, place: &LockPlace<'_>, change: HoldChange, until_us: Option<u64>) {
-        self.with(place, |step, lock| step.renew(lock, &change, until_us));
+        self.with(place, |step| step.renew(&change, until_us));
     }
 
     pub(super) fn release(&mut self, place: &LockPlace<'_>, change: HoldChange) {
-        self.with(place, |step, lock| step.release(lock, &change));
+        self.with(place, |step| step.release(&change));
     }
 
     /// A connection waits for a token of a list; whether it is one of a lock, only its push shows.
     pub(super) fn blocks_for_token(&mut self, place: &LockPlace<'_>, attempt: AcquireAttempt) {
-        self.with(place, |step, lock| {
-            step.patterns.of(lock.pattern).add_recipe(attempt.recipe, attempt.owner.client);
-            lock.is_shared = true;
-            lock.candidates.retain(|one| one.owner.client != attempt.owner.client);
-            if lock.candidates.len() < REMEMBERED_MAX {
-                lock.candidates.push(attempt);
+        self.with(place, |step| {
+            step.pattern().add_recipe(attempt.recipe, attempt.owner.client);
+            step.lock.is_shared = true;
+            step.lock.candidates.retain(|one| one.owner.client != attempt.owner.client);
+            if step.lock.candidates.len() < REMEMBERED_MAX {
+                step.lock.candidates.push(attempt);
             }
         });
     }
 
     /// Counts what commands for the lock at a place tell of its pattern.
     pub(super) fn count(&mut self, place: &LockPlace<'_>, add: impl FnOnce(&mut LockPattern)) {
-        let counted = self.counted(place);
-        self.with(&counted, |step, lock| add(step.patterns.of(lock.pattern)));
+        self.with(&self.counted(place), |step| add(step.pattern()));
     }
 
     /// All keys of a database, or of all, are gone.
     pub(super) fn lose(&mut self, group: usize, database: Option<u32>, time_us: u64, how: &'static str) {
         let is_lost = |of: usize, number: u32| of == group && database.is_none_or(|wanted| wanted == number);
-        self.with_each(is_lost, time_us, |step, lock| {
-            lock.candidates.clear();
-            for hold in std::mem::take(&mut lock.holds) {
-                let words = "{subject} while {owner} held it";
-                step.note(lock, 0, how, words, &hold.attempt.owner);
-                step.break_promise(lock, hold, FindingKind::LostByServer, how);
+        self.with_each(is_lost, time_us, |step| {
+            step.lock.candidates.clear();
+            for hold in std::mem::take(&mut step.lock.holds) {
+                step.note(0, how, "{subject} while {owner} held it", &hold.attempt.owner);
+                step.break_promise(hold, FindingKind::LostByServer, how);
             }
-            lock.is_known = true;
-            lock.free_from_us = time_us;
+            step.lock.is_known = true;
+            step.lock.free_from_us = time_us;
         });
     }
 
@@ -550,7 +516,7 @@ impl Watcher {
         &mut self,
         is_wanted: impl Fn(usize, u32) -> bool,
         time_us: u64,
-        work: impl Fn(&mut WatchStep<'_>, &mut LockState),
+        work: impl Fn(&mut WatchStep<'_>),
     ) {
         let of = self.locks.iter().filter(|((group, database), _)| is_wanted(*group, *database));
         let keys = of.flat_map(|(of, locks)| locks.keys().map(|key| (*of, key.clone())));
@@ -563,14 +529,15 @@ impl Watcher {
     /// What was seen, once all lines were taken.
     pub fn finish(mut self) -> WatchedTraffic {
         self.finish_units();
-        self.with_each(|_, _| true, self.last_us, |step, lock| step.end(lock));
+        self.with_each(|_, _| true, self.last_us, |step| step.end());
         let end = self.last_us.max(self.first_us);
-        self.history.sort_by_key(|line| line.t_ns);
+        let WatchRecords { patterns, findings, mut history } = self.records;
+        history.sort_by_key(|line| line.t_ns);
         let seconds = (end - self.first_us) as f64 / 1e6;
-        let mut report = self.patterns.report(seconds, self.findings);
+        let mut report = patterns.report(seconds, findings);
         report.commands = self.commands;
-        (report.over_time, report.held) = over_time(&self.history);
+        (report.over_time, report.held) = over_time(&history);
         report.seconds = seconds;
-        WatchedTraffic { report, history: self.history, cut: self.history_cut }
+        WatchedTraffic { report, history, cut: self.history_cut }
     }
 }

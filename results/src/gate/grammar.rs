@@ -2,11 +2,16 @@
 //!
 //! Written by hand: the grammar is short, and a parser library's messages would have no remedy.
 
+use std::path::PathBuf;
+
+use itertools::Itertools;
+
 use super::Measured;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
 use crate::record::figure::{LATENCIES, QUANTILES, Unit};
 use crate::record::run::{BenchRow, ScenarioResult};
 use crate::record::verdict::CLASSES;
+use crate::store::limits;
 use crate::wording::pattern::matches;
 use crate::wording::spelling::nearest;
 
@@ -140,6 +145,28 @@ pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarErr
         }
     }
     if errors.is_empty() { Ok(conditions) } else { Err(errors) }
+}
+
+/// The conditions of budget files; what is wrong in any of them is said together, with its place.
+pub fn read_budgets(paths: &[PathBuf]) -> Result<Vec<Condition>, String> {
+    let (mut conditions, mut errors) = (Vec::new(), Vec::new());
+    for path in paths {
+        let text = limits::read_text(path)?;
+        match parse_budget(&text) {
+            Ok(of_file) => conditions.extend(of_file),
+            Err(found) => errors.extend(found.into_iter().map(|(line, error)| {
+                format!("{}:{line}:{}: {}", path.display(), error.column, error.message)
+            })),
+        }
+    }
+    if errors.is_empty() { Ok(conditions) } else { Err(errors.join("\n")) }
+}
+
+/// Conditions one by one; what is wrong with any of them is said together.
+pub fn parse_all(texts: &[&String]) -> Result<Vec<Condition>, String> {
+    let parsed = texts.iter().map(|text| parse(text).map_err(|error| format!("'{text}', {error}")));
+    let (conditions, errors): (Vec<_>, Vec<_>) = parsed.partition_result();
+    if errors.is_empty() { Ok(conditions) } else { Err(errors.join("\n")) }
 }
 
 /// Parses one condition.

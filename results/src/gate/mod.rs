@@ -29,7 +29,7 @@ use serde::Serialize;
 
 pub use self::figures::help;
 use self::grammar::{Bound, Compare};
-pub use self::grammar::{Condition, GrammarError, parse, parse_budget};
+pub use self::grammar::{Condition, GrammarError, parse, parse_all, parse_budget, read_budgets};
 use crate::compare::{pairs, row_key, row_words, scenario_key};
 
 use crate::record::run::{BenchRow, Estimate, Run, ScenarioResult};

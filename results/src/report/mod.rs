@@ -26,6 +26,7 @@ pub mod text;
 mod two_owners;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use itertools::Itertools;
 use serde_json::Value;
@@ -166,4 +167,15 @@ fn json(run: &Run) -> Result<String, String> {
 /// The format of a name; `None` if there is none.
 pub fn by_name(name: &str) -> Option<&'static Format> {
     FORMATS.into_iter().find(|format| format.name == name)
+}
+
+/// The format that the ending of a file's name says; HTML where it says none.
+pub fn format_of(path: &Path) -> &'static str {
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("md") => "markdown",
+        Some("xml") => "junit",
+        Some("txt") => "text",
+        Some(end) => by_name(end).map_or("html", |format| format.name),
+        None => "html",
+    }
 }

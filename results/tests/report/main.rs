@@ -16,9 +16,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use results::report::{self, FORMATS};
-use results::run::{Meta, Run};
+use results::run::{Meta, Run, ScenarioResult};
 use results::store;
-use results::verdict::{CLASSES, State};
+use results::verdict::{CLASSES, State, Verdict, Verdicts};
 
 fn sample() -> Run {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/quickstart.run.json");
@@ -355,4 +355,23 @@ fn what_is_not_known_of_the_machine_leaves_no_gap_in_markdown() {
     let last = text.trim_end().lines().last().expect("a footer");
     assert!(last.contains("; Seed: 7; Machine: "), "{last}");
     assert!(!last.contains("Servers") && !last.contains("Started"), "{last}");
+}
+
+#[test]
+fn a_run_counts_by_what_its_scenario_judges() {
+    let verdict = |state| Verdict { state, ..Verdict::default() };
+    let result = |contract: State, belief: State| ScenarioResult {
+        name: "a".to_owned(),
+        verdicts: Verdicts { contract: verdict(contract), belief: verdict(belief), ..Verdicts::default() },
+        expected: [("contract".to_owned(), "clean".to_owned())].into(),
+        as_expected: contract == State::Clean,
+        ..ScenarioResult::default()
+    };
+    let text = report::text::tally_results(&[
+        result(State::Clean, State::Violated),
+        result(State::Violated, State::Clean),
+        result(State::Unknown, State::Clean),
+    ]);
+    let words: Vec<&str> = text.lines().nth(1).expect("one scenario").split_whitespace().collect();
+    assert_eq!(words, ["a", "3", "1", "1", "1", "1"]);
 }

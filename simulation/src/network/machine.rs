@@ -1,18 +1,16 @@
 //! What simulated clients find in the place of their machine: connections over the network, and the process
 //! that they are.
 
-use std::{
-    fmt, io,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use lock_core::machine;
 use tokio::io::ReadBuf;
 
 use super::{Event, Network, Phase};
-use crate::process::Process;
+use crate::runtime::process::Process;
 
 pub(crate) struct Machine(pub(crate) Arc<Network>);
 
@@ -53,9 +51,7 @@ impl Stream {
     fn poll_dialled(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.network.with(|state| {
             let gone = || Err(io::ErrorKind::ConnectionReset.into());
-            let Some(own) = state.connections.get_mut(&self.number) else {
-                return Poll::Ready(gone());
-            };
+            let Some(own) = state.connections.get_mut(&self.number) else { return Poll::Ready(gone()) };
             match own.phase {
                 Phase::Open => Poll::Ready(Ok(())),
                 Phase::Refused => Poll::Ready(Err(io::ErrorKind::ConnectionRefused.into())),
@@ -72,9 +68,7 @@ impl Stream {
 impl machine::Stream for Stream {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.network.state();
-        let Some(own) = state.connections.get_mut(&self.number) else {
-            return Poll::Ready(Ok(()));
-        };
+        let Some(own) = state.connections.get_mut(&self.number) else { return Poll::Ready(Ok(())) };
         if !own.received.is_empty() {
             let length = own.received.len().min(buffer.remaining());
             let (first, second) = own.received.as_slices();
@@ -100,8 +94,7 @@ impl machine::Stream for Stream {
             if !own.is_some_and(|own| own.phase == Phase::Open) {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
-            let request = Event::Request(self.number, bytes.to_vec());
-            state.send(self.number, true, request);
+            state.send(self.number, true, Event::Request(self.number, bytes.to_vec()));
             Ok(())
         })
     }

@@ -51,8 +51,7 @@ fn harm(state: &mut State, way: &Way, nth: u64, is_lost: bool) {
 
 fn asked(network: &Network) -> Vec<String> {
     let trace = network.with(State::take_trace);
-    let asks = trace.iter().filter_map(|line| line.split_once("asks  "));
-    asks.map(|(_, what)| what.to_owned()).collect()
+    trace.iter().filter_map(|line| line.split_once("asks  ")).map(|(_, what)| what.to_owned()).collect()
 }
 
 /// Also where a cut or a stop keeps what came later.
@@ -136,8 +135,7 @@ async fn an_answer_behind_a_lost_one_reaches_nobody() {
     tokio::time::sleep(some).await;
     network.with(|state| state.choose_no_more(&way, 2));
     tokio::time::sleep(some).await;
-    let received = network.with(|state| state.connections[&number].received.len());
-    assert_eq!(received, 0);
+    assert_eq!(network.with(|state| state.connections[&number].received.len()), 0);
 }
 
 /// A fault that ends while the answer that it chose is under way holds nothing from then on.

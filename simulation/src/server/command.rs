@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::reply::Reply;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     Keys,
     Script,
     PubSub,
@@ -17,11 +17,11 @@ pub(super) enum Family {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spec {
+pub(crate) struct Spec {
     pub(super) name: &'static str,
     /// How many words it has with its name; below zero: that many at least.
     arity: i32,
-    pub(super) family: Family,
+    pub(crate) family: Family,
     /// `w` writes, `m` may take memory, `l` while loading, `p` in RESP2's mode of subscriptions, `s` not from
     /// a script, `r` is told to replicas though it may write nothing.
     flags: &'static str,
@@ -29,83 +29,41 @@ pub(super) struct Spec {
 
 use Family::{Cluster, Connection, Keys, PubSub, Replication, Script, Sentinel, Server};
 
-const TABLE: &[(&str, i32, Family, &str)] = &[
-    ("get", 2, Keys, ""),
-    ("set", -3, Keys, "wm"),
-    ("setnx", 3, Keys, "wm"),
-    ("incr", 2, Keys, "wm"),
-    ("decr", 2, Keys, "wm"),
-    ("incrby", 3, Keys, "wm"),
-    ("decrby", 3, Keys, "wm"),
-    ("del", -2, Keys, "w"),
-    ("unlink", -2, Keys, "w"),
-    ("exists", -2, Keys, ""),
-    ("type", 2, Keys, ""),
-    ("pttl", 2, Keys, ""),
-    ("pexpire", 3, Keys, "w"),
-    ("pexpireat", 3, Keys, "w"),
-    ("dbsize", 1, Keys, ""),
-    ("flushall", -1, Keys, "w"),
-    ("hget", 3, Keys, ""),
-    ("hmget", -3, Keys, ""),
-    ("hset", -4, Keys, "wm"),
-    ("hdel", -3, Keys, "w"),
-    ("hexists", 3, Keys, ""),
-    ("hlen", 2, Keys, ""),
-    ("hkeys", 2, Keys, ""),
-    ("hgetall", 2, Keys, ""),
-    ("hincrby", 4, Keys, "wm"),
-    ("lindex", 3, Keys, ""),
-    ("lpop", 2, Keys, "w"),
-    ("lpos", -3, Keys, ""),
-    ("lrange", 4, Keys, ""),
-    ("lrem", 4, Keys, "w"),
-    ("rpush", -3, Keys, "wm"),
-    ("zadd", -4, Keys, "wm"),
-    ("zcard", 2, Keys, ""),
-    ("zpopmin", 2, Keys, "w"),
-    ("zrange", -4, Keys, ""),
-    ("zrem", -3, Keys, "w"),
-    ("zremrangebyscore", 4, Keys, "w"),
-    ("zscore", 3, Keys, ""),
-    ("eval", -3, Script, "sr"),
-    ("evalsha", -3, Script, "sr"),
-    ("script", -2, Script, "s"),
-    ("publish", 3, PubSub, "lr"),
-    ("spublish", 3, PubSub, "lr"),
-    ("subscribe", -2, PubSub, "lps"),
-    ("unsubscribe", -1, PubSub, "lps"),
-    ("psubscribe", -2, PubSub, "lps"),
-    ("punsubscribe", -1, PubSub, "lps"),
-    ("ssubscribe", -2, PubSub, "lps"),
-    ("sunsubscribe", -1, PubSub, "lps"),
-    ("pubsub", -2, PubSub, "l"),
-    ("ping", -1, Connection, "p"),
-    ("client", -2, Connection, "ls"),
-    ("config", -2, Server, "ls"),
-    ("info", -1, Server, "l"),
-    ("time", 1, Server, "l"),
-    ("role", 1, Replication, "ls"),
-    ("wait", 3, Replication, "s"),
-    ("waitaof", 4, Replication, "s"),
-    ("replicaof", 3, Replication, "s"),
-    ("replconf", -1, Replication, "ls"),
-    ("psync", -3, Replication, "s"),
-    ("sentinel", -2, Sentinel, "s"),
-    ("asking", 1, Cluster, "s"),
-    ("readonly", 1, Cluster, "ls"),
-    ("cluster", -2, Cluster, "s"),
-    ("bus", -2, Cluster, "ls"),
-    ("migrate", -6, Cluster, "ws"),
-    ("restore", -4, Cluster, "wms"),
+/// Families, flags, and commands with how many words each has.
+const TABLE: &[(Family, &str, &str)] = &[
+    (Keys, "", "get 2, exists -2, type 2, pttl 2, dbsize 1, hget 3, hmget -3, hexists 3, hlen 2, hkeys 2"),
+    (Keys, "", "hgetall 2, lindex 3, lpos -3, lrange 4, zcard 2, zrange -4, zscore 3"),
+    (Keys, "wm", "set -3, setnx 3, incr 2, decr 2, incrby 3, decrby 3, hset -4, hincrby 4, rpush -3"),
+    (Keys, "wm", "zadd -4"),
+    (Keys, "w", "del -2, unlink -2, pexpire 3, pexpireat 3, flushall -1, hdel -3, lpop 2, lrem 4, zpopmin 2"),
+    (Keys, "w", "zrem -3, zremrangebyscore 4"),
+    (Script, "sr", "eval -3, evalsha -3"),
+    (Script, "s", "script -2"),
+    (PubSub, "lr", "publish 3, spublish 3"),
+    (PubSub, "lps", "subscribe -2, unsubscribe -1, psubscribe -2, punsubscribe -1, ssubscribe -2"),
+    (PubSub, "lps", "sunsubscribe -1"),
+    (PubSub, "l", "pubsub -2"),
+    (Connection, "p", "ping -1"),
+    (Connection, "ls", "client -2"),
+    (Server, "ls", "config -2"),
+    (Server, "l", "info -1, time 1"),
+    (Replication, "ls", "role 1, replconf -1"),
+    (Replication, "s", "wait 3, waitaof 4, replicaof 3, psync -3"),
+    (Sentinel, "s", "sentinel -2"),
+    (Cluster, "s", "asking 1, cluster -2"),
+    (Cluster, "ls", "readonly 1, bus -2"),
+    (Cluster, "ws", "migrate -6"),
+    (Cluster, "wms", "restore -4"),
 ];
 
 /// The commands by length and first letter, in which few are alike.
 static SPECS: LazyLock<[Vec<Spec>; PLACES]> = LazyLock::new(|| {
     let mut specs = [const { Vec::new() }; PLACES];
-    for &(name, arity, family, flags) in TABLE {
-        let spec = Spec { name, arity, family, flags };
-        specs[place(name.as_bytes())].push(spec);
+    for &(family, flags, commands) in TABLE {
+        for (name, arity) in commands.split(", ").filter_map(|command| command.split_once(' ')) {
+            let arity = arity.parse().expect("the table has numbers");
+            specs[place(name.as_bytes())].push(Spec { name, arity, family, flags });
+        }
     }
     specs
 });
@@ -124,8 +82,7 @@ impl Spec {
         small.copy_from_slice(name);
         small.make_ascii_lowercase();
         let alike = &SPECS[place(small)];
-        let found = alike.iter().find(|spec| spec.name.as_bytes() == small);
-        found.copied()
+        alike.iter().find(|spec| spec.name.as_bytes() == small).copied()
     }
 
     pub(super) fn has(&self, flag: char) -> bool {
@@ -143,14 +100,14 @@ impl Spec {
         let all = &command[1..];
         match self.name {
             "eval" | "evalsha" => {
-                let count = all.get(1).and_then(|count| super::number::whole(count));
+                let count = all.get(1).and_then(|count| crate::server::keys::number::whole(count));
                 let count = count.and_then(|count| usize::try_from(count).ok());
                 count.and_then(|count| all.get(2..2 + count)).unwrap_or(&[])
             }
             "dbsize" | "flushall" => &[],
             "del" | "unlink" | "exists" | "ssubscribe" | "sunsubscribe" => all,
             "migrate" => {
-                let listed = all.iter().position(|word| super::keyspace::is(word, "keys"));
+                let listed = all.iter().position(|word| crate::server::keys::keyspace::is(word, "keys"));
                 listed.map_or(&all[2..3], |at| &all[at + 1..])
             }
             "spublish" | "restore" => &all[..1],

@@ -1,20 +1,16 @@
 //! Connections of clients: who speaks, in which protocol version, and what each waits for.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
-use super::{
-    ConnectionId, Server,
-    command::{unknown_part, wrong_number},
-    keyspace::is,
-    number,
-    pubsub::SubscriptionKind,
-    replication::{Replica, Waiting},
-    reply::{Command, Reply},
-    strings::one_of,
-};
+use crate::server::command::{unknown_part, wrong_number};
+use crate::server::keys::keyspace::is;
+use crate::server::keys::number;
+use crate::server::keys::strings::one_of;
+use crate::server::pubsub::SubscriptionKind;
+use crate::server::replication::stream::{Replica, Waiting};
+use crate::server::reply::{Command, Reply};
+use crate::server::{ConnectionId, Server};
 
 #[derive(Debug, Default)]
 pub(super) struct Connection {

@@ -1,21 +1,18 @@
 //! What a server says of itself: TIME, CONFIG and INFO.
 
-use super::{
-    Server,
-    command::{unknown_part, wrong_number},
-    keyspace::is,
-    number,
-    reply::Reply,
-    settings::Persistence,
-    strings::fits,
-};
+use crate::server::Server;
+use crate::server::command::{unknown_part, wrong_number};
+use crate::server::keys::keyspace::is;
+use crate::server::keys::number;
+use crate::server::keys::strings::fits;
+use crate::server::reply::Reply;
+use crate::server::settings::Persistence;
 
 impl Server {
     pub(super) fn about_server(&mut self, name: &str, args: &[Vec<u8>]) -> Reply {
         match (name, args) {
             ("time", _) => {
-                let micros = self.now.subsec_micros().to_string();
-                Reply::texts([&self.now.as_secs().to_string(), &micros])
+                Reply::texts([&self.now.as_secs().to_string(), &self.now.subsec_micros().to_string()])
             }
             ("info", sections) => {
                 let asked = |section: &str| {
@@ -35,8 +32,7 @@ impl Server {
                     info += "\r\n";
                 }
                 info += &format!("# {}{}\r\n", name[..1].to_uppercase(), &name[1..]);
-                let parts = lines.iter();
-                info.extend(parts.flat_map(|(name, value)| [name, ":", value.as_str(), "\r\n"]));
+                info.extend(lines.iter().flat_map(|(name, value)| [name, ":", value.as_str(), "\r\n"]));
             }
         };
         let uptime = self.now.saturating_sub(self.started).as_secs();
@@ -101,8 +97,7 @@ impl Server {
         let (word, rest) = args.split_first().expect("a word");
         match rest {
             patterns if is(word, "get") && !patterns.is_empty() => {
-                let all = self.directives().into_iter();
-                let fitting = all.filter(|(name, _)| {
+                let fitting = self.directives().into_iter().filter(|(name, _)| {
                     patterns.iter().any(|pattern| fits(&pattern.to_ascii_lowercase(), name.as_bytes()))
                 });
                 Reply::Array(

@@ -13,63 +13,43 @@
 //! | file | rules |
 //! |---|---|
 //! | `command.rs` | which commands there are and when each is refused |
-//! | `keyspace.rs`, `strings.rs`, `hashes.rs`, `lists.rs`, `sorted.rs` | keys, and when they end |
-//! | `scripts.rs` | scripts |
+//! | `keys/` | keys, when they end, scripts, and what outlives a crash |
 //! | `pubsub.rs`, `connection.rs`, `info.rs` | who listens, who speaks, what a server says of itself |
-//! | `file.rs` | what outlives a crash |
-//! | `replication.rs`, `replica_link.rs` | a master's and a replica's side of the stream; `WAIT` |
-//! | `links.rs` | connections that a process opens itself |
-//! | `sentinel.rs`, `failover.rs` | what a sentinel knows and says; when it fails over |
-//! | `cluster.rs`, `bus.rs`, `takeover.rs` | whose each slot is; what nodes tell each other; when a replica becomes master |
-//! | `migrate.rs` | how keys go from one node to another |
+//! | `reply.rs`, `settings.rs` | answers as bytes; what a server is started with |
+//! | `replication/` | the stream from masters to replicas; connections that a process opens itself |
+//! | `sentinel/`, `cluster/` | sentinels; nodes of a cluster |
 
-mod bus;
 mod cluster;
 mod command;
 mod connection;
-mod failover;
-mod file;
-mod hashes;
 mod info;
-mod keyspace;
-mod links;
-mod lists;
-mod migrate;
-mod number;
+mod keys;
 mod pubsub;
-mod replica_link;
 mod replication;
 mod reply;
-mod scripts;
 mod sentinel;
-mod sentinel_answers;
 mod settings;
-mod sorted;
-mod strings;
-mod takeover;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use cluster::Cluster;
+use cluster::migrate::Migration;
+use cluster::node::Cluster;
 use command::{Family, Spec};
 use connection::Connection;
-use file::File;
-use keyspace::Expiry;
-use migrate::Migration;
-use number::Digits;
-use replica_link::Following;
-use replication::{Stream, Waiting};
-use sentinel::Sentinel;
+use keys::file::File;
+use keys::keyspace::Expiry;
+use keys::number::Digits;
+use replication::replica_link::Following;
+use replication::stream::{Stream, Waiting};
+use sentinel::state::Sentinel;
 
-pub use file::Loss;
-pub use keyspace::Keyspace;
-pub use links::{LinkId, Order};
+pub use keys::file::Loss;
+pub use keys::keyspace::Keyspace;
+pub(crate) use keys::scripts::prepare;
+pub use replication::links::{LinkId, Order};
 pub(crate) use reply::counted;
 pub use reply::{Reply, write_command};
-pub(crate) use scripts::prepare;
 pub use settings::{Address, Membership, Persistence, Settings, Shard, Watch};
 
 const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
@@ -86,8 +66,7 @@ pub struct ConnectionId(u64);
 #[derive(Debug, Default)]
 pub struct Server {
     settings: Settings,
-    /// What it begins with: what CONFIG SET has changed since is gone with the process, unless CONFIG REWRITE
-    /// has kept it.
+    /// What it begins with: what CONFIG SET has changed is gone with the process, if not rewritten.
     settings_in_file: Settings,
     /// What its wall clock showed last.
     now: Duration,
@@ -101,7 +80,7 @@ pub struct Server {
     listeners: pubsub::Listeners,
     /// What goes behind the answer of the command of this moment.
     behind_answer: Vec<Reply>,
-    scripts: scripts::Scripts,
+    scripts: keys::scripts::Scripts,
     /// Until when commands are kept back, and whether only those that write.
     paused: Option<(Duration, bool)>,
     loading_until: Option<Duration>,
@@ -110,7 +89,7 @@ pub struct Server {
     file: File,
     stream: Stream,
     following: Option<Following>,
-    links: BTreeMap<LinkId, links::Link>,
+    links: BTreeMap<LinkId, replication::links::Link>,
     linked: u64,
     orders: Vec<Order>,
     sentinel: Option<Sentinel>,
@@ -153,10 +132,7 @@ impl Server {
 
     fn start(&mut self) {
         self.keyspace = Keyspace::default();
-        self.keyspace.digits = match self.settings.version >= (7, 2) {
-            true => Digits::Fewest,
-            false => Digits::All,
-        };
+        self.keyspace.digits = if self.settings.version >= (7, 2) { Digits::Fewest } else { Digits::All };
         self.stream = Stream::new(self.dice.name());
         self.following = None;
         self.is_down = false;
@@ -178,12 +154,9 @@ impl Server {
 
     /// Forgets a connection with all that it waits for and is subscribed to.
     pub fn disconnect(&mut self, connection: ConnectionId) {
-        let Some(gone) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let Some(gone) = self.connections.get_mut(&connection) else { return };
         self.waiters.remove(&connection);
-        let listens = std::mem::take(&mut gone.listens);
-        listens.iter().for_each(|listener| self.leave(connection, listener));
+        std::mem::take(&mut gone.listens).iter().for_each(|listener| self.leave(connection, listener));
         self.connections.remove(&connection);
     }
 
@@ -197,9 +170,7 @@ impl Server {
     /// connection waiting.
     pub fn execute(&mut self, now: Duration, connection: ConnectionId, command: &[Vec<u8>]) {
         self.look_at_clock(now);
-        let Some(state) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let Some(state) = self.connections.get_mut(&connection) else { return };
         if state.closing || command.is_empty() {
             return;
         }
@@ -253,9 +224,7 @@ impl Server {
 
     /// Takes the bytes that are ready for a connection; empty for one that has ended.
     pub fn output(&mut self, connection: ConnectionId) -> Vec<u8> {
-        let Some(state) = self.connections.get_mut(&connection) else {
-            return Vec::new();
-        };
+        let Some(state) = self.connections.get_mut(&connection) else { return Vec::new() };
         let taken = std::mem::take(&mut state.output);
         if state.closing {
             self.end(connection);
@@ -283,8 +252,7 @@ impl Server {
             turns.then(|| self.now + Duration::from_nanos(1)),
         ];
         let next = in_cycles.into_iter().flatten().min();
-        let next = next.map(|due| self.cycle_at(due.max(self.now)));
-        next.into_iter().chain(self.loading_until).min()
+        next.map(|due| self.cycle_at(due.max(self.now))).into_iter().chain(self.loading_until).min()
     }
 
     /// The first turn of its cycle that is not before a moment.
@@ -310,8 +278,7 @@ impl Server {
     fn run(&mut self, from: ConnectionId, command: &[Vec<u8>]) {
         let reply = match self.admit(from, command) {
             Ok(spec) if self.is_paused(&spec) => {
-                let state = self.connections.get_mut(&from).expect("it sent this");
-                state.queued.push_front(command.to_vec());
+                self.connections.get_mut(&from).expect("it sent this").queued.push_front(command.to_vec());
                 self.wait(from, Waiting::Pause);
                 return;
             }
@@ -399,16 +366,14 @@ impl Server {
             Family::Connection => Some(self.about_connection(from, spec.name, command)),
             Family::Server => Some(self.about_server(spec.name, &command[1..])),
             Family::Replication => self.about_replication(from, spec.name, command),
-            Family::Sentinel => Some(self.asked(&command[1..])),
+            Family::Sentinel => Some(self.sentinel_command(&command[1..])),
             Family::Cluster => self.about_cluster(from, spec.name, command),
         }
     }
 
     /// Lets the connections go on that wait for nothing any more, and carries out what they sent meanwhile.
     fn resume(&mut self, connection: ConnectionId) {
-        let Some(state) = self.connections.get_mut(&connection) else {
-            return;
-        };
+        let Some(state) = self.connections.get_mut(&connection) else { return };
         if state.waiting.take().is_some() {
             self.waiters.remove(&connection);
         }

@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    ConnectionId, Server,
-    command::unknown_part,
-    keyspace::is,
-    reply::{Reply, words},
-    sentinel::HELLO,
-    strings::fits,
-};
+use crate::server::command::unknown_part;
+use crate::server::keys::keyspace::is;
+use crate::server::keys::strings::fits;
+use crate::server::reply::{Reply, words};
+use crate::server::sentinel::state::HELLO;
+use crate::server::{ConnectionId, Server};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SubscriptionKind {
@@ -40,13 +38,13 @@ impl Server {
         match name {
             "publish" if self.sentinel.is_some() => Some(match command[1] == HELLO {
                 true => {
-                    self.hear_of(&command[2]);
+                    self.learn_from_hello(&command[2]);
                     Reply::Int(1)
                 }
                 false => Reply::error("ERR Only HELLO messages are accepted by Sentinel instances."),
             }),
             "publish" | "spublish" => Some(self.publish(Some(from), name, &command[1], &command[2])),
-            "pubsub" => Some(self.listeners_said(&command[1..])),
+            "pubsub" => Some(self.listeners_described(&command[1..])),
             _ => {
                 let way = SubscriptionKind::of(name);
                 match name.contains("unsub") {
@@ -82,9 +80,7 @@ impl Server {
         way: SubscriptionKind,
         names: &[Vec<u8>],
     ) {
-        let Some(connection) = self.connections.get(&from) else {
-            return;
-        };
+        let Some(connection) = self.connections.get(&from) else { return };
         let all = connection.listens.iter().filter(|(of, _)| *of == way);
         let names: Vec<Vec<u8>> = match names {
             [] => all.map(|(_, name)| name.clone()).collect(),
@@ -197,7 +193,7 @@ impl Server {
         count
     }
 
-    pub(super) fn listeners_said(&self, args: &[Vec<u8>]) -> Reply {
+    pub(super) fn listeners_described(&self, args: &[Vec<u8>]) -> Reply {
         let (word, names) = args.split_first().expect("a word");
         let counted = |way: SubscriptionKind| {
             let count = |name: &Vec<u8>| {

@@ -94,9 +94,7 @@ impl Reply {
     }
 
     pub(crate) fn into_command(self) -> Option<Command> {
-        let Reply::Array(parts) = self else {
-            return None;
-        };
+        let Reply::Array(parts) = self else { return None };
         let bytes = |part| match part {
             Reply::Bulk(bytes) => Some(bytes),
             Reply::Int(number) => Some(number.to_string().into_bytes()),

@@ -27,8 +27,8 @@ impl fmt::Display for Address {
 /// What is written to disk, and when it is safe there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Persistence {
-    /// Nothing.
     #[default]
+    /// Nothing.
     None,
     /// Everything, before it is answered (`appendfsync always`).
     Always,

@@ -6,7 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
 
 use crate::answer::Tone;
-use crate::report::cells::printable;
+use crate::report::cells::{printable, printable_lines};
 
 /// Columns are at least as wide as their longest word, within reason: names and figures are to be copied.
 const WORD_MAX: usize = 30;
@@ -120,6 +120,18 @@ pub(super) fn paint(color: char, text: &str) -> String {
 /// A line that says what a reader must know.
 pub(super) fn warning(text: &str) -> String {
     paint(YELLOW, &format!("! {}", printable(text))) + "\n"
+}
+
+/// A finished report for a terminal, printable but for its colours; words of more characters are cut.
+pub fn printable_report(text: &str, word_max: usize) -> String {
+    let mut parts = text.split('\u{1b}');
+    let mut out = printable_lines(parts.next().unwrap_or_default(), word_max);
+    for part in parts {
+        let color = ["[31m", "[32m", "[33m", "[90m", "[0m"].into_iter().find(|color| part.starts_with(color));
+        let (mark, color) = color.map_or(("\u{fffd}", ""), |color| ("\u{1b}", color));
+        out += &[mark, color, &printable_lines(&part[color.len()..], word_max)].concat();
+    }
+    out
 }
 
 /// Turns the invisible characters into colours, or into nothing.

@@ -1,0 +1,278 @@
+//! What renewals and releases do to a watched lock, and what they prove of who has it.
+
+use results::history::Call;
+
+use crate::watch::lock::finding_kinds::FindingKind;
+use crate::watch::lock::lock_state::{
+    AcquireAttempt, HoldChange, HoldOrigin, LockOwner, NotedEvent, ServerHold,
+};
+use crate::watch::lock::votes::MemberVote;
+use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep, grant_name};
+use crate::watch::recognition::recipe_table::SET_NX;
+
+/// What a holder does that wants its lock no longer.
+const RELEASE: &str = "release";
+
+impl WatchStep<'_> {
+    /// A renewal or release that found nothing of its owner's.
+    pub(crate) fn came_too_late(&mut self, owner: &LockOwner, what: &'static str, client: u32) {
+        if let Some(place) = self.lock.hold_of(owner) {
+            let hold = self.lock.holds.remove(place);
+            let words = "{subject} by {owner}: it is not there";
+            self.note(client, what, words, owner);
+            match hold.is_promised() {
+                true => self.end_unseen(hold, self.time_us),
+                false => self.lapse(hold),
+            }
+            return;
+        }
+        if let Some((before, _)) = &self.lock.broken_promise
+            && before.attempt.owner.is(owner)
+        {
+            let words = "{subject} by {owner}, who thinks to have it";
+            self.note(client, what, words, owner);
+            if what == RELEASE {
+                self.lock.broken_promise = None;
+            }
+            return;
+        }
+        let Some(place) = self.lock.lapsed.iter().rposition(|hold| hold.attempt.owner.is(owner)) else {
+            return;
+        };
+        let end_us = self.lock.lapsed[place].until_us.unwrap_or(self.time_us);
+        let others = self.lock.holds.iter().chain(&self.lock.lapsed);
+        let mut others = others.map(|other| &other.attempt);
+        if others.any(|other| other.time_us >= end_us && !other.owner.is(owner)) {
+            let words = "{subject} by {owner}, whose lease has ended";
+            self.note(client, what, words, owner);
+            self.found(FindingKind::OutlivedItsLease, self.time_us.saturating_sub(end_us));
+            self.lock.lapsed.remove(place);
+        }
+    }
+
+    pub(crate) fn renew(&mut self, change: &HoldChange, until_us: Option<u64>) {
+        if let Some(owner) = &change.owner {
+            if change.was_done == Some(false) {
+                return self.came_too_late(owner, "renewal", change.client);
+            }
+            let place = self.prove(owner);
+            let place = place.or_else(|| {
+                let attempt =
+                    AcquireAttempt { recipe: SET_NX, owner: *owner, time_us: self.time_us, until_us };
+                (!self.lock.is_known || self.lock.holds.is_empty() && change.is_checked)
+                    .then(|| self.adopt(attempt, HoldOrigin::Inferred, 1))
+            });
+            return match place {
+                Some(place) => self.renewed(place, until_us),
+                // A script that names its own value and renews somebody else's.
+                None if !self.lock.holds.is_empty() && !change.is_checked => {
+                    self.extended_by_another(change, until_us)
+                }
+                None => {}
+            };
+        }
+        let is_of_client = |owner: &LockOwner| owner.client == change.client;
+        if self.lock.holds.is_empty() && !self.lock.candidates.is_empty() {
+            let mut candidates = self.lock.candidates.iter();
+            let place = candidates.rposition(|one| is_of_client(&one.owner));
+            if let Some(place) = place.filter(|_| self.lock.is_known || until_us.is_some()) {
+                // A lease for the taker's own key: it would not be sent by one that was refused.
+                self.decide(place);
+                self.lock.is_known = true;
+            }
+        }
+        let Some(first) = self.lock.holds.first() else { return };
+        let has_client = first.attempt.owner.client != 0;
+        let mut holds = self.lock.holds.iter();
+        let own = holds.position(|hold| is_of_client(&hold.attempt.owner));
+        let was_late = self.lock.lapsed_of_client(change.client).is_some();
+        let had_asked = was_late || self.lock.waiters.iter().any(|one| is_of_client(&one.last.owner));
+        let pattern = self.pattern();
+        if own.is_none() && had_asked && has_client && pattern.is_stable() {
+            return self.extended_by_another(change, until_us);
+        }
+        if has_client {
+            pattern.count_client(own.is_some(), had_asked);
+        }
+        self.renewed(own.unwrap_or(0), until_us);
+    }
+
+    pub(crate) fn extended_by_another(&mut self, change: &HoldChange, until_us: Option<u64>) {
+        self.lock.holds[0].until_us = until_us;
+        let owner = self.lock.holds[0].attempt.owner;
+        self.note(change.client, "", "renews the lock of {owner}", &owner);
+        self.found(FindingKind::ExtendedByAnother, 0);
+    }
+
+    pub(crate) fn renewed(&mut self, place: usize, until_us: Option<u64>) {
+        let hold = &mut self.lock.holds[place];
+        let change = HoldChange::by(hold.attempt.owner);
+        self.votes.push(MemberVote::Renewed(change, until_us));
+        let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
+        hold.until_us = until_us;
+        let hold = *hold;
+        self.lock.note(NotedEvent {
+            time_us: self.time_us,
+            client: hold.attempt.owner.client,
+            words: "renewal by {owner} {lease}",
+            owner: hold.attempt.owner,
+            until_us,
+            subject: "",
+        });
+        if sets_first_end && until_us.is_some() && hold.is_counted() {
+            let gap_us = self.time_us.saturating_sub(hold.attempt.time_us);
+            self.lock.holds[place].attempt.until_us = until_us;
+            let lease_us = until_us.map(|end| end.saturating_sub(self.time_us));
+            self.pattern().lease(lease_us);
+            if !self.options.effects_only {
+                self.found(FindingKind::ExpirySetLater, gap_us);
+            }
+            return;
+        }
+        self.lock.holds[place].renewals += 1;
+        self.pattern().counts.renewals += 1;
+        if hold.number > 0 && !self.lock.is_shared {
+            let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
+            let lease_ms = until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)) / 1000;
+            self.record_done(id, Call::Extend { grant: grant_name(hold.number), lease_ms, by: None });
+        }
+    }
+
+    pub(crate) fn release(&mut self, change: &HoldChange) {
+        if let Some(owner) = &change.owner {
+            if change.was_done == Some(false) {
+                return self.came_too_late(owner, RELEASE, change.client);
+            }
+            let place = self.prove(owner);
+            return match place {
+                Some(place) if change.one_level && self.lock.holds[place].depth > 1 => {
+                    self.lock.holds[place].depth -= 1
+                }
+                Some(place) => self.released(place, change),
+                None => {
+                    if !self.lock.is_known {
+                        for one in std::mem::take(&mut self.lock.candidates) {
+                            self.refused(one);
+                        }
+                        self.lock.is_known = true;
+                        self.lock.free_from_us = self.time_us;
+                    } else if !change.is_checked && !self.lock.holds.is_empty() {
+                        self.released_by_another(change);
+                    }
+                }
+            };
+        }
+        if self.lock.holds.is_empty() {
+            let mut candidates = self.lock.candidates.iter();
+            match candidates.rposition(|one| one.owner.client == change.client && change.client != 0) {
+                Some(place) => {
+                    self.lock.is_known = true;
+                    self.decide(place);
+                }
+                None => {
+                    // A script that deletes has found a value, and it is none of theirs.
+                    for one in std::mem::take(&mut self.lock.candidates) {
+                        if change.is_checked {
+                            self.refused(one);
+                        }
+                    }
+                    self.lock.is_known = true;
+                    self.lock.free_from_us = self.lock.free_from_us.min(self.time_us);
+                    return;
+                }
+            }
+        }
+        // One of several: that of the same connection, if there is one.
+        let by_client = |hold: &ServerHold| hold.attempt.owner.client == change.client;
+        let place = self.lock.holds.iter().position(by_client);
+        let place = place.filter(|_| self.lock.is_shared).unwrap_or(0);
+        let Some(hold) = self.lock.holds.get(place).copied() else { return };
+        // A replica gets a DEL for a key whose lease is over.
+        if self.options.effects_only && hold.may_be_over(self.time_us + self.doubt_us()) {
+            self.lock.holds.remove(place);
+            self.lapse(hold);
+            self.lock.free_from_us = self.time_us;
+            return;
+        }
+        if self.options.effects_only {
+            return self.released(place, change);
+        }
+        // The connection of a holder from before the watch is not known.
+        let has_client = hold.attempt.owner.client != 0;
+        let same_client = hold.attempt.owner.client == change.client && change.client != 0;
+        let asked = self.lock.waiters.iter().map(|one| one.last.owner.client);
+        let candidates = self.lock.candidates.iter().map(|one| one.owner.client);
+        let had_asked = asked.chain(candidates).any(|one| one == change.client);
+        let late = self.lock.lapsed_of_client(change.client);
+        let late = late.filter(|_| !same_client && !change.is_checked);
+        let pattern = self.pattern();
+        let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0;
+        let is_foreign = !same_client
+            && !change.is_checked
+            && (compares && (has_client || had_asked) || late.is_some() && pattern.is_stable());
+        match late {
+            _ if is_foreign => self.released_by_another(change),
+            // A hold that has ended, or the holder's by a pool's connection: a release may come yet.
+            Some(late) => {
+                self.lock.lapsed.remove(late);
+                self.released(place, change);
+                self.lock.remember_lapsed(hold, self.remembered_max);
+                self.lock.broken_promise = Some((hold, DELETED_BY_ANOTHER_CONNECTION));
+            }
+            None => {
+                if has_client {
+                    pattern.count_client(same_client, had_asked);
+                }
+                self.released(place, change);
+            }
+        }
+    }
+
+    pub(crate) fn released_by_another(&mut self, change: &HoldChange) {
+        let hold = self.lock.holds.remove(0);
+        let words = "deletes it while {owner} holds it";
+        self.note(change.client, "", words, &hold.attempt.owner);
+        self.lock.free_from_us = self.time_us;
+        if hold.is_counted() {
+            let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
+            self.pattern().held(held_us, None);
+        }
+        if let Some(place) = self.lock.lapsed_of_client(change.client) {
+            self.lock.lapsed.remove(place);
+        }
+        // Its own release comes yet, and is none by a connection of a pool.
+        self.lock.remember_lapsed(hold, self.remembered_max);
+        self.break_promise(hold, FindingKind::ReleasedByAnother, "another deleted its key");
+    }
+
+    pub(crate) fn released(&mut self, place: usize, change: &HoldChange) {
+        let hold = self.lock.holds.remove(place);
+        self.votes.push(MemberVote::Released(HoldChange {
+            owner: Some(hold.attempt.owner),
+            was_done: Some(true),
+            one_level: false,
+            ..*change
+        }));
+        let owner = &hold.attempt.owner;
+        self.note(change.client, RELEASE, "{subject} by {owner}", owner);
+        self.lock.free_from_us = self.time_us;
+        self.lock.is_known = true;
+        let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
+        let pattern = self.pattern();
+        match change.is_checked {
+            true => pattern.checked_releases += 1,
+            false => pattern.plain_releases += 1,
+        }
+        if hold.is_counted() {
+            pattern.counts.released += 1;
+            pattern.held(held_us, hold.attempt.lease_us().filter(|_| hold.renewals == 0));
+            self.record_release(&hold);
+        }
+        if !change.is_checked && !self.options.effects_only && hold.attempt.recipe.has_owner {
+            self.found(FindingKind::ReleaseWithoutOwnerCheck, 0);
+        }
+        if hold.never_ends() {
+            self.found(FindingKind::NoExpiry, 0);
+        }
+    }
+}

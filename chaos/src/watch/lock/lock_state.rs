@@ -1,0 +1,294 @@
+//! What is known of one lock: who has it, who may have it, who waits, and what was done to it.
+
+use std::collections::VecDeque;
+
+use results::watch::WatchFinding;
+
+use crate::watch::lock::finding_kinds::FindingKind;
+use crate::watch::recognition::recipe_table::{PERMITS, Recipe};
+use crate::watch::recognition::units::hash;
+
+/// Waiters and attempts of one lock that are remembered, a quarter of it lapsed holds; and the same where
+/// many locks are followed, of which they are most of what is kept.
+pub(crate) const REMEMBERED_MAX: usize = 64;
+pub(crate) const REMEMBERED_OF_MANY: usize = 8;
+/// Lines that a finding may show.
+const LINES_MAX: usize = 8;
+
+/// How traffic is watched.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WatchOptions {
+    /// Values of locks are shown, not hashes of them.
+    pub show_values: bool,
+    /// Only effects are seen, as a replica gets them: no refusals, no clients, no options of SET.
+    pub effects_only: bool,
+    /// Lines have no times of their own, or only whole seconds: ends are not compared with leases more
+    /// closely than this.
+    pub time_doubt_us: u64,
+}
+
+/// Who has a lock or asks for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LockOwner {
+    pub(crate) value: u64,
+    /// The value alone tells owners apart; else their connections do.
+    pub(crate) is_unique: bool,
+    pub(crate) client: u32,
+}
+
+impl LockOwner {
+    pub(crate) fn of(value: &[u8], client: u32) -> Self {
+        let is_number = value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+        LockOwner { value: hash(value), is_unique: value.len() >= 8 && !is_number, client }
+    }
+
+    pub(crate) fn is(&self, other: &LockOwner) -> bool {
+        match self.is_unique || other.is_unique {
+            true => self.value == other.value,
+            false => self.client != 0 && self.client == other.client,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AcquireAttempt {
+    pub(crate) recipe: &'static Recipe,
+    pub(crate) owner: LockOwner,
+    pub(crate) time_us: u64,
+    /// When the lease ends that the server was asked for; `None`: never.
+    pub(crate) until_us: Option<u64>,
+}
+
+impl AcquireAttempt {
+    /// What the server was asked for; `None`: a lease without an end.
+    pub(crate) fn lease_us(&self) -> Option<u64> {
+        self.until_us.map(|until_us| until_us.saturating_sub(self.time_us))
+    }
+}
+
+/// What is known of an attempt's outcome from the commands alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttemptOutcome {
+    /// It depends on whether the key was there.
+    ByKey,
+    Granted,
+    Refused,
+    /// The key was written whatever it held.
+    Overwritten,
+}
+
+/// How a hold is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HoldOrigin {
+    Granted,
+    /// It began before the watch, as what its owner did shows.
+    Inferred,
+    /// It began before the watch, as the server said of its key.
+    Read,
+}
+
+/// A hold as the server promised it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerHold {
+    pub(crate) attempt: AcquireAttempt,
+    pub(crate) until_us: Option<u64>,
+    pub(crate) number: u64,
+    pub(crate) depth: u32,
+    pub(crate) renewals: u32,
+    pub(crate) origin: HoldOrigin,
+    /// It ended with its lease.
+    pub(crate) is_lapsed: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusedWaiter {
+    pub(crate) first_us: u64,
+    pub(crate) last: AcquireAttempt,
+}
+
+/// A line of an example, put into words once a finding shows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NotedEvent {
+    pub(crate) time_us: u64,
+    pub(crate) client: u32,
+    /// With `{owner}`, `{lease}` and `{subject}` in the places of what follows.
+    pub(crate) words: &'static str,
+    pub(crate) owner: LockOwner,
+    pub(crate) until_us: Option<u64>,
+    pub(crate) subject: &'static str,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct LockState {
+    pub(crate) name: Box<str>,
+    pub(crate) pattern: usize,
+    /// Whether it is known who had the lock when it first appeared.
+    pub(crate) is_known: bool,
+    pub(crate) holds: Vec<ServerHold>,
+    /// Attempts of which one was granted, in order; which, is not known yet.
+    pub(crate) candidates: Vec<AcquireAttempt>,
+    /// From here on it is certain that the lock was free.
+    pub(crate) free_from_us: u64,
+    /// The last attempt since then that was refused: one of the candidates before it has the lock.
+    pub(crate) refused_when_free_us: u64,
+    /// A hold that ended before the end that the server had promised, and not by its owner; and how.
+    pub(crate) broken_promise: Option<(ServerHold, &'static str)>,
+    pub(crate) lapsed: VecDeque<ServerHold>,
+    pub(crate) waiters: Vec<RefusedWaiter>,
+    /// Several may hold it at once.
+    pub(crate) is_shared: bool,
+    /// The libraries and the forms of its key (a hash or not) by which it is taken, and how often.
+    pub(crate) libraries: Vec<(&'static str, u64)>,
+    pub(crate) forms: Vec<(&'static str, u64)>,
+    /// Two of them were seen, and that was said.
+    pub(crate) is_mixed: bool,
+    pub(crate) events: VecDeque<NotedEvent>,
+    /// Its key is read, and what was read is here by then.
+    pub(crate) read_due_us: u64,
+}
+
+impl ServerHold {
+    /// One that was taken once, as it was asked for.
+    pub(crate) fn of(attempt: AcquireAttempt, origin: HoldOrigin) -> Self {
+        let until_us = attempt.until_us;
+        ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed: false }
+    }
+
+    /// Whether it was granted during the watch.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.origin == HoldOrigin::Granted
+    }
+
+    /// Whether it is known until when the server has promised it.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.origin != HoldOrigin::Inferred
+    }
+
+    /// Whether it has no end. Permits of a semaphore have none by their nature.
+    pub(crate) fn never_ends(&self) -> bool {
+        self.until_us.is_none() && self.is_promised() && self.attempt.recipe != PERMITS
+    }
+
+    /// Whether the lease may have ended by then.
+    pub(crate) fn may_be_over(&self, by_us: u64) -> bool {
+        self.until_us.is_some_and(|until_us| until_us <= by_us)
+    }
+}
+
+impl LockState {
+    /// Nothing is known of it. Most locks have one hold at a time, of one library and form.
+    pub(crate) fn new(name: Box<str>, pattern: usize) -> Self {
+        LockState {
+            name,
+            pattern,
+            holds: Vec::with_capacity(1),
+            lapsed: VecDeque::with_capacity(2),
+            libraries: Vec::with_capacity(1),
+            forms: Vec::with_capacity(1),
+            ..LockState::default()
+        }
+    }
+
+    /// The place of an owner's hold.
+    pub(crate) fn hold_of(&self, owner: &LockOwner) -> Option<usize> {
+        let mut holds = self.holds.iter();
+        holds.position(|hold| hold.attempt.owner.is(owner))
+    }
+
+    pub(crate) fn hold_mut(&mut self, owner: &LockOwner) -> Option<&mut ServerHold> {
+        let mut holds = self.holds.iter_mut();
+        holds.find(|hold| hold.attempt.owner.is(owner))
+    }
+
+    /// The place of an owner's attempt that may have been granted.
+    pub(crate) fn candidate_of(&self, owner: &LockOwner) -> Option<usize> {
+        let mut candidates = self.candidates.iter();
+        candidates.rposition(|one| one.owner.is(owner))
+    }
+
+    /// The place of the last hold of a connection that ended with its lease.
+    pub(crate) fn lapsed_of_client(&self, client: u32) -> Option<usize> {
+        let mut lapsed = self.lapsed.iter();
+        lapsed.rposition(|hold| hold.attempt.owner.client == client)
+    }
+
+    /// Keeps an event for the examples of findings.
+    pub(crate) fn note(&mut self, event: NotedEvent) {
+        if self.events.len() == LINES_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn note_attempt(&mut self, attempt: &AcquireAttempt, words: &'static str) {
+        self.note(NotedEvent {
+            time_us: attempt.time_us,
+            client: attempt.owner.client,
+            words,
+            owner: attempt.owner,
+            until_us: attempt.until_us,
+            subject: attempt.recipe.name,
+        });
+    }
+
+    /// Keeps a hold whose holder may come back for it.
+    pub(crate) fn remember_lapsed(&mut self, hold: ServerHold, remembered_max: usize) {
+        while self.lapsed.len() >= remembered_max / 4 {
+            self.lapsed.pop_front();
+        }
+        self.lapsed.push_back(hold);
+    }
+}
+
+/// A renewal or a release.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HoldChange {
+    pub(crate) owner: Option<LockOwner>,
+    pub(crate) client: u32,
+    /// Whether it asked first whose the lock is, in the same step.
+    pub(crate) is_checked: bool,
+    /// Whether it took effect; `None`: if the key was there.
+    pub(crate) was_done: Option<bool>,
+    /// One level of a re-entrant hold is given back, not all.
+    pub(crate) one_level: bool,
+}
+
+impl HoldChange {
+    /// The holder's own.
+    pub(crate) fn by(owner: LockOwner) -> Self {
+        HoldChange {
+            owner: Some(owner),
+            client: owner.client,
+            is_checked: true,
+            was_done: Some(true),
+            one_level: false,
+        }
+    }
+}
+
+/// What a command does to a lock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LockAct {
+    Attempt(AcquireAttempt, AttemptOutcome),
+    /// The lease now ends at this time.
+    Renew(HoldChange, Option<u64>),
+    Release(HoldChange),
+}
+
+/// A finding that was made as it happened.
+#[derive(Debug)]
+pub(crate) struct SeenFinding {
+    pub(crate) kind: FindingKind,
+    pub(crate) pattern: usize,
+    pub(crate) worst_us: u64,
+    pub(crate) found: WatchFinding,
+    /// It holds only if connections turn out to tell holders apart.
+    pub(crate) is_pending: bool,
+}
+
+pub(crate) fn count(ways: &mut Vec<(&'static str, u64)>, name: &'static str) {
+    match ways.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, count)) => *count += 1,
+        None => ways.push((name, 1)),
+    }
+}

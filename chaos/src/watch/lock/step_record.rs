@@ -1,0 +1,132 @@
+//! Writes down what happens to a lock: the lines that findings show, the findings, their pictures, and the
+//! history for the checkers.
+
+use results::history::{Call, End, Entry, Line};
+use results::timeline::{HoldBar, Span, TimelineData};
+use results::watch::WatchFinding;
+
+use crate::watch::lock::finding_kinds::FindingKind;
+use crate::watch::lock::lock_state::{LockOwner, NotedEvent, SeenFinding, ServerHold};
+use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep, grant_name};
+
+/// Lines of a history that are kept.
+const HISTORY_MAX: usize = 40_000;
+
+impl WatchStep<'_> {
+    pub(crate) fn owner(&self, owner: &LockOwner) -> String {
+        if let Some(value) = self.values.get(&owner.value) {
+            return value.clone();
+        }
+        match owner.is_unique || owner.client == 0 {
+            true => format!("#{:08x}", owner.value as u32),
+            false => self.clients.name(owner.client).to_owned(),
+        }
+    }
+
+    pub(crate) fn note(
+        &mut self,
+        client: u32,
+        subject: &'static str,
+        words: &'static str,
+        owner: &LockOwner,
+    ) {
+        let (time_us, owner) = (self.time_us, *owner);
+        self.lock.note(NotedEvent { time_us, client, words, owner, until_us: None, subject });
+    }
+
+    fn line(&self, event: &NotedEvent) -> String {
+        let (day_s, micros) = (event.time_us / 1_000_000 % 86_400, event.time_us % 1_000_000);
+        let (hours, minutes, seconds) = (day_s / 3600, day_s / 60 % 60, day_s % 60);
+        let client = match event.client {
+            0 => "server",
+            client => self.clients.name(client),
+        };
+        let lease = event.until_us.map_or("without an end".to_owned(), |until| {
+            format!("for {} ms", until.saturating_sub(event.time_us) / 1000)
+        });
+        let words = event.words.replace("{subject}", event.subject);
+        let words = words.replace("{lease}", &lease);
+        let words = words.replace("{owner}", &self.owner(&event.owner));
+        format!("{hours:02}:{minutes:02}:{seconds:02}.{micros:06} {client} {words}")
+    }
+
+    pub(crate) fn found(&mut self, kind: FindingKind, worst_us: u64) {
+        self.found_now(kind, worst_us, "");
+    }
+
+    /// A finding with a last line of its own, by the server, or without: "".
+    pub(crate) fn found_now(&mut self, kind: FindingKind, worst_us: u64, last: &str) {
+        let is_pending = kind == FindingKind::Overlap
+            && self.lock.broken_promise.is_some_and(|(_, how)| how == DELETED_BY_ANOTHER_CONNECTION);
+        let same = |one: &&mut SeenFinding| {
+            one.is_pending == is_pending && one.kind == kind && one.pattern == self.lock.pattern
+        };
+        match self.records.findings.iter_mut().find(same) {
+            Some(finding) => {
+                finding.found.count += 1;
+                finding.worst_us = finding.worst_us.max(worst_us);
+            }
+            None => {
+                let lines = self.lock.events.iter().map(|event| self.line(event));
+                let mut lines: Vec<String> = lines.collect();
+                if !last.is_empty() {
+                    let now = NotedEvent { time_us: self.time_us, ..NotedEvent::default() };
+                    lines.push(self.line(&now) + last);
+                }
+                let (lock, picture) = (self.lock.name.to_string(), self.picture(kind));
+                let found = WatchFinding { lock, count: 1, first: lines, picture, ..kind.finding() };
+                let pattern = self.lock.pattern;
+                self.records.findings.push(SeenFinding { kind, pattern, worst_us, found, is_pending });
+            }
+        }
+    }
+
+    /// The two holds of an overlap.
+    pub(crate) fn picture(&self, kind: FindingKind) -> Option<TimelineData> {
+        let (before, _) = self.lock.broken_promise.filter(|_| kind == FindingKind::Overlap)?;
+        let after = self.lock.holds.last()?;
+        let ns = |us| self.history_ns(us);
+        let bar = |hold: &ServerHold, until_us: Option<u64>| HoldBar {
+            client: self.clients.name(hold.attempt.owner.client).to_owned(),
+            owner: self.owner(&hold.attempt.owner),
+            grant: grant_name(hold.number),
+            from_ns: ns(hold.attempt.time_us),
+            to_ns: until_us.map(ns),
+            ended_by: "lease".to_owned(),
+        };
+        let from_ns = ns(after.attempt.time_us);
+        let ends = [before.until_us, after.until_us];
+        let last_ns = ends.iter().flatten().max().map_or(from_ns + 1_000_000_000, |us| ns(*us));
+        let overlap = Span { from_ns, to_ns: ends.iter().flatten().min().map_or(last_ns, |us| ns(*us)) };
+        Some(TimelineData {
+            lock: self.lock.name.to_string(),
+            class: "contract".to_owned(),
+            from_ns: ns(before.attempt.time_us),
+            to_ns: last_ns,
+            holds: vec![bar(&before, before.until_us), bar(after, after.until_us)],
+            overlaps: vec![overlap],
+            ..TimelineData::default()
+        })
+    }
+
+    /// A time as histories and pictures have it.
+    pub(crate) fn history_ns(&self, time_us: u64) -> u64 {
+        time_us.saturating_sub(self.first_us).saturating_mul(1_000)
+    }
+
+    pub(crate) fn record(&mut self, time_us: u64, entry: Entry) {
+        if self.records.history.len() >= HISTORY_MAX {
+            *self.history_cut = true;
+            return;
+        }
+        let t_ns = self.history_ns(time_us);
+        self.records.history.push(Line { t_ns, entry });
+    }
+
+    /// A call that was done at once.
+    pub(crate) fn record_done(&mut self, id: u64, call: Call) {
+        self.record(self.time_us, Entry::Call { id, call });
+        let end = End::done();
+        self.record(self.time_us, Entry::End { id, end });
+    }
+}

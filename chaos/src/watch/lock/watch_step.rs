@@ -1,0 +1,482 @@
+//! Decides who has a lock: attempts, grants and ends of leases, one at a time.
+
+use hashbrown::HashMap;
+use results::history::{Acquire, Call, End, Entry, Line};
+
+use crate::watch::lock::finding_kinds::FindingKind;
+use crate::watch::lock::lock_state::{
+    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockOwner, LockState, NotedEvent, RefusedWaiter,
+    SeenFinding, ServerHold, WatchOptions, count,
+};
+use crate::watch::lock::votes::MemberVote;
+use crate::watch::recognition::patterns::{LockPattern, Patterns};
+use crate::watch::recognition::recipe_table::Recipe;
+use crate::watch::recognition::units::ClientNames;
+
+/// A server ends a lease at a whole millisecond, and stamps a line after its command. An attempt this close
+/// to the end of a lease may have come before or after that end.
+const END_DOUBT_US: u64 = 2_000;
+
+/// A key that is read has been read by then.
+const READ_PATIENCE_US: u64 = 1_000_000;
+
+/// Ending of a hold that the server promised for longer.
+const LOST_BY_SERVER: &str = "the server had lost it";
+
+/// Ending of a hold, if connections tell holders apart: only the end of the watch shows whether they do.
+pub(crate) const DELETED_BY_ANOTHER_CONNECTION: &str = "another deleted its key, as connections tell";
+
+/// What is written down of locks: for the report, and for the checkers.
+#[derive(Debug, Default)]
+pub(crate) struct WatchRecords {
+    pub(crate) patterns: Patterns,
+    pub(crate) findings: Vec<SeenFinding>,
+    pub(crate) history: Vec<Line>,
+}
+
+/// One thing that happens to one lock.
+pub(crate) struct WatchStep<'a> {
+    pub(crate) options: WatchOptions,
+    pub(crate) lock: &'a mut LockState,
+    pub(crate) records: &'a mut WatchRecords,
+    pub(crate) history_cut: &'a mut bool,
+    pub(crate) holds: &'a mut u64,
+    pub(crate) first_us: u64,
+    pub(crate) watched_from_us: u64,
+    pub(crate) clock_doubt_us: u64,
+    pub(crate) clients: &'a ClientNames,
+    pub(crate) values: &'a HashMap<u64, String>,
+    pub(crate) time_us: u64,
+    pub(crate) remembered_max: usize,
+    /// The key of a lock that appears now is read.
+    pub(crate) may_read: bool,
+    /// What a member of a set of independent masters did in this step.
+    pub(crate) votes: Vec<MemberVote>,
+}
+
+impl WatchStep<'_> {
+    pub(crate) fn doubt_us(&self) -> u64 {
+        END_DOUBT_US + self.clock_doubt_us + self.options.time_doubt_us
+    }
+
+    pub(crate) fn pattern(&mut self) -> &mut LockPattern {
+        self.records.patterns.of(self.lock.pattern)
+    }
+
+    /// Ends the holds and drops the candidates whose leases are over by now.
+    pub(crate) fn advance(&mut self) {
+        let doubt_us = self.doubt_us();
+        let over =
+            |hold: &ServerHold| hold.until_us.is_some_and(|until_us| until_us + doubt_us < self.time_us);
+        let ended: Vec<ServerHold> = self.lock.holds.extract_if(.., |hold| over(hold)).collect();
+        ended.into_iter().for_each(|hold| self.lapse(hold));
+        if let Some((hold, _)) = &self.lock.broken_promise
+            && hold.may_be_over(self.time_us.saturating_sub(1))
+        {
+            self.lock.broken_promise = None;
+        }
+        // All candidates' leases are over: none of them holds the lock any more.
+        let ends = self.lock.candidates.iter().map(|one| one.until_us.unwrap_or(u64::MAX / 2));
+        if let Some(last_us) = ends.max()
+            && last_us + doubt_us < self.time_us
+        {
+            self.lock.free_from_us = last_us + doubt_us;
+            self.lock.candidates.clear();
+            self.lock.is_known = true;
+        }
+    }
+
+    pub(crate) fn lapse(&mut self, mut hold: ServerHold) {
+        hold.is_lapsed = true;
+        self.votes.push(MemberVote::Lapsed(hold.attempt.owner));
+        let until_us = hold.until_us.unwrap_or(self.time_us);
+        self.lock.free_from_us = self.lock.free_from_us.max(until_us + self.doubt_us());
+        self.lock.note(NotedEvent {
+            time_us: until_us,
+            words: "the lease of {owner} ends",
+            owner: hold.attempt.owner,
+            ..NotedEvent::default()
+        });
+        if hold.is_counted() {
+            let pattern = self.pattern();
+            pattern.counts.expired += 1;
+            pattern.held(until_us.saturating_sub(hold.attempt.time_us), None);
+        }
+        self.lock.remember_lapsed(hold, self.remembered_max);
+    }
+
+    pub(crate) fn attempt(&mut self, attempt: AcquireAttempt, outcome: AttemptOutcome) {
+        if self.lock.forms.is_empty() && self.may_read {
+            self.lock.read_due_us = self.time_us + READ_PATIENCE_US;
+        }
+        let pattern = self.pattern();
+        pattern.attempts += 1;
+        pattern.add_recipe(attempt.recipe, attempt.owner.client);
+        count(&mut self.lock.forms, attempt.recipe.key_form);
+        self.look_for_two_recipes();
+        match outcome {
+            AttemptOutcome::Refused => return self.refused(attempt),
+            AttemptOutcome::Granted => return self.granted_for_sure(attempt),
+            AttemptOutcome::Overwritten => return self.overwritten(attempt),
+            AttemptOutcome::ByKey => {}
+        }
+        // An owner that asks again had not been granted.
+        if let Some(place) = self.lock.candidate_of(&attempt.owner) {
+            let before = self.lock.candidates.remove(place);
+            if self.lock.is_known && self.lock.holds.is_empty() && before.time_us >= self.lock.free_from_us {
+                self.lock.refused_when_free_us = before.time_us;
+            }
+            self.refused(before);
+            self.settle();
+        }
+        let doubt_us = self.doubt_us();
+        if let Some(hold) = self.lock.holds.first() {
+            let may_be_over = hold.may_be_over(self.time_us + doubt_us);
+            match may_be_over && !hold.attempt.owner.is(&attempt.owner) {
+                true => self.add_candidate(attempt),
+                false => self.refused(attempt),
+            }
+            return;
+        }
+        if !self.lock.is_known && self.lock.read_due_us < self.time_us {
+            let lease_us = attempt.lease_us().unwrap_or(u64::MAX);
+            // A hold from before the watch has ended by now, if its lease was as long as this one.
+            self.lock.is_known =
+                self.time_us.saturating_sub(self.watched_from_us) > lease_us.saturating_add(doubt_us);
+        }
+        match self.lock.is_known && self.lock.candidates.is_empty() && self.time_us >= self.lock.free_from_us
+        {
+            true => self.grant(attempt),
+            false => self.add_candidate(attempt),
+        }
+    }
+
+    /// Finds locks that two libraries, or two key forms, take: those exclude each other only by accident.
+    pub(crate) fn look_for_two_recipes(&mut self) {
+        if self.lock.is_mixed || self.lock.libraries.len().max(self.lock.forms.len()) < 2 {
+            return;
+        }
+        // A value may look like another library's by chance, so three are asked for.
+        let often = |ways: &[(&'static str, u64)]| -> Vec<&'static str> {
+            ways.iter().filter(|(_, count)| *count >= 3).map(|(name, _)| *name).collect()
+        };
+        let (libraries, forms) = (often(&self.lock.libraries), often(&self.lock.forms));
+        let ways = if forms.len() > 1 { forms } else { libraries };
+        if ways.len() > 1 {
+            self.lock.is_mixed = true;
+            let line = format!("taken by {}", ways.join(" and "));
+            self.found_now(FindingKind::TwoRecipes, 0, &line);
+        }
+    }
+
+    pub(crate) fn add_candidate(&mut self, attempt: AcquireAttempt) {
+        if self.lock.candidates.len() >= self.remembered_max {
+            self.lock.candidates.remove(0);
+        }
+        self.lock.note_attempt(&attempt, "{subject} by {owner} {lease}: may have got it");
+        self.lock.candidates.push(attempt);
+    }
+
+    /// Grants the first candidate if the lock was free for certain and all before it were refused, or if
+    /// another was refused the free lock and only the first had asked before.
+    pub(crate) fn settle(&mut self) {
+        let asked_before = |one: &&AcquireAttempt| one.time_us < self.lock.refused_when_free_us;
+        let is_first_alone = self.lock.candidates.iter().filter(asked_before).count() == 1;
+        if let Some(first) = self.lock.candidates.first()
+            && self.lock.is_known
+            && self.lock.holds.is_empty()
+            && (first.time_us >= self.lock.free_from_us || is_first_alone)
+        {
+            self.decide(0);
+        }
+    }
+
+    /// Grants the candidate at this index, and refuses those before it and after it.
+    pub(crate) fn decide(&mut self, place: usize) {
+        for (index, one) in std::mem::take(&mut self.lock.candidates).into_iter().enumerate() {
+            match index == place {
+                true => self.grant(one),
+                false => self.refused(one),
+            }
+        }
+    }
+
+    pub(crate) fn refused(&mut self, attempt: AcquireAttempt) {
+        self.lock.is_known |= attempt.recipe.is_by_script;
+        self.pattern().counts.refusals += 1;
+        self.votes.push(MemberVote::Refused(attempt));
+        let mut waiters = self.lock.waiters.iter_mut();
+        match waiters.find(|one| one.last.owner.is(&attempt.owner)) {
+            Some(waiter) => waiter.last = attempt,
+            None => {
+                if self.lock.waiters.len() >= self.remembered_max {
+                    self.lock.waiters.remove(0);
+                }
+                self.lock.waiters.push(RefusedWaiter { first_us: attempt.time_us, last: attempt });
+                // What a script that wrote nothing asked for, nobody says.
+                self.lock.note_attempt(&attempt, "{subject} by {owner}: refused");
+            }
+        }
+    }
+
+    pub(crate) fn granted_for_sure(&mut self, attempt: AcquireAttempt) {
+        self.lock.is_known = true;
+        if let Some(place) = self.lock.candidate_of(&attempt.owner) {
+            self.decide(place);
+        }
+        self.lock.candidates.clear();
+        if let Some(hold) = self.lock.hold_mut(&attempt.owner) {
+            hold.depth += 1;
+            // A shorter lease leaves the key's end as it is.
+            hold.until_us = attempt.until_us.or(hold.until_us);
+            return;
+        }
+        self.make_room(&attempt);
+        self.grant(attempt);
+    }
+
+    /// Ends the other holds of a lock that the server has granted, whether their ends were seen or not.
+    fn make_room(&mut self, attempt: &AcquireAttempt) {
+        if !self.lock.is_shared {
+            let holds = std::mem::take(&mut self.lock.holds);
+            holds.into_iter().for_each(|hold| self.end_unseen(hold, attempt.time_us));
+        }
+    }
+
+    /// Ends a hold whose end was not seen: its lease ran out, or the server lost it.
+    pub(crate) fn end_unseen(&mut self, hold: ServerHold, by_us: u64) {
+        match hold.may_be_over(by_us + self.doubt_us()) {
+            true => self.lapse(hold),
+            false => self.break_promise(hold, FindingKind::LostByServer, LOST_BY_SERVER),
+        }
+    }
+
+    pub(crate) fn overwritten(&mut self, attempt: AcquireAttempt) {
+        self.lock.is_known = true;
+        self.lock.candidates.clear();
+        let doubt_us = self.doubt_us();
+        if let Some(hold) = self.lock.hold_mut(&attempt.owner) {
+            hold.until_us = attempt.until_us;
+            hold.renewals += 1;
+            self.pattern().counts.renewals += 1;
+            return;
+        }
+        let mut lapsed = self.lock.lapsed.iter().map(|hold| &hold.attempt.owner);
+        let was_lost = lapsed.any(|owner| owner.is(&attempt.owner) && owner.is_unique);
+        for hold in std::mem::take(&mut self.lock.holds) {
+            match hold.may_be_over(attempt.time_us + doubt_us) {
+                true => self.lapse(hold),
+                false => {
+                    self.pattern().overwritten += 1;
+                    self.lock.broken_promise = Some((hold, "its value was overwritten"));
+                }
+            }
+        }
+        self.grant(attempt);
+        if was_lost {
+            self.found(FindingKind::Revived, 0);
+        }
+    }
+
+    pub(crate) fn grant(&mut self, mut attempt: AcquireAttempt) {
+        self.votes.push(MemberVote::Granted(attempt));
+        *self.holds += 1;
+        let number = *self.holds;
+        let lease_us = attempt.lease_us();
+        self.lock.note_attempt(&attempt, "{subject} by {owner} {lease}: granted");
+        let mut called_us = attempt.time_us;
+        if let Some(place) = self.lock.waiters.iter().position(|one| one.last.owner.is(&attempt.owner)) {
+            let waiter = self.lock.waiters.swap_remove(place);
+            called_us = waiter.first_us.min(attempt.time_us);
+            // A release may hand the lock to a waiter: another owner then sends it.
+            if attempt.recipe.is_by_script {
+                attempt.owner.client = waiter.last.owner.client;
+            }
+        }
+        let waited_us = attempt.time_us.saturating_sub(called_us);
+        self.pattern().grant(attempt.owner.client, lease_us, waited_us);
+        let asked = Call::Acquire(Acquire {
+            client: self.clients.name(attempt.owner.client).to_owned(),
+            owner: self.owner(&attempt.owner),
+            lock: Some(self.lock.name.to_string()),
+            kind: "plain".to_owned(),
+            lease_ms: lease_us.map(|us| us / 1000),
+            ..Acquire::default()
+        });
+        if !self.lock.is_shared {
+            self.record(called_us, Entry::Call { id: number * 4, call: asked });
+            let granted = End::Ok {
+                grant: Some(grant_name(number)),
+                token: None,
+                sent_ns: Some(self.history_ns(attempt.time_us)),
+                returned_ns: None,
+                lease_ms: None,
+                at: None,
+            };
+            self.record(attempt.time_us, Entry::End { id: number * 4, end: granted });
+        }
+        self.lock.holds.push(ServerHold { number, ..ServerHold::of(attempt, HoldOrigin::Granted) });
+        if self.lock.broken_promise.is_none() {
+            self.lock.broken_promise = self.promised_until_later(&attempt);
+        }
+        if let Some((before, how)) = self.lock.broken_promise
+            && !self.lock.is_shared
+            && !before.attempt.owner.is(&attempt.owner)
+        {
+            let end_us = before.until_us.unwrap_or(u64::MAX);
+            if end_us > attempt.time_us + self.doubt_us() {
+                let owner = self.owner(&before.attempt.owner);
+                let left_us = before.until_us.map(|us| us - attempt.time_us);
+                let end = match left_us {
+                    Some(us) => format!("{} ms before the end of the lease of {owner}", us / 1000),
+                    None => format!("though {owner} had it without an end"),
+                };
+                let line = format!("two holders: granted {end}; {how}");
+                self.found_now(FindingKind::Overlap, left_us.unwrap_or(0), &line);
+            }
+        }
+    }
+
+    /// A hold that is known only now, when it is given back: the present holder is not concerned.
+    pub(crate) fn add_past_hold(&mut self, attempt: AcquireAttempt) {
+        let now = (std::mem::take(&mut self.lock.holds), self.lock.broken_promise.take());
+        self.grant(attempt);
+        self.released(0, &HoldChange::by(attempt.owner));
+        (self.lock.holds, self.lock.broken_promise) = now;
+    }
+
+    /// The hold that a server lost, found late: its lease is over now, and was not when another was granted.
+    fn promised_until_later(&self, granted: &AcquireAttempt) -> Option<(ServerHold, &'static str)> {
+        let ends_later = |hold: &&ServerHold| {
+            let is_before = hold.is_lapsed && hold.is_promised() && !hold.attempt.owner.is(&granted.owner);
+            is_before
+                && hold.attempt.time_us < granted.time_us
+                && !hold.may_be_over(granted.time_us + self.doubt_us())
+        };
+        let hold = self.lock.lapsed.iter().rev().find(ends_later)?;
+        Some((*hold, LOST_BY_SERVER))
+    }
+
+    /// Notes that a hold ended before the lease that the server had promised.
+    pub(crate) fn break_promise(&mut self, hold: ServerHold, kind: FindingKind, how: &'static str) {
+        self.pattern().counts.deleted_by_another += u64::from(kind == FindingKind::ReleasedByAnother);
+        self.found(kind, hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)));
+        self.lock.broken_promise = Some((hold, how));
+    }
+
+    /// Grants the lock to an owner that did what only a holder can do, whatever was inferred before.
+    pub(crate) fn prove(&mut self, owner: &LockOwner) -> Option<usize> {
+        if let Some(place) = self.lock.hold_of(owner) {
+            self.lock.candidates.clear();
+            return Some(place);
+        }
+        if let Some(place) = self.lock.candidate_of(owner) {
+            let attempt = self.lock.candidates[place];
+            self.make_room(&attempt);
+            self.lock.is_known = true;
+            self.decide(place);
+            return self.lock.hold_of(owner);
+        }
+        if let Some(waiter) = self.lock.waiters.iter().find(|one| one.last.owner.is(owner)) {
+            let attempt = waiter.last;
+            let pattern = self.pattern();
+            pattern.counts.refusals = pattern.counts.refusals.saturating_sub(1);
+            self.make_room(&attempt);
+            self.lock.candidates.clear();
+            self.grant(attempt);
+            return self.lock.hold_of(owner);
+        }
+        None
+    }
+
+    /// Adds a hold that began before the watch.
+    pub(crate) fn adopt(&mut self, attempt: AcquireAttempt, origin: HoldOrigin, depth: u32) -> usize {
+        self.lock.is_known = true;
+        for one in std::mem::take(&mut self.lock.candidates) {
+            self.refused(one);
+        }
+        if origin == HoldOrigin::Read {
+            self.lock.note_attempt(&attempt, "{owner} has had it since before the watch, {lease}");
+            self.votes.push(MemberVote::Adopted(attempt));
+        }
+        self.lock.holds.push(ServerHold { depth, ..ServerHold::of(attempt, origin) });
+        self.lock.holds.len() - 1
+    }
+
+    /// What the server says of the key at this place: who has the lock, how often, or that nobody has.
+    pub(crate) fn see_key(&mut self, recipe: &'static Recipe, left_ms: i64, holder: Option<(&[u8], u32)>) {
+        self.lock.read_due_us = 0;
+        if !self.lock.holds.is_empty() || self.lock.is_shared {
+            // The traffic has shown more.
+            return;
+        }
+        let doubt_us = self.doubt_us();
+        let Some((value, depth)) = holder else {
+            let by_us = self.time_us + doubt_us;
+            for one in std::mem::take(&mut self.lock.candidates) {
+                if one.until_us.is_none_or(|end_us| end_us > by_us) {
+                    self.refused(one);
+                }
+            }
+            self.lock.is_known = true;
+            self.lock.free_from_us = self.time_us;
+            return;
+        };
+        let left_us = u64::try_from(left_ms).ok().map(|ms| ms * 1_000);
+        let attempt = AcquireAttempt {
+            recipe,
+            owner: LockOwner::of(value, 0),
+            time_us: self.time_us,
+            until_us: left_us.map(|left_us| self.time_us.saturating_add(left_us)),
+        };
+        // Values that are no names of owners are told apart by their ends.
+        let ends_alike = |one: &AcquireAttempt| match (one.until_us, attempt.until_us) {
+            (Some(one), Some(other)) => one.abs_diff(other) <= doubt_us,
+            (one, other) => one == other,
+        };
+        let is_same = |one: &AcquireAttempt| {
+            let is_unique = one.owner.is_unique || attempt.owner.is_unique;
+            one.owner.value == attempt.owner.value && (is_unique || ends_alike(one))
+        };
+        let same = self.lock.candidates.iter().filter(|one| is_same(one)).count();
+        match self.lock.candidates.iter().rposition(is_same) {
+            Some(place) if same == 1 => {
+                self.lock.is_known = true;
+                self.decide(place);
+            }
+            Some(_) => {}
+            None => _ = self.adopt(attempt, HoldOrigin::Read, depth),
+        }
+    }
+
+    /// Ends the holds of a lock that goes unseen for a while, as releases in the history: nobody is accused.
+    pub(crate) fn lose_sight(&mut self) {
+        std::mem::take(&mut self.lock.holds).iter().for_each(|hold| self.record_release(hold));
+    }
+
+    pub(crate) fn record_release(&mut self, hold: &ServerHold) {
+        if hold.number > 0 && !self.lock.is_shared {
+            let grant = grant_name(hold.number);
+            self.record_done(hold.number * 4 + 2, Call::Release { grant });
+        }
+    }
+
+    /// Counts what is still held at the end of the watch.
+    pub(crate) fn end(&mut self) {
+        for hold in std::mem::take(&mut self.lock.holds) {
+            let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
+            if hold.is_counted() {
+                let pattern = self.pattern();
+                pattern.counts.still_held += 1;
+                pattern.longest_open_us = pattern.longest_open_us.max(held_us);
+            }
+            if hold.never_ends() && held_us > 1_000_000 {
+                self.found(FindingKind::NoExpiry, held_us);
+            }
+        }
+    }
+}
+
+pub(crate) fn grant_name(number: u64) -> String {
+    format!("g{number}")
+}

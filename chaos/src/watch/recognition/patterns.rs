@@ -1,0 +1,402 @@
+//! Groups locks by the pattern of their names, counts, and names libraries by what they leave in traffic.
+
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
+use hdrhistogram::Histogram;
+use results::watch::{PerhapsLock, WatchFinding, WatchReport, WatchedLock, WatchedTimes};
+
+use crate::watch::lock::finding_kinds::FindingKind;
+use crate::watch::lock::lock_state::SeenFinding;
+use crate::watch::recognition::recipe_table::Recipe;
+use crate::watch::recognition::units::hash;
+
+/// As many changes by the connection that took the lock, and none by another, tell holders apart.
+const STABLE_CHANGES: u64 = 5;
+
+/// Distinct things, counted up to a bound.
+type Distinct = HashSet<u64>;
+
+/// Distinct names and clients are counted up to here.
+const DISTINCT_MAX: usize = 50_000;
+/// Patterns beyond these are counted under one.
+const PATTERNS_MAX: usize = 2_000;
+
+/// The pattern of a name: what looks like a number, an identifier or a hash is `*`.
+pub(crate) fn pattern_of(name: &str) -> String {
+    let is_mark = |c: char| ":./-_{}|#@ ,".contains(c);
+    let mut pattern = String::with_capacity(name.len());
+    let mut rest = name;
+    while !rest.is_empty() {
+        let end = rest.find(is_mark).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        let is_hex = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let differs = !word.is_empty()
+            && (digits == word.len() || is_hex && digits > 0 || digits >= 3 || word.len() > 24);
+        pattern.push_str(if differs { "*" } else { word });
+        let mark = after.chars().next();
+        pattern.extend(mark);
+        rest = &after[mark.map_or(0, char::len_utf8)..];
+    }
+    // Identifiers of several parts are one.
+    while let Some(at) = pattern.find("*-*").or_else(|| pattern.find("*_*")) {
+        pattern.replace_range(at..at + 3, "*");
+    }
+    pattern
+}
+
+/// What a command tells of the library that sent it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LibraryTrace<'a> {
+    /// The value or field of the owner.
+    pub(crate) value: &'a [u8],
+    /// The script's text, where it was sent.
+    pub(crate) script: Option<&'a [u8]>,
+    /// The commands inside, by name.
+    pub(crate) inner: &'a str,
+    /// It takes the lock: what is sent to keep it and to give it back tells less.
+    pub(crate) takes: bool,
+}
+
+/// The library, as far as names, values and scripts tell; empty where they do not.
+pub(crate) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
+    let value = trace.value;
+    let text = trace.script.map(String::from_utf8_lossy).unwrap_or_default();
+    let is_hex = |word: &[u8]| word.iter().all(u8::is_ascii_hexdigit);
+    let is_uuid = |word: &[u8]| word.len() == 36 && [8, 13, 18, 23].iter().all(|at| word[*at] == b'-');
+    let thread = value.get(37..).filter(|_| value.len() > 37 && is_uuid(&value[..36]) && value[36] == b':');
+    // A writer's is followed by `:write`.
+    let thread = thread.and_then(|word| word.split(|byte| *byte == b':').next());
+    let thread = thread.filter(|word| word.iter().all(u8::is_ascii_digit));
+    let alphanumeric = value.iter().all(u8::is_ascii_alphanumeric);
+    match () {
+        // Its scripts ask for the end first. Java's UUIDs are of version 4, ours of version 8.
+        () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => "lock-core",
+        () if thread.is_some() && value[14] == b'8' => "lock-core",
+        () if thread.is_some() || text.contains("redisson") => "Redisson",
+        () if name.starts_with("bull:") && name.ends_with(":lock") => "BullMQ",
+        () if name.starts_with("uniquejobs") => "sidekiq-unique-jobs",
+        () if name.starts_with("job-lock:") || value.starts_with(b"ADDED:") => "ShedLock",
+        () if name.contains("laravel") && value.len() == 16 && alphanumeric => "Laravel",
+        () if (name.starts_with("mutex:") || name.starts_with("semaphore:")) && is_uuid(value) => {
+            "redis-semaphore"
+        }
+        () if is_uuid(value) && trace.inner.contains("get set") => "Spring Integration",
+        () if text.contains("local token = redis.call('get', KEYS[1])") => "redis-py",
+        () if value.len() == 32 && is_hex(value) && trace.inner.contains("exists set") => "node-redlock",
+        // A UUID of version 1 in hexadecimal.
+        () if value.len() == 32 && is_hex(value) && value[12] == b'1' && b"89ab".contains(&value[16]) => {
+            "redis-py"
+        }
+        () if value.len() == 24 && value.ends_with(b"==") => "redsync",
+        () if value.len() == 22
+            && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) =>
+        {
+            "bsm/redislock"
+        }
+        () if value.len() == 20 && value.iter().any(|byte| *byte >= 0x80) => "rslock",
+        () => "",
+    }
+}
+
+/// Milliseconds and percents, to two digits, up to a month.
+#[derive(Debug)]
+struct Times(Histogram<u32>);
+
+impl Default for Times {
+    fn default() -> Self {
+        // In units of 10 µs.
+        Times(
+            Histogram::new_with_bounds(1, 300_000_000_000, 2)
+                .unwrap_or_else(|_| unreachable!("the bounds are constant")),
+        )
+    }
+}
+
+impl Times {
+    fn add(&mut self, us: u64) {
+        self.0.saturating_record((us / 10).max(1));
+    }
+
+    fn ms(&self, quantile: f64) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile) as f64 / 100.0)
+    }
+
+    fn quantiles(&self) -> WatchedTimes {
+        WatchedTimes { p50: self.ms(0.5), p99: self.ms(0.99), max: self.ms(1.0) }
+    }
+}
+
+/// What was counted of the locks of one pattern.
+#[derive(Debug, Default)]
+pub(crate) struct LockPattern {
+    name: String,
+    /// What the report says of them as it was counted.
+    pub(crate) counts: WatchedLock,
+    names: Distinct,
+    recipes: BTreeMap<&'static str, u64>,
+    libraries: BTreeMap<&'static str, u64>,
+    clients: Distinct,
+    grants_by_client: HashMap<u32, u64>,
+    leases: BTreeMap<u64, u64>,
+    holds: Times,
+    waits: Times,
+    used: Times,
+    never_ends: u64,
+    commands: u64,
+    pub(crate) attempts: u64,
+    pub(crate) checked_releases: u64,
+    pub(crate) plain_releases: u64,
+    by_same_client: u64,
+    by_other_client: u64,
+    by_asking_client: u64,
+    pub(crate) overwritten: u64,
+    pub(crate) longest_open_us: u64,
+    pub(crate) scripts: u64,
+    pub(crate) whole_scripts: u64,
+    waited: u64,
+}
+
+impl LockPattern {
+    pub(crate) fn add_name(&mut self, name: &str) {
+        if self.names.len() < DISTINCT_MAX {
+            self.names.insert(hash(name.as_bytes()));
+        }
+    }
+
+    pub(crate) fn add_recipe(&mut self, recipe: &'static Recipe, client: u32) {
+        *self.recipes.entry(recipe.name).or_default() += 1;
+        if self.clients.len() < DISTINCT_MAX {
+            self.clients.insert(client.into());
+        }
+    }
+
+    /// Counts a command, and names the library whose take it is, if one can be told.
+    pub(crate) fn add_command(&mut self, name: &str, trace: &LibraryTrace<'_>) -> Option<&'static str> {
+        self.commands += 1;
+        // After so many it is clear.
+        let is_telling = trace.takes && self.commands < 10_000;
+        let library = is_telling.then(|| library(name, trace));
+        let library = library.filter(|library| !library.is_empty())?;
+        *self.libraries.entry(library).or_default() += 1;
+        Some(library)
+    }
+
+    pub(crate) fn grant(&mut self, client: u32, lease_us: Option<u64>, waited_us: u64) {
+        self.counts.grants += 1;
+        if self.grants_by_client.len() < DISTINCT_MAX {
+            *self.grants_by_client.entry(client).or_default() += 1;
+        }
+        match lease_us {
+            Some(_) => self.lease(lease_us),
+            None => self.never_ends += 1,
+        }
+        if waited_us > 0 {
+            self.waited += 1;
+            self.waits.add(waited_us);
+        }
+    }
+
+    pub(crate) fn lease(&mut self, lease_us: Option<u64>) {
+        if let Some(lease_us) = lease_us
+            && self.leases.len() < 1_000
+        {
+            *self.leases.entry(lease_us / 1_000).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn held(&mut self, held_us: u64, lease_us: Option<u64>) {
+        self.holds.add(held_us);
+        if let Some(lease_us) = lease_us.filter(|lease_us| *lease_us > 0) {
+            // In thousandths.
+            self.used.add(held_us.saturating_mul(10_000) / lease_us);
+        }
+    }
+
+    /// Counts a release or a renewal by the connection that took the lock, or by another: one that had asked
+    /// for the lock itself may have been granted it unseen, at the end of a lease.
+    pub(crate) fn count_client(&mut self, is_same: bool, had_asked: bool) {
+        match (is_same, had_asked) {
+            (true, _) => self.by_same_client += 1,
+            (false, true) => self.by_asking_client += 1,
+            (false, false) => self.by_other_client += 1,
+        }
+    }
+
+    /// Whether connections tell holders apart: no pool of connections lies between.
+    pub(crate) fn is_stable(&self) -> bool {
+        self.by_same_client >= STABLE_CHANGES
+            && self.by_other_client == 0
+            && self.by_asking_client * 4 <= self.by_same_client
+    }
+
+    fn most(of: &BTreeMap<&'static str, u64>) -> &'static str {
+        of.iter().max_by_key(|(_, count)| **count).map_or("", |(name, _)| name)
+    }
+
+    /// Whether something but the taking shows that it is a lock: it is given back or renewed by who took it.
+    fn is_lock(&self) -> bool {
+        let recipe = Self::most(&self.recipes);
+        let by_owner = self.checked_releases + self.counts.renewals + self.by_same_client;
+        let counts = match recipe {
+            "BLPOP of a token" | "INCR, EXPIRE" => {
+                self.counts.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
+            }
+            // Values that are written again and again are no locks.
+            "SET" => self.counts.released > 0 && self.overwritten * 10 <= self.counts.grants,
+            _ => by_owner > 0,
+        };
+        self.counts.grants > 0 && counts && recipe != "BLPOP of a token"
+    }
+
+    fn lease_ms(&self) -> Option<u64> {
+        let usual = self.leases.iter().max_by_key(|(_, count)| **count);
+        usual.filter(|(_, count)| **count >= self.never_ends).map(|(lease, _)| *lease)
+    }
+
+    fn lock(&self, seconds: f64) -> WatchedLock {
+        WatchedLock {
+            pattern: self.name.clone(),
+            names: self.names.len() as u64,
+            recipe: Self::most(&self.recipes).to_owned(),
+            library: Self::most(&self.libraries).to_owned(),
+            hold_ms: self.holds.quantiles(),
+            lease_ms: self.lease_ms().map(|ms| ms as f64),
+            lease_used_p99: self.used.ms(0.99).map(|thousandths| thousandths / 10.0),
+            wait_ms: self.waits.quantiles(),
+            commands_per_grant: (self.counts.grants > 0)
+                .then(|| self.commands as f64 / self.counts.grants as f64),
+            polls_per_s: if seconds > 0.0 { self.counts.refusals as f64 / seconds } else { 0.0 },
+            clients: self.clients.len() as u64,
+            ..self.counts.clone()
+        }
+    }
+
+    /// Why it is not said to be a lock.
+    fn doubt(&self) -> String {
+        match Self::most(&self.recipes) {
+            "BLPOP of a token" => "tokens of a list: a lock, or a queue",
+            "INCR, EXPIRE" => "a counter with the name of a lock",
+            _ if self.counts.grants == 0 => "who had it was not decided while it was watched",
+            _ => "taken and never given back or renewed: a lock whose work lasts longer, or a mark that something was done",
+        }
+        .to_owned()
+    }
+
+    /// Findings that only all of it together shows.
+    fn findings(&self, seconds: f64) -> Vec<(FindingKind, WatchFinding)> {
+        let mut found = Vec::new();
+        let mut find = |kind: FindingKind, count, worst_ms, words: String| {
+            let (pattern, first) = (self.name.clone(), vec![words]);
+            found.push((kind, WatchFinding { count, worst_ms, pattern, first, ..kind.finding() }));
+        };
+        // In thousandths.
+        let nearly = self.used.0.count_between(800, u64::MAX / 2);
+        if nearly > 0 && nearly * 100 >= self.counts.released {
+            let used = self.used.ms(0.99).unwrap_or_default() * 10.0;
+            let words = format!("{used:.0} % of the lease used at the 99th percentile");
+            find(FindingKind::LeaseNearlyUsed, nearly, None, words);
+        }
+        if self.counts.expired >= 3 && self.counts.released == 0 {
+            let words = format!("{} holds ended with their lease", self.counts.expired);
+            find(FindingKind::NeverReleased, self.counts.expired, None, words);
+        }
+        let p50 = self.holds.ms(0.5).unwrap_or(f64::MAX);
+        let longest = self.holds.ms(1.0).unwrap_or_default();
+        let longest = longest.max(self.longest_open_us as f64 / 1e3);
+        if self.counts.grants >= 20 && longest > 10_000.0 && longest > 50.0 * p50 {
+            let words = format!("half of the holds last {p50:.1} ms or less, one {longest:.0} ms");
+            find(FindingKind::HeldLong, 1, Some(longest), words);
+        }
+        let polls_per_s = self.counts.refusals as f64 / seconds.max(1.0);
+        if self.counts.refusals >= 20 * self.counts.grants.max(1) && polls_per_s > 20.0 {
+            let per_grant = self.counts.refusals / self.counts.grants.max(1);
+            let words = format!("{per_grant} refusals per grant, {polls_per_s:.0} per second");
+            find(FindingKind::HotPolling, self.counts.refusals, None, words);
+        }
+        let most = self.grants_by_client.values().max().copied();
+        let (most, clients) = (most.unwrap_or_default(), self.clients.len());
+        let others_waited = clients >= 3 && self.waited * 10 > self.counts.grants;
+        if self.counts.grants >= 50 && others_waited && most * 10 >= self.counts.grants * 9 {
+            let grants = self.counts.grants;
+            let words = format!("one of {clients} connections had {most} of {grants} grants");
+            find(FindingKind::Unfair, most, None, words);
+        }
+        let whole = self.whole_scripts;
+        if whole >= 10 && whole * 2 > self.scripts {
+            let words = format!("{whole} of {} calls of scripts", self.scripts);
+            find(FindingKind::ScriptSentWhole, whole, None, words);
+        }
+        found
+    }
+}
+
+/// All patterns, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns {
+    numbers: HashMap<String, usize>,
+    all: Vec<LockPattern>,
+}
+
+impl Patterns {
+    pub(crate) fn number(&mut self, pattern: &str) -> usize {
+        if let Some(number) = self.numbers.get(pattern) {
+            return *number;
+        }
+        let name = if self.all.len() < PATTERNS_MAX { pattern } else { "(others)" };
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        self.numbers.insert(name.to_owned(), self.all.len());
+        self.all.push(LockPattern { name: name.to_owned(), ..LockPattern::default() });
+        self.all.len() - 1
+    }
+
+    pub(crate) fn of(&mut self, number: usize) -> &mut LockPattern {
+        &mut self.all[number]
+    }
+
+    /// Locks, what may be locks, and the findings of locks alone.
+    pub(crate) fn report(&self, seconds: f64, seen: Vec<SeenFinding>) -> WatchReport {
+        let mut findings: Vec<(FindingKind, WatchFinding)> = Vec::new();
+        let locks = || self.all.iter().filter(|pattern| pattern.is_lock());
+        for one in seen {
+            let pattern = &self.all[one.pattern];
+            let of_same = |other: &&mut (FindingKind, WatchFinding)| {
+                other.0 == one.kind && other.1.pattern == pattern.name
+            };
+            if one.is_pending && !pattern.is_stable() {
+                continue;
+            }
+            if let Some((_, known)) = findings.iter_mut().find(of_same) {
+                known.count += one.found.count;
+            } else if pattern.is_lock() {
+                let worst_ms = (one.worst_us > 0).then_some(one.worst_us as f64 / 1e3);
+                let pattern = pattern.name.clone();
+                findings.push((one.kind, WatchFinding { worst_ms, pattern, ..one.found }));
+            }
+        }
+        findings.extend(locks().flat_map(|pattern| pattern.findings(seconds)));
+        findings.sort_by(|(a, one), (b, other)| (a, &one.pattern).cmp(&(b, &other.pattern)));
+        let mut report = WatchReport {
+            locks: locks().map(|pattern| pattern.lock(seconds)).collect(),
+            findings: findings.into_iter().map(|(_, finding)| finding).collect(),
+            ..WatchReport::default()
+        };
+        report.locks.sort_by(|a, b| (b.grants, &a.pattern).cmp(&(a.grants, &b.pattern)));
+        let others = self.all.iter().filter(|pattern| {
+            !pattern.is_lock() && pattern.attempts >= 2 && !pattern.recipes.contains_key("SET")
+        });
+        let perhaps = others.map(|pattern| PerhapsLock {
+            pattern: pattern.name.clone(),
+            names: pattern.names.len() as u64,
+            recipe: LockPattern::most(&pattern.recipes).to_owned(),
+            attempts: pattern.attempts,
+            why: pattern.doubt(),
+        });
+        report.perhaps = perhaps.collect();
+        report.perhaps.sort_by(|a, b| (b.attempts, &a.pattern).cmp(&(a.attempts, &b.pattern)));
+        report
+    }
+}

@@ -1,0 +1,446 @@
+//! Recognises what a unit does to locks.
+
+use crate::watch::lock::lock_state::{AcquireAttempt, AttemptOutcome, HoldChange, LockAct, LockOwner};
+use crate::watch::recognition::patterns::LibraryTrace;
+use crate::watch::recognition::permits::on_permits;
+use crate::watch::recognition::recipe_table::{
+    HASH, INCR, PLAIN_SET, Recipe, SCRIPT_SET, SET_NX, SETNX_EXPIRE, SORTED_SET, TOKEN, WATCH_MULTI,
+};
+use crate::watch::recognition::units::{CommandWords, Unit, UnitKind, hash};
+use crate::watch::watcher::{LockPlace, Watcher};
+
+/// What a script was seen to do, by its arguments' places: one that wrote nothing is known by it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ScriptRole {
+    takes: Option<&'static Recipe>,
+    releases: bool,
+    key_arg: usize,
+    owner_arg: Option<usize>,
+}
+
+/// Applies a unit to the locks that it concerns.
+pub(crate) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
+    let place =
+        LockPlace { group, database: unit.database, key: b"", time_us: unit.time_us, client: unit.client };
+    match unit.kind {
+        UnitKind::Plain => plain(watcher, &place, &unit.commands[0]),
+        UnitKind::Transaction { watches: false } if !watcher.sees_effects_only() => {
+            for command in &unit.commands {
+                plain(watcher, &place, command);
+            }
+        }
+        UnitKind::Transaction { .. } | UnitKind::Script => together(watcher, &place, unit),
+    }
+}
+
+#[derive(Debug, Default)]
+struct SetOptions<'a> {
+    nx: bool,
+    compares: Option<&'a [u8]>,
+    until_us: Option<u64>,
+}
+
+impl<'a> SetOptions<'a> {
+    fn of(command: &'a CommandWords, time_us: u64) -> Self {
+        let mut options = SetOptions::default();
+        for (at, word) in command.args().iter().enumerate().skip(2) {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            // Counted with the command's name.
+            let number = command.number(at + 2);
+            match () {
+                () if is("NX") => options.nx = true,
+                () if is("IFEQ") => options.compares = command.arg(at + 2),
+                () if is("EX") => options.until_us = end_us(time_us, number, 1_000_000),
+                () if is("PX") => options.until_us = end_us(time_us, number, 1_000),
+                () if is("EXAT") => options.until_us = end_us(0, number, 1_000_000),
+                () if is("PXAT") => options.until_us = end_us(0, number, 1_000),
+                () => {}
+            }
+        }
+        options
+    }
+}
+
+/// The value that a command of SET's family writes, and its options; `None`: it is none of them.
+fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_>)> {
+    let ends = |unit_us| SetOptions {
+        until_us: end_us(time_us, command.number(2), unit_us),
+        ..SetOptions::default()
+    };
+    let (value, options) = match () {
+        () if command.is("SET") => (2, SetOptions::of(command, time_us)),
+        () if command.is("SETEX") => (3, ends(1_000_000)),
+        () if command.is("PSETEX") => (3, ends(1_000)),
+        () if command.is("GETSET") => (2, SetOptions::default()),
+        () => return None,
+    };
+    Some((command.arg(value)?, options))
+}
+
+pub(crate) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<u64> {
+    let number = u64::try_from(number?).ok()?;
+    // A server refuses what is further away; sums of these times stay numbers.
+    Some(from_us.saturating_add(number.saturating_mul(unit_us).min(u64::MAX / 4)))
+}
+
+/// The end that a command of EXPIRE's family sets; `None`: it is none of them.
+fn expire_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
+    let (from_us, unit_us) = match () {
+        () if command.is("EXPIRE") => (time_us, 1_000_000),
+        () if command.is("PEXPIRE") => (time_us, 1_000),
+        () if command.is("EXPIREAT") => (0, 1_000_000),
+        () if command.is("PEXPIREAT") => (0, 1_000),
+        () => return None,
+    };
+    // What ends in the past is gone at once.
+    let number = command.number(2).map(|number| number.max(0));
+    Some(end_us(from_us, number, unit_us).unwrap_or(time_us))
+}
+
+/// Names of which a counter is taken for a lock.
+pub(crate) fn sounds_like_a_lock(key: &[u8]) -> bool {
+    let lower = key.to_ascii_lowercase();
+    let words: [&[u8]; 4] = [b"lock", b"mutex", b"lease", b"semaphore"];
+    words.iter().any(|word| memchr::memmem::find(&lower, word).is_some())
+}
+
+/// An attempt at a place. `is_named`: a script names its owner, however short the value.
+pub(crate) fn attempt(
+    place: &LockPlace<'_>,
+    recipe: &'static Recipe,
+    value: &[u8],
+    until_us: Option<u64>,
+    is_named: bool,
+) -> AcquireAttempt {
+    let owner = LockOwner::of(value, place.client);
+    AcquireAttempt {
+        recipe,
+        owner: LockOwner { is_unique: owner.is_unique || is_named, ..owner },
+        time_us: place.time_us,
+        until_us,
+    }
+}
+
+pub(crate) fn change(
+    place: &LockPlace<'_>,
+    owner: Option<&[u8]>,
+    is_checked: bool,
+    was_done: Option<bool>,
+) -> HoldChange {
+    HoldChange {
+        owner: owner.map(|value| LockOwner { is_unique: true, ..LockOwner::of(value, place.client) }),
+        client: place.client,
+        is_checked,
+        was_done,
+        one_level: false,
+    }
+}
+
+/// A command outside scripts.
+fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
+    if command.is("FLUSHALL") || command.is("FLUSHDB") {
+        let database = command.is("FLUSHDB").then_some(place.database);
+        return watcher.lose(place.group, database, place.time_us, "it was flushed away");
+    }
+    let Some(key) = command.arg(1) else { return };
+    let place = LockPlace { key, ..*place };
+    let effects_only = watcher.sees_effects_only();
+    let attempt = |recipe, value: &[u8], until_us, outcome| {
+        Some(LockAct::Attempt(attempt(&place, recipe, value, until_us, false), outcome))
+    };
+    let unnamed = change(&place, None, false, None);
+    let set = written(command, place.time_us);
+    let value = set.as_ref().map(|(value, _)| *value);
+    let value = value.or_else(|| command.arg(2)).unwrap_or_default();
+    let takes = set.is_some() || command.is("SETNX");
+    let act = if let Some((value, SetOptions { nx, compares, until_us })) = set {
+        let is_token = || effects_only && until_us.is_some() && is_token(value);
+        match compares {
+            Some(compared) => {
+                let done = watcher.holder_is(&place, compared);
+                done.map(|_| LockAct::Renew(change(&place, Some(compared), true, done), until_us))
+            }
+            None if nx => {
+                let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
+                attempt(recipe, value, until_us, AttemptOutcome::ByKey)
+            }
+            None if watcher.is_followed(&place) || is_token() => {
+                attempt(PLAIN_SET, value, until_us, AttemptOutcome::Overwritten)
+            }
+            None => None,
+        }
+    } else if command.is("SETNX") {
+        let outcome = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
+        attempt(SETNX_EXPIRE, value, None, outcome)
+    } else if command.is("INCR") && sounds_like_a_lock(key) {
+        attempt(INCR, b"", None, AttemptOutcome::ByKey)
+    } else if command.is("BLPOP") && sounds_like_a_lock(key) {
+        return watcher.blocks_for_token(&place, self::attempt(&place, TOKEN, b"", None, false));
+    } else if command.is_one_of(&["DEL", "UNLINK", "GETDEL"]) {
+        for key in command.args() {
+            let place = LockPlace { key, ..place };
+            if watcher.is_followed(&place) {
+                let trace = LibraryTrace { value, ..LibraryTrace::default() };
+                watcher.act(&place, &trace, LockAct::Release(unnamed));
+            }
+        }
+        return;
+    } else if !watcher.is_followed(&place) {
+        // What follows concerns locks that are known already.
+        None
+    } else if command.is("DELEX") || command.is("DELIFEQ") {
+        let compared = command.args().last().map_or(&b""[..], Vec::as_slice);
+        let done = watcher.holder_is(&place, compared);
+        Some(LockAct::Release(change(&place, Some(compared), true, done)))
+    } else if command.is("PERSIST") {
+        Some(LockAct::Renew(unnamed, None))
+    } else if let Some(until_us) = expire_until_us(command, place.time_us) {
+        match until_us <= place.time_us {
+            true => Some(LockAct::Release(unnamed)),
+            false => Some(LockAct::Renew(unnamed, Some(until_us))),
+        }
+    } else if command.is("DECR") && watcher.held_by_recipe(&place) == Some(INCR)
+        || command.is_one_of(&["LPUSH", "RPUSH"])
+    {
+        Some(LockAct::Release(unnamed))
+    } else if command.is("HDEL") || command.is("ZREM") {
+        // It takes nobody else's away.
+        Some(LockAct::Release(change(&place, Some(value), true, None)))
+    } else if command.is("RENAME") {
+        return watcher.release(&place, unnamed);
+    } else {
+        None
+    };
+    if let Some(act) = act {
+        watcher.act(&place, &LibraryTrace { value, takes, ..LibraryTrace::default() }, act);
+    }
+}
+
+/// A value that was made to be unique.
+pub(crate) fn is_token(value: &[u8]) -> bool {
+    let is_of_a_token =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:+/=.".contains(byte) || *byte >= 0x80;
+    (12..=80).contains(&value.len())
+        && value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 2
+        && value.iter().all(is_of_a_token)
+}
+
+/// Commands that ran in one step, key by key.
+fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
+    if unit.commands.is_empty() {
+        // A script that the server did not know.
+        return;
+    }
+    let mut keys: Vec<&[u8]> = Vec::new();
+    for key in unit.commands.iter().filter_map(|command| command.arg(1)) {
+        if !keys.contains(&key) && keys.len() < 16 {
+            keys.push(key);
+        }
+    }
+    let script = unit.call.as_ref().and_then(|call| call.arg(1)).map(hash);
+    let mut is_known = false;
+    for key in &keys {
+        let is_companion =
+            key.starts_with(b"redisson_") || keys.iter().any(|other| other != key && has_tag(key, other));
+        if !is_companion {
+            let place = LockPlace { key, ..*place };
+            is_known |= on_key(watcher, &place, unit, script);
+        }
+    }
+    if !is_known && let (Some(script), Some(call)) = (script, &unit.call) {
+        without_effect(watcher, place, call, script);
+    }
+}
+
+/// Whether a key carries `{name}`, as keys beside a lock do.
+pub(crate) fn has_tag(key: &[u8], name: &[u8]) -> bool {
+    let at = memchr::memmem::find_iter(key, name);
+    at.into_iter().any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
+}
+
+/// The field of an owner that a command writes into a lock's hash, beside the mode of readers' locks.
+fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
+    let fields = match () {
+        () if command.is("HSET") => command.args().get(1..)?,
+        () if command.is_one_of(&["HINCRBY", "HSETNX"]) => command.args().get(1..2)?,
+        () => return None,
+    };
+    let owner = fields.iter().step_by(2).find(|field| *field != b"mode")?;
+    Some((command, owner.clone()))
+}
+
+const READS: [&str; 9] = ["GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN"];
+
+/// What a unit does to one key; whether that is something that locks do.
+fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Option<u64>) -> bool {
+    if on_permits(watcher, place, unit).is_some() {
+        return true;
+    }
+    let is_of_key = |command: &&CommandWords| command.arg(1) == Some(place.key) && !command.is("PUBLISH");
+    let of_key = || unit.commands.iter().filter(is_of_key);
+    let effects_only = watcher.sees_effects_only();
+    let watches = unit.kind == (UnitKind::Transaction { watches: true });
+    let is_checked = watches || of_key().next().is_some_and(|command| command.is_one_of(&READS));
+    let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
+    let until_us = of_key().find_map(|command| expire_until_us(command, place.time_us));
+    let arguments = unit.call.as_ref().map_or(&[][..], CommandWords::args);
+    // The argument that is the value of somebody who has the lock or asked for it.
+    let known_owner = |watcher: &Watcher| {
+        arguments.iter().skip(1).find(|word| watcher.knows_owner(place, word)).map(Vec::as_slice)
+    };
+    let inner: Vec<String> = of_key()
+        .take(6)
+        .map(|command| String::from_utf8_lossy(command.name()).to_ascii_lowercase())
+        .collect();
+    let inner = inner.join(" ");
+    let text = unit.call.as_ref().filter(|call| call.is("EVAL")).and_then(|call| call.arg(1));
+    let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
+    let writes = ["set", "hset", "hincrby", "setnx", "zadd"];
+    let trace = |value| LibraryTrace {
+        value,
+        script: text,
+        inner: &inner,
+        takes: inner.split(' ').any(|word| writes.contains(&word)),
+    };
+    let mut role = ScriptRole::default();
+    let owner: Option<Vec<u8>>;
+    let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
+    if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
+        let hash_field = find(&["HDEL", "ZREM"])
+            .map(field)
+            .or_else(|| find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1)).map(field));
+        // A key that is cleared and written again is no release.
+        let taken_again =
+            find(&["SET", "HSET"]).is_some_and(|command| command.number(3) != Some(-1) && removed.is("DEL"));
+        if !watcher.is_followed(place) && hash_field.is_none() || taken_again && hash_field.is_none() {
+            return false;
+        }
+        owner = hash_field.clone().or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
+        let trace = trace(owner.as_deref().unwrap_or_default());
+        // A field names its owner; that it was there, nobody says.
+        let is_checked = is_checked || effects_only || hash_field.is_some();
+        let was_done = match &hash_field {
+            Some(field) => Some(watcher.holder_is(place, field) != Some(false)),
+            None => owner.as_ref().map(|_| true),
+        };
+        watcher.act(place, &trace, LockAct::Release(change(place, owner.as_deref(), is_checked, was_done)));
+        role.releases = true;
+        // A queue's release hands the lock to the next in line.
+        let next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
+        if let (Some(next), Some(until_us)) = (next, until_us) {
+            let attempt = attempt(HASH, &field(next), Some(until_us));
+            watcher.attempt(place, attempt, AttemptOutcome::Granted);
+        }
+    } else if let Some(set) = find(&["SET", "SETNX"]) {
+        let value = field(set);
+        let options = SetOptions::of(set, place.time_us);
+        let until_us = options.until_us.or(until_us);
+        let is_number = value.iter().all(u8::is_ascii_digit);
+        if until_us.is_none() && is_number && watcher.is_shared(place) != Some(false) {
+            // How many permits there are.
+            return false;
+        }
+        let is_new = options.nx || set.is("SETNX");
+        if !is_checked && !is_new && !effects_only && !watcher.is_followed(place) {
+            return false;
+        }
+        let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
+        let act = match is_new && !effects_only {
+            true => LockAct::Attempt(attempt(SET_NX, &value, until_us), AttemptOutcome::ByKey),
+            false => renew_or_grant(watcher, place, &value, attempt(recipe, &value, until_us), is_checked),
+        };
+        watcher.act(place, &trace(&value), act);
+        role.takes = Some(recipe);
+        owner = Some(value);
+    } else if let Some((written, value)) = of_key().find_map(owner_written) {
+        let is_less = written.number(3).is_some_and(|number| number < 0);
+        // A reader whose lease ends first leaves the key's end; a key beside has its own.
+        let is_beside = |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
+        let mut beside = unit.commands.iter().filter(is_beside);
+        let end_written = |command: &CommandWords| match command.is("SET") {
+            true => SetOptions::of(command, place.time_us).until_us,
+            false => expire_until_us(command, place.time_us),
+        };
+        let until_us = until_us.or_else(|| beside.find_map(end_written));
+        if until_us.is_none() && !watcher.is_followed(place) {
+            return false;
+        }
+        if of_key().any(|command| command.arg(2) == Some(b"mode")) {
+            watcher.share(place);
+        }
+        let change = change(place, Some(&value), is_checked, Some(true));
+        let act = match is_less {
+            true => LockAct::Release(HoldChange { one_level: true, ..change }),
+            false => LockAct::Attempt(attempt(HASH, &value, until_us), AttemptOutcome::Granted),
+        };
+        watcher.act(place, &trace(&value), act);
+        role.releases = is_less;
+        role.takes = (!is_less).then_some(HASH);
+        owner = Some(value);
+    } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
+        let member = added.args().last().cloned().unwrap_or_default();
+        watcher.share(place);
+        let act = renew_or_grant(watcher, place, &member, attempt(SORTED_SET, &member, until_us), true);
+        watcher.act(place, &trace(&member), act);
+        return true;
+    } else if let Some(until_us) = until_us {
+        owner = find(&["HEXISTS", "HGET"]).map(field).or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
+        if owner.is_none() && !watcher.is_followed(place) {
+            return false;
+        }
+        let change = change(place, owner.as_deref(), is_checked || effects_only, Some(true));
+        let trace = trace(owner.as_deref().unwrap_or_default());
+        watcher.act(place, &trace, LockAct::Renew(change, Some(until_us)));
+    } else {
+        return false;
+    }
+    let is_whole = text.is_some_and(|text| text.len() > 40);
+    watcher.count(place, |pattern| {
+        pattern.scripts += u64::from(unit.kind == UnitKind::Script);
+        pattern.whole_scripts += u64::from(is_whole);
+    });
+    if let (Some(script), Some(owner)) = (script, &owner) {
+        let position = |wanted: &[u8]| arguments.iter().position(|word| word == wanted);
+        role.key_arg = position(place.key).unwrap_or(usize::MAX);
+        role.owner_arg = position(owner);
+        if watcher.scripts.len() < 10_000 {
+            let known = watcher.scripts.entry(script).or_default();
+            known.takes = known.takes.or(role.takes);
+            known.releases |= role.releases;
+            known.key_arg = role.key_arg;
+            known.owner_arg = role.owner_arg.or(known.owner_arg);
+        }
+    }
+    true
+}
+
+/// Who has the lock and writes it again renews it; anybody else is granted it.
+fn renew_or_grant(
+    watcher: &Watcher,
+    place: &LockPlace<'_>,
+    value: &[u8],
+    written: AcquireAttempt,
+    is_checked: bool,
+) -> LockAct {
+    match watcher.holder_is(place, value) {
+        Some(true) => LockAct::Renew(change(place, Some(value), is_checked, Some(true)), written.until_us),
+        _ => LockAct::Attempt(written, AttemptOutcome::Granted),
+    }
+}
+
+/// A script that only looked: what it tried is known from the times when it wrote.
+fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWords, script: u64) {
+    let Some(role) = watcher.scripts.get(&script).copied() else { return };
+    let argument = |at: usize| call.args().get(at);
+    let (Some(key), Some(owner)) = (argument(role.key_arg), role.owner_arg.and_then(argument)) else {
+        return;
+    };
+    let place = LockPlace { key, ..*place };
+    let change = change(&place, Some(owner), true, Some(false));
+    let act = match role.takes {
+        Some(recipe) => LockAct::Attempt(attempt(&place, recipe, owner, None, true), AttemptOutcome::Refused),
+        None if role.releases => LockAct::Release(change),
+        None => LockAct::Renew(change, None),
+    };
+    watcher.act(&place, &LibraryTrace { value: owner, ..LibraryTrace::default() }, act);
+}

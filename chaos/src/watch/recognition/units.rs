@@ -1,0 +1,224 @@
+//! Puts together what a server ran in one step: a plain command, a script with the commands that it called, a
+//! transaction.
+
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::LazyLock;
+
+use cluster_config::MonitorLine;
+use hashbrown::{HashMap, HashSet};
+
+/// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long.
+const WORD_MAX: usize = 2 * 1024;
+/// Commands of one unit beyond these are left out.
+const COMMANDS_MAX: usize = 256;
+/// Transactions and watches of clients beyond these are forgotten.
+const CLIENTS_MAX: usize = 20_000;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommandWords {
+    words: Vec<Vec<u8>>,
+}
+
+impl CommandWords {
+    pub(crate) fn of(words: &[Cow<'_, [u8]>]) -> Self {
+        let cut = |word: &Cow<'_, [u8]>| word[..word.len().min(WORD_MAX)].to_vec();
+        CommandWords { words: words.iter().take(COMMANDS_MAX).map(cut).collect() }
+    }
+
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.words[0].eq_ignore_ascii_case(name.as_bytes())
+    }
+
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.words[0]
+    }
+
+    pub(crate) fn is_one_of(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.is(name))
+    }
+
+    /// An argument, counted from 1.
+    pub(crate) fn arg(&self, index: usize) -> Option<&[u8]> {
+        self.words.get(index).map(Vec::as_slice)
+    }
+
+    pub(crate) fn args(&self) -> &[Vec<u8>] {
+        &self.words[1..]
+    }
+
+    pub(crate) fn number(&self, index: usize) -> Option<i64> {
+        std::str::from_utf8(self.arg(index)?).ok()?.parse().ok()
+    }
+}
+
+/// How the commands of a unit belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnitKind {
+    Plain,
+    Script,
+    /// Whether the client had put keys under WATCH.
+    Transaction {
+        watches: bool,
+    },
+}
+
+/// What a server ran in one step.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) source: usize,
+    pub(crate) time_us: u64,
+    pub(crate) database: u32,
+    pub(crate) client: u32,
+    pub(crate) kind: UnitKind,
+    /// The call of a script.
+    pub(crate) call: Option<CommandWords>,
+    pub(crate) commands: Vec<CommandWords>,
+}
+
+/// Clients by number. Number 0 is every client beyond the bound, and equals no other.
+#[derive(Debug)]
+pub(crate) struct ClientNames {
+    numbers: HashMap<Box<[u8]>, u32>,
+    names: Vec<Box<str>>,
+}
+
+impl Default for ClientNames {
+    fn default() -> Self {
+        ClientNames { numbers: HashMap::new(), names: vec!["(one of many)".into()] }
+    }
+}
+
+impl ClientNames {
+    fn number(&mut self, name: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        if self.names.len() > CLIENTS_MAX * 3 {
+            return 0;
+        }
+        let number = u32::try_from(self.names.len()).unwrap_or(0);
+        self.names.push(String::from_utf8_lossy(name).into());
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    pub(crate) fn name(&self, number: u32) -> &str {
+        &self.names[number as usize]
+    }
+}
+
+/// A client's transaction, from MULTI to EXEC.
+#[derive(Debug, Default)]
+struct OpenTransaction {
+    watches: bool,
+    commands: Option<Vec<CommandWords>>,
+}
+
+/// Makes units of the lines of one server after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    /// The last script of each server: its commands may go on.
+    scripts: Vec<Option<Unit>>,
+    transactions: HashMap<(usize, u32), OpenTransaction>,
+    pub(crate) clients: ClientNames,
+}
+
+/// The same for equal bytes in every run, so that a report says the same of the same file.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Commands that may do something to a lock; all others are passed over without a copy.
+static NAMES: LazyLock<HashSet<&[u8]>> = LazyLock::new(|| {
+    let names = "SET SETNX SETEX PSETEX GETSET GET GETDEL DEL UNLINK DELEX DELIFEQ EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST INCR DECR HSET \
+                 HSETNX HINCRBY HDEL ZADD ZREM ZREMRANGEBYSCORE BLPOP LPUSH RPUSH MULTI EXEC DISCARD WATCH UNWATCH FLUSHALL FLUSHDB RENAME";
+    names.split(' ').map(str::as_bytes).collect()
+});
+
+fn matters(name: &[u8]) -> bool {
+    name.len() <= 16 && NAMES.contains(&*name.to_ascii_uppercase())
+}
+
+impl Assembler {
+    /// Takes a line and gives the units that it completes: the script before it, and itself.
+    pub(crate) fn line(&mut self, source: usize, line: &MonitorLine<'_>) -> [Option<Unit>; 2] {
+        if self.scripts.len() <= source {
+            self.scripts.resize_with(source + 1, || None);
+        }
+        if line.is_by_script() {
+            if let Some(unit) = &mut self.scripts[source]
+                && unit.commands.len() < COMMANDS_MAX
+            {
+                unit.commands.push(CommandWords::of(&line.words));
+            }
+            return [None, None];
+        }
+        let script = self.scripts[source].take();
+        let name = &line.words[0];
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let is_script = is("EVALSHA") || is("EVAL") || is("FCALL");
+        if !is_script && !matters(name) {
+            return [script, None];
+        }
+        let client = self.clients.number(line.client);
+        let unit = |kind, call, commands| Unit {
+            source,
+            time_us: line.time_us,
+            database: line.database,
+            client,
+            kind,
+            call,
+            commands,
+        };
+        let key = (source, client);
+        let mut completed = None;
+        if is_script {
+            let call = Some(CommandWords::of(&line.words));
+            self.scripts[source] = Some(unit(UnitKind::Script, call, Vec::new()));
+        } else if is("WATCH") || is("MULTI") {
+            if self.transactions.len() > CLIENTS_MAX {
+                self.transactions.clear();
+            }
+            let transaction = self.transactions.entry(key).or_default();
+            transaction.watches |= is("WATCH");
+            transaction.commands = is("MULTI").then(Vec::new);
+        } else if is("EXEC") || is("DISCARD") || is("UNWATCH") {
+            let ended = self.transactions.remove(&key);
+            if let Some(OpenTransaction { watches, commands: Some(commands) }) = ended
+                && is("EXEC")
+                && !commands.is_empty()
+            {
+                completed = Some(unit(UnitKind::Transaction { watches }, None, commands));
+            }
+        } else {
+            let words = || CommandWords::of(&line.words);
+            match self.transactions.get_mut(&key).and_then(|transaction| transaction.commands.as_mut()) {
+                Some(commands) if commands.len() < COMMANDS_MAX => commands.push(words()),
+                None if !is("GET") => completed = Some(unit(UnitKind::Plain, None, vec![words()])),
+                _ => {}
+            }
+        }
+        [script, completed]
+    }
+
+    /// When the script of a server began whose commands may go on.
+    pub(crate) fn script_us(&self, source: usize) -> Option<u64> {
+        self.scripts.get(source)?.as_ref().map(|unit| unit.time_us)
+    }
+
+    /// The scripts that began before this time, which are complete as far as anybody knows.
+    pub(crate) fn begun_before(&mut self, us: u64) -> Vec<Unit> {
+        self.scripts.iter_mut().filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
+    }
+
+    /// Forgets what was under way at a server.
+    pub(crate) fn forget(&mut self, source: usize) {
+        if let Some(script) = self.scripts.get_mut(source) {
+            *script = None;
+        }
+        self.transactions.retain(|(of, _), _| *of != source);
+    }
+}

@@ -1,0 +1,259 @@
+//! Reads what was kept of traffic: MONITOR text, what `redis-cli --replica` prints, and append-only files
+//! with timestamps.
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use cluster_config::{MonitorLine, quoted_words};
+
+use results::limits;
+
+use crate::watch::lock::lock_state::WatchOptions;
+use crate::watch::watcher::Watcher;
+
+/// Lines that may be torn before the file is taken for something else, and one in so many.
+const TORN_MAX: u64 = 10;
+const TORN_SHARE: u64 = 100;
+
+/// Why a file cannot be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The operating system said no.
+    #[error("cannot read {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The file is something else.
+    #[error("{path}:{line}: {why}")]
+    Noise {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong, and what helps.
+        why: String,
+    },
+}
+
+/// How the text of a source is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SourceForm {
+    Monitor,
+    ReplicaStream,
+    AppendOnlyFile,
+}
+
+struct SourceFile<'a> {
+    path: String,
+    reader: BufReader<Box<dyn io::Read + 'a>>,
+    line: u64,
+}
+
+impl SourceFile<'_> {
+    fn io(&self, source: io::Error) -> SourceError {
+        SourceError::Io { path: self.path.clone(), source }
+    }
+
+    fn noise(&self, why: impl Into<String>) -> SourceError {
+        SourceError::Noise { path: self.path.clone(), line: self.line.max(1), why: why.into() }
+    }
+
+    /// The next line with its end; `false` at the end of the file.
+    fn next(&mut self, line: &mut Vec<u8>) -> Result<bool, SourceError> {
+        line.clear();
+        self.line += 1;
+        match limits::read_line(&mut self.reader, line) {
+            Ok(count) => Ok(count > 0),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(self.noise(format!("{error}: this is no output of MONITOR")))
+            }
+            Err(error) => Err(self.io(error)),
+        }
+    }
+}
+
+/// Reads a file, or standard input for `-`, and watches what it holds. `light`: MONITOR was run on a replica,
+/// which gets effects alone.
+///
+/// # Errors
+/// It cannot be read, or holds something else.
+pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<Watcher, SourceError> {
+    let opened: io::Result<Box<dyn io::Read>> = match path {
+        "-" => Ok(Box::new(io::stdin().lock())),
+        path => limits::open(Path::new(path)).map(|file| Box::new(file) as Box<dyn io::Read>),
+    };
+    let io = |source| SourceError::Io { path: path.to_owned(), source };
+    watch(path, opened.map_err(io)?, light, options)
+}
+
+fn watch<'a>(
+    path: &str,
+    input: Box<dyn io::Read + 'a>,
+    light: bool,
+    options: WatchOptions,
+) -> Result<Watcher, SourceError> {
+    let reader = BufReader::with_capacity(1 << 20, input);
+    let mut file = SourceFile { path: path.to_owned(), reader, line: 0 };
+    let form = form_of(&mut file)?;
+    let mut watcher = Watcher::new(WatchOptions {
+        effects_only: light || form != SourceForm::Monitor,
+        // Timestamps of an append-only file are whole seconds.
+        time_doubt_us: if form == SourceForm::AppendOnlyFile { 1_000_000 } else { 0 },
+        ..options
+    });
+    match form {
+        SourceForm::AppendOnlyFile => append_only_file(&mut file, &mut watcher)?,
+        form => lines(&mut file, &mut watcher, form)?,
+    }
+    Ok(watcher)
+}
+
+/// By its beginning.
+fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
+    let begin =
+        file.reader.fill_buf().map_err(|source| SourceError::Io { path: file.path.clone(), source })?;
+    let begin = begin[..begin.len().min(4096)].to_vec();
+    if begin.is_empty() {
+        return Err(file.noise("the file is empty: give it the output of `redis-cli monitor`"));
+    }
+    if begin.starts_with(b"REDIS") {
+        return Err(file.noise(
+            "this is a snapshot (RDB), which has no commands; give the part `*.incr.aof` of an append-only file, or the output of `redis-cli monitor`",
+        ));
+    }
+    let first = begin.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    Ok(match first.unwrap_or_default() {
+        first if first.starts_with(b"#TS:") || first.starts_with(b"*") => SourceForm::AppendOnlyFile,
+        first
+            if first.starts_with(b"\"") || first.starts_with(b"sending ") || first.starts_with(b"SYNC ") =>
+        {
+            SourceForm::ReplicaStream
+        }
+        _ => SourceForm::Monitor,
+    })
+}
+
+/// One command a line; single lines may be torn, as the last, or those of programs that print beside.
+fn lines(file: &mut SourceFile<'_>, watcher: &mut Watcher, form: SourceForm) -> Result<(), SourceError> {
+    let (mut line, mut read, mut torn, mut first_torn) = (Vec::new(), 0_u64, 0_u64, None);
+    let mut database = 0;
+    while file.next(&mut line)? {
+        let text = line.trim_ascii_end();
+        if text.is_empty() || text == b"OK" || text == b"+OK" {
+            continue;
+        }
+        let command = match form {
+            SourceForm::Monitor => MonitorLine::parse(text),
+            // Without times: the order alone.
+            _ => quoted_words(text, b',').map(|words| MonitorLine {
+                time_us: file.line,
+                database,
+                client: b"",
+                words,
+            }),
+        };
+        match command {
+            Some(command) => {
+                read += 1;
+                if form != SourceForm::Monitor && command.words[0].eq_ignore_ascii_case(b"SELECT") {
+                    let number =
+                        command.words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+                    database = number.unwrap_or(database);
+                }
+                watcher.line(0, &command);
+            }
+            None if form == SourceForm::ReplicaStream && !text.starts_with(b"\"") => {}
+            None => {
+                torn += 1;
+                first_torn.get_or_insert(file.line);
+            }
+        }
+        if torn > TORN_MAX + read / TORN_SHARE {
+            break;
+        }
+    }
+    if torn > TORN_MAX + read / TORN_SHARE || read == 0 {
+        file.line = first_torn.unwrap_or(1);
+        let shown = "a line such as 1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"k\" \"v\"";
+        return Err(file.noise(format!(
+            "this is no output of `redis-cli monitor` or `redis-cli --replica` and no append-only file; {shown} is expected"
+        )));
+    }
+    Ok(())
+}
+
+/// Commands in the protocol's own form, and `#TS:` before each second.
+fn append_only_file(file: &mut SourceFile<'_>, watcher: &mut Watcher) -> Result<(), SourceError> {
+    let mut line = Vec::new();
+    let (mut time_us, mut database) = (1, 0);
+    while file.next(&mut line)? {
+        let text = line.trim_ascii_end();
+        if let Some(seconds) = text.strip_prefix(b"#TS:") {
+            let seconds: u64 = number(seconds).ok_or_else(|| file.noise("no time behind #TS:"))?;
+            time_us = seconds.saturating_mul(1_000_000);
+            continue;
+        }
+        if text.starts_with(b"#") || text.is_empty() {
+            continue;
+        }
+        let count = text.strip_prefix(b"*").and_then(number);
+        let count = count.filter(|count| (1..=1_048_576).contains(count));
+        let count = count.ok_or_else(|| file.noise("a command was expected, as *3"))?;
+        let mut words: Vec<Cow<'_, [u8]>> = Vec::with_capacity(count.min(16) as usize);
+        for _ in 0..count {
+            match word(file)? {
+                // Of a command with a thousand members nothing is a lock.
+                Some(word) if words.len() < 1_000 => words.push(Cow::Owned(word)),
+                Some(_) => {}
+                // The server was ended while it wrote.
+                None => return Ok(()),
+            }
+        }
+        if words[0].eq_ignore_ascii_case(b"SELECT") {
+            database = words
+                .get(1)
+                .and_then(|word| number(word))
+                .and_then(|number| u32::try_from(number).ok())
+                .unwrap_or(0);
+        }
+        watcher.line(0, &MonitorLine { time_us, database, client: b"", words });
+    }
+    Ok(())
+}
+
+/// A word with its length before it, cut where it is long; `None`: the file ends here.
+fn word(file: &mut SourceFile<'_>) -> Result<Option<Vec<u8>>, SourceError> {
+    const KEPT: u64 = 2 << 10;
+    let mut line = Vec::new();
+    if !file.next(&mut line)? {
+        return Ok(None);
+    }
+    let length = line.trim_ascii_end().strip_prefix(b"$").and_then(number);
+    let length = length.filter(|length| *length <= 512 << 20);
+    let length = length.ok_or_else(|| file.noise("the length of a word was expected, as $3"))?;
+    let mut word = Vec::new();
+    let kept = (&mut file.reader).take(length.min(KEPT)).read_to_end(&mut word);
+    kept.map_err(|error| file.io(error))?;
+    let rest = length - length.min(KEPT) + 2;
+    let passed =
+        io::copy(&mut (&mut file.reader).take(rest), &mut io::sink()).map_err(|error| file.io(error))?;
+    file.line += word.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
+    Ok((passed == rest).then_some(word))
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// The same of bytes in memory, for tests and fuzzing.
+///
+/// # Errors
+/// They are something else.
+pub fn read_bytes(bytes: &[u8], options: WatchOptions) -> Result<Watcher, SourceError> {
+    watch("input", Box::new(bytes), options.effects_only, options)
+}

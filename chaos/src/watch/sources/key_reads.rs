@@ -1,0 +1,197 @@
+//! Reads what a key holds when it first appears, so that a holder from before the watch is known. The read is
+//! a part of the traffic itself, whose order says what came before it.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster_config::External;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, RedisError, Value, cmd};
+use tokio::sync::{Mutex, oneshot};
+use tokio::time::timeout;
+
+/// Longest wait for a connection, and for an answer whose command the traffic has shown.
+const ANSWER: Duration = Duration::from_secs(1);
+/// What PTTL says of a key that is not there.
+const ABSENT: i64 = -2;
+/// Reads that go on at a time.
+const READS_MAX: usize = 32;
+
+/// A value beyond this is no lock's.
+const VALUE_MAX: usize = 256;
+/// So many fields at most has a lock that is a hash.
+const FIELDS_MAX: usize = 16;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KeyValue {
+    /// A string, or its beginning.
+    Text(Vec<u8>),
+    /// The fields of a hash, each with its value behind it.
+    Fields(Vec<Vec<u8>>),
+}
+
+impl KeyValue {
+    /// The owner of a lock, and how often it holds it; `None`: nobody, or several.
+    pub(crate) fn owner(&self) -> Option<(&[u8], u32)> {
+        match self {
+            KeyValue::Text(value) => (!value.is_empty()).then_some((value.as_slice(), 1)),
+            KeyValue::Fields(words) => {
+                let owners = words.chunks_exact(2).filter(|pair| pair[0] != b"mode");
+                let [owner]: [&[Vec<u8>]; 1] = owners.collect::<Vec<_>>().try_into().ok()?;
+                let depth = std::str::from_utf8(&owner[1]).ok()?.parse();
+                Some((owner[0].as_slice(), depth.unwrap_or(1)))
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct WantedKey {
+    pub(crate) source: usize,
+    pub(crate) database: u32,
+    pub(crate) key: Box<[u8]>,
+    /// The type by which it is taken, as `TYPE` calls it.
+    pub(crate) kind: &'static str,
+}
+
+/// What a server says of a key.
+#[derive(Debug)]
+pub(crate) struct KeyState {
+    pub(crate) wanted: WantedKey,
+    /// As PTTL says it.
+    pub(crate) left_ms: i64,
+    /// Who has it, and how often; `None`: nobody.
+    pub(crate) holder: Option<(Vec<u8>, u32)>,
+}
+
+/// A read whose command the traffic has not shown yet.
+struct OpenRead {
+    marker: String,
+    state: oneshot::Receiver<KeyState>,
+}
+
+#[derive(Default)]
+enum ReadConnection {
+    #[default]
+    Closed,
+    Open(MultiplexedConnection),
+    /// The server does not let this user read.
+    Refused,
+}
+
+/// Reads keys of one server, over a connection that is kept.
+pub(crate) struct KeyReader {
+    servers: External,
+    address: SocketAddr,
+    connection: Arc<Mutex<ReadConnection>>,
+    /// Tells this reader's commands from those of others.
+    mark: u64,
+    reads: u64,
+    open: VecDeque<OpenRead>,
+}
+
+impl KeyReader {
+    pub(crate) fn new(servers: External, address: SocketAddr) -> Self {
+        Self {
+            servers,
+            address,
+            connection: Arc::default(),
+            mark: RandomState::new().hash_one(address),
+            reads: 0,
+            open: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn begin(&mut self, wanted: WantedKey) {
+        if self.open.len() == READS_MAX {
+            self.open.pop_front();
+        }
+        self.reads += 1;
+        let marker = format!("locklab-watch:{:x}:{}", self.mark, self.reads);
+        let (send, state) = oneshot::channel();
+        self.open.push_back(OpenRead { marker: format!("\"{marker}\""), state });
+        let (servers, address) = (self.servers.clone(), self.address);
+        let connection = Arc::clone(&self.connection);
+        tokio::spawn(async move {
+            let mut kept = connection.lock().await;
+            let mut opened = match std::mem::take(&mut *kept) {
+                ReadConnection::Open(opened) => opened,
+                ReadConnection::Closed => match servers.connection(address, ANSWER).await {
+                    Ok(opened) => opened,
+                    Err(_) => return,
+                },
+                ReadConnection::Refused => {
+                    *kept = ReadConnection::Refused;
+                    return;
+                }
+            };
+            *kept = match read(&mut opened, &marker, wanted).await {
+                Ok(state) => {
+                    // The listener may have ended.
+                    let _ = state.map(|state| send.send(state));
+                    ReadConnection::Open(opened)
+                }
+                Err(error) if error.is_io_error() || error.is_timeout() => ReadConnection::Closed,
+                Err(_) => ReadConnection::Refused,
+            };
+        });
+    }
+
+    /// What was read by the command of this line; `None`: it is none of this reader's.
+    pub(crate) async fn read_at(&mut self, line: &[u8]) -> Option<KeyState> {
+        let is_in = |read: &OpenRead| memchr::memmem::find(line, read.marker.as_bytes()).is_some();
+        let place = self.open.iter().position(is_in)?;
+        // Those before it were never sent.
+        let read = self.open.drain(..=place).next_back()?;
+        timeout(ANSWER, read.state).await.ok()?.ok()
+    }
+}
+
+/// Reads a key in one step, which the marker shows in the traffic; `None`: its value is no lock's.
+async fn read(
+    connection: &mut MultiplexedConnection,
+    marker: &str,
+    wanted: WantedKey,
+) -> Result<Option<KeyState>, RedisError> {
+    let key = &*wanted.key;
+    let Some(value) = value_command(wanted.kind, key) else { return Ok(None) };
+    let mut step = redis::pipe();
+    step.atomic().cmd("SELECT").arg(wanted.database);
+    step.cmd("ECHO").arg(marker).cmd("PTTL").arg(key);
+    step.add_command(value).ignore_errors();
+    let answers: Vec<Value> = step.query_async(connection).await?;
+    let Ok([_, _, Value::Int(left_ms), value]) = <[Value; 4]>::try_from(answers) else { return Ok(None) };
+    let value = value_of(value);
+    let holder = value.as_ref().and_then(KeyValue::owner);
+    let holder = holder.map(|(owner, depth)| (owner.to_vec(), depth));
+    let is_clear = holder.is_some() || left_ms == ABSENT;
+    Ok(is_clear.then_some(KeyState { wanted, left_ms, holder }))
+}
+
+/// Asks for what a key of a type holds; `None`: it is no lock.
+pub(crate) fn value_command(kind: &str, key: &[u8]) -> Option<Cmd> {
+    let mut command = match kind {
+        "string" => cmd("GETRANGE"),
+        "hash" => cmd("HSCAN"),
+        _ => return None,
+    };
+    match kind {
+        "string" => command.arg(key).arg(0).arg(VALUE_MAX),
+        _ => command.arg(key).arg(0).arg("COUNT").arg(FIELDS_MAX),
+    };
+    Some(command)
+}
+
+/// Reads the answer to it; `None`: it is no lock, or an error.
+pub(crate) fn value_of(answer: Value) -> Option<KeyValue> {
+    match answer {
+        Value::BulkString(text) => (text.len() <= VALUE_MAX).then_some(KeyValue::Text(text)),
+        answer => {
+            let (_, words): (String, Vec<Vec<u8>>) = redis::from_redis_value(answer).ok()?;
+            (words.len() <= 2 * FIELDS_MAX).then_some(KeyValue::Fields(words))
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what
+//! may have happened in between.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use cluster_config::{External, MonitorLine, MonitorStream, TopologyKind};
+use redis::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::watch::sources::key_reads::{KeyReader, KeyState, WantedKey};
+use crate::watch::watcher::Watcher;
+
+/// Lines of one piece that goes from a connection to the watcher.
+const PIECE: usize = 64 << 10;
+/// A listener that is to end goes on until nothing has come for so long, and for [`END`] at most.
+const SILENCE: Duration = Duration::from_millis(20);
+const END: Duration = Duration::from_secs(1);
+/// Keys of one server that wait to be read.
+const KEYS: usize = 64;
+/// A connection that has ended is opened again after this, again and again.
+const REOPEN: Duration = Duration::from_millis(20);
+
+/// What a server says of itself by INFO.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerInfo {
+    run_id: String,
+    is_master: bool,
+    /// It was one at the look before the last.
+    was_master: bool,
+    pub(crate) cpu_s: f64,
+    pub(crate) commands: u64,
+    /// No command has run since it started by which a lock is given back.
+    has_released_nothing: bool,
+    /// It started with no key of those that it had.
+    has_started_empty: bool,
+}
+
+impl ServerInfo {
+    pub(crate) async fn of(servers: &External, address: SocketAddr) -> Option<ServerInfo> {
+        let info = servers.ask_server(address, &["INFO", "everything"]).await;
+        let Ok(Value::BulkString(info)) = info else { return None };
+        ServerInfo::parse(&String::from_utf8_lossy(&info))
+    }
+
+    fn parse(info: &str) -> Option<ServerInfo> {
+        let field = |name: &str| {
+            let mut values = info.lines().filter_map(|line| line.strip_prefix(name));
+            values.next()?.strip_prefix(':').map(str::trim)
+        };
+        let number = |name: &str| field(name)?.parse::<f64>().ok();
+        let releases = [
+            "del", "unlink", "getdel", "delex", "delifeq", "hdel", "hincrby", "zrem", "decr", "exec", "eval",
+            "evalsha", "fcall", "expire", "pexpire", "set", "flushall", "flushdb",
+        ];
+        let has_run = |name: &str| field(&format!("cmdstat_{name}")).is_some();
+        Some(ServerInfo {
+            run_id: field("run_id")?.to_owned(),
+            is_master: field("role") == Some("master"),
+            was_master: field("role") == Some("master"),
+            cpu_s: number("used_cpu_user")? + number("used_cpu_sys")?,
+            commands: number("total_commands_processed")? as u64,
+            has_released_nothing: !releases.iter().any(|name| has_run(name)),
+            has_started_empty: field("aof_enabled") == Some("0")
+                && field("rdb_last_load_keys_loaded") == Some("0"),
+        })
+    }
+}
+
+/// What comes of one server.
+enum ListenerEvent {
+    Lines(Vec<u8>),
+    /// What a key held at this place between the lines.
+    Key(KeyState),
+    Closed,
+    Reopened(Option<ServerInfo>),
+    /// It was to stop.
+    Stopped,
+}
+
+/// A server that is listened to.
+pub(crate) struct Source {
+    pub(crate) address: SocketAddr,
+    /// Its connection is open.
+    pub(crate) listens: bool,
+    /// Its connection is opened again when it ends.
+    is_followed: bool,
+    pub(crate) info: Option<ServerInfo>,
+    /// The time of its last line.
+    last_us: u64,
+    /// Takes keys that are to be read there.
+    wanted: mpsc::Sender<WantedKey>,
+}
+
+impl Source {
+    /// The server was looked at. One that was started anew shows that when its connection is opened again,
+    /// and one that is promoted ends its connections in that moment: the look before that one tells what it
+    /// was.
+    pub(crate) fn looked(&mut self, mut now: ServerInfo) {
+        let before = self.info.as_ref();
+        if before.is_none_or(|before| before.run_id == now.run_id) {
+            now.was_master = before.is_some_and(|before| before.is_master);
+            self.info = Some(now);
+        }
+    }
+}
+
+/// The connections that are listened to, and what came of them so far.
+pub(crate) struct Listeners {
+    pub(crate) watcher: Watcher,
+    pub(crate) sources: Vec<Source>,
+    send: mpsc::Sender<(usize, ListenerEvent)>,
+    pieces: mpsc::Receiver<(usize, ListenerEvent)>,
+    stop: watch::Sender<()>,
+    /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
+    pub(crate) masters: Vec<String>,
+    /// Servers of one group are single masters.
+    is_alone: bool,
+}
+
+impl Listeners {
+    pub(crate) fn new(watcher: Watcher, kind: TopologyKind) -> Self {
+        let (send, pieces) = mpsc::channel(64);
+        Self {
+            watcher,
+            sources: Vec::new(),
+            send,
+            pieces,
+            stop: watch::Sender::default(),
+            masters: Vec::new(),
+            is_alone: matches!(kind, TopologyKind::Single | TopologyKind::Masters),
+        }
+    }
+
+    pub(crate) fn follows(&self, address: SocketAddr) -> bool {
+        let mut sources = self.sources.iter();
+        sources.any(|source| source.address == address && source.is_followed)
+    }
+
+    /// Listens to a server from now on, or once it can be reached: whether it can be now.
+    ///
+    /// # Errors
+    /// It does not let this user listen.
+    pub(crate) async fn listen(&mut self, servers: &External, address: SocketAddr) -> io::Result<bool> {
+        let known = self.sources.iter().position(|one| one.address == address);
+        let place = known.unwrap_or(self.sources.len());
+        let stream = match servers.monitor(address).await {
+            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => return Err(why),
+            stream => stream.ok(),
+        };
+        let listens = stream.is_some();
+        let (wanted, keys) = mpsc::channel(KEYS);
+        if servers.topology().kind == TopologyKind::Masters {
+            self.watcher.set_group(place, place);
+        }
+        let info = ServerInfo::of(servers, address).await;
+        if let Some(info) = &info
+            && info.is_master
+            && !info.has_released_nothing
+        {
+            // A new shard may have given back what had moved to it.
+            self.watcher.gap(place);
+        }
+        let source = Source { address, listens, is_followed: true, info, last_us: 0, wanted };
+        match known {
+            Some(known) => self.sources[known] = source,
+            None => self.sources.push(source),
+        }
+        let (send, stop) = (self.send.clone(), self.stop.subscribe());
+        let listener = Listener { place, send, stop, keys, reader: KeyReader::new(servers.clone(), address) };
+        tokio::spawn(listener.run(servers.clone(), address, stream));
+        Ok(listens)
+    }
+
+    /// Takes what comes until `end`; gives the place of a server whose connection ended or opened again.
+    pub(crate) async fn next(&mut self, end: Instant) -> Option<usize> {
+        let (place, piece) = timeout_at(end, self.pieces.recv()).await.ok()??;
+        self.take(place, piece)
+    }
+
+    fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
+        let source = &mut self.sources[place];
+        match piece {
+            ListenerEvent::Lines(lines) => {
+                for text in lines.split(|byte| *byte == b'\n') {
+                    let Some(line) = MonitorLine::parse(text) else { continue };
+                    let is_of = |master: &String| master.as_bytes() == line.client;
+                    source.last_us = source.last_us.max(line.time_us);
+                    if !self.masters.iter().any(is_of) {
+                        self.watcher.line(place, &line);
+                    }
+                }
+                for key in self.watcher.wanted_keys() {
+                    // A server that answers slowly is asked for less.
+                    let _ = self.sources[key.source].wanted.try_send(key);
+                }
+                return None;
+            }
+            ListenerEvent::Key(state) => {
+                self.watcher.key_state(state, source.last_us);
+                return None;
+            }
+            ListenerEvent::Closed => source.listens = false,
+            ListenerEvent::Stopped => (source.listens, source.is_followed) = (false, false),
+            ListenerEvent::Reopened(info) => {
+                source.listens = true;
+                let before = std::mem::replace(&mut source.info, info.clone());
+                self.reopened(place, before.as_ref(), info.as_ref());
+            }
+        }
+        Some(place)
+    }
+
+    /// Nobody listened to a server for a while: what may have happened to its locks.
+    fn reopened(&mut self, place: usize, before: Option<&ServerInfo>, now: Option<&ServerInfo>) {
+        let (Some(before), Some(now)) = (before, now) else { return self.watcher.gap(place) };
+        let went_on = before.run_id == now.run_id;
+        match went_on {
+            // No lock is given back at a replica; one that is promoted ends its connections then.
+            true if !before.was_master => {}
+            false if !now.is_master => {}
+            true => self.watcher.gap(place),
+            false if !now.has_released_nothing => self.watcher.gap(place),
+            false if now.has_started_empty && self.is_alone => self.watcher.lost(place),
+            false => {}
+        }
+    }
+
+    /// Ends all connections; what came until then is taken.
+    pub(crate) async fn stop(&mut self) {
+        self.stop.send_replace(());
+        let end = Instant::now() + 2 * END;
+        while self.sources.iter().any(|source| source.is_followed)
+            && let Ok(Some((place, piece))) = timeout_at(end, self.pieces.recv()).await
+        {
+            self.take(place, piece);
+        }
+    }
+}
+
+/// Passes on what one server says.
+struct Listener {
+    place: usize,
+    send: mpsc::Sender<(usize, ListenerEvent)>,
+    stop: watch::Receiver<()>,
+    keys: mpsc::Receiver<WantedKey>,
+    reader: KeyReader,
+}
+
+impl Listener {
+    /// `false`: nobody takes it any more.
+    async fn pass(&self, piece: ListenerEvent) -> bool {
+        self.send.send((self.place, piece)).await.is_ok()
+    }
+
+    /// Goes on until it is to stop, with a new connection for each that ends.
+    async fn run(mut self, servers: External, address: SocketAddr, mut stream: Option<MonitorStream>) {
+        loop {
+            if let Some(stream) = stream.take() {
+                if self.pass_lines(stream).await {
+                    break;
+                }
+                if !self.pass(ListenerEvent::Closed).await {
+                    return;
+                }
+            }
+            let reopened = async {
+                loop {
+                    sleep(REOPEN).await;
+                    if let Ok(stream) = servers.monitor(address).await {
+                        return (stream, ServerInfo::of(&servers, address).await);
+                    }
+                }
+            };
+            let (again, info) = tokio::select! {
+                reopened = reopened => reopened,
+                _ = self.stop.changed() => break,
+            };
+            stream = Some(again);
+            if !self.pass(ListenerEvent::Reopened(info)).await {
+                return;
+            }
+        }
+        self.pass(ListenerEvent::Stopped).await;
+    }
+
+    /// Passes lines on until the connection ends or it is to stop: then what the server has sent by that time
+    /// too. Whether it is to stop.
+    async fn pass_lines(&mut self, mut stream: MonitorStream) -> bool {
+        let (mut line, mut lines, mut begin) = (Vec::new(), Vec::with_capacity(PIECE), 0);
+        let mut stops_at: Option<Instant> = None;
+        loop {
+            let more = match stops_at {
+                None => tokio::select! {
+                    more = stream.next(&mut line) => more.unwrap_or(false),
+                    Some(key) = self.keys.recv() => {
+                        self.reader.begin(key);
+                        true
+                    }
+                    _ = self.stop.changed() => {
+                        stops_at = Some(Instant::now() + END);
+                        true
+                    }
+                },
+                Some(end) => {
+                    let more = timeout(SILENCE, stream.next(&mut line)).await;
+                    Instant::now() < end && matches!(more, Ok(Ok(true)))
+                }
+            };
+            lines.extend_from_slice(&line);
+            line.clear();
+            let (mut state, is_whole) = (None, lines.ends_with(b"\n"));
+            if is_whole {
+                state = self.reader.read_at(&lines[begin..]).await;
+                begin = lines.len();
+            }
+            let is_piece = state.is_some() || !stream.has_more() || lines.len() >= PIECE;
+            if !more || is_whole && is_piece {
+                begin = 0;
+                if !self.pass(ListenerEvent::Lines(std::mem::take(&mut lines))).await {
+                    return true;
+                }
+            }
+            if let Some(state) = state
+                && !self.pass(ListenerEvent::Key(state)).await
+            {
+                return true;
+            }
+            if !more {
+                return stops_at.is_some();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::lock::lock_state::WatchOptions;
+
+    #[tokio::test]
+    async fn what_waits_at_the_end_of_a_watch_is_taken() {
+        let watcher = Watcher::new(WatchOptions::default());
+        let mut listeners = Listeners::new(watcher, TopologyKind::Single);
+        listeners.sources.push(Source {
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            listens: true,
+            is_followed: true,
+            info: None,
+            last_us: 0,
+            wanted: mpsc::channel(1).0,
+        });
+        let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
+        let lines = || ListenerEvent::Lines(line.to_vec());
+        for piece in [lines(), lines(), ListenerEvent::Stopped] {
+            listeners.send.send((0, piece)).await.unwrap();
+        }
+        listeners.stop().await;
+        assert_eq!(listeners.watcher.commands(), 2);
+    }
+}
