@@ -127,7 +127,7 @@ pub fn printable_report(text: &str, word_max: usize) -> String {
     let mut parts = text.split('\u{1b}');
     let mut out = printable_lines(parts.next().unwrap_or_default(), word_max);
     for part in parts {
-        let color = ["[31m", "[32m", "[33m", "[90m", "[0m"].into_iter().find(|color| part.starts_with(color));
+        let color = COLORS.iter().map(|(_, color)| &color[1..]).find(|color| part.starts_with(color));
         let (mark, color) = color.map_or(("\u{fffd}", ""), |color| ("\u{1b}", color));
         out += &[mark, color, &printable_lines(&part[color.len()..], word_max)].concat();
     }
