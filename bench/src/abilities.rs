@@ -24,22 +24,17 @@ pub struct Abilities {
 }
 
 /// The features that scenarios ask for, but for `redlock`, which the kinds say too.
-const FEATURES: [&str; 9] = [
-    "lost",
-    "durability",
-    "extend",
-    "reentrant",
-    "renewals",
-    "cancel",
-    "owner_moves",
-    "block",
-    "credentials",
-];
+const FEATURES: &str = "lost durability extend reentrant renewals cancel owner_moves block credentials";
 
 impl Abilities {
     /// Of a lock of which only the kinds are known before it is asked: everything else is taken as given.
     pub fn assumed(kinds: Vec<String>) -> Self {
-        Self { kinds, features: Some(FEATURES.map(str::to_owned).into()), renews: true, ..Self::default() }
+        Self {
+            kinds,
+            features: Some(FEATURES.split(' ').map(str::to_owned).collect()),
+            renews: true,
+            ..Self::default()
+        }
     }
 
     fn common(mut self, other: Self) -> Self {
@@ -62,8 +57,7 @@ impl Abilities {
 
     /// Whether it lists a feature.
     pub fn has(&self, feature: &str) -> bool {
-        let mut features = self.features.iter().flatten();
-        features.any(|has| has == feature)
+        self.features.iter().flatten().any(|has| has == feature)
     }
 
     /// Connects one client of `subject`, or of each of its parts, and lets it go again.

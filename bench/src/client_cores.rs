@@ -26,23 +26,17 @@ fn list(cores: &[u32]) -> String {
 /// here cannot be kept anywhere.
 pub fn pin_servers(servers: impl IntoIterator<Item = Option<u32>>, clients: u32) -> Vec<u32> {
     let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-    let Some((own, rest)) = split(cores).filter(|_| clients > 1) else {
-        return Vec::new();
-    };
+    let Some((own, rest)) = split(cores).filter(|_| clients > 1) else { return Vec::new() };
     let pin = |pid: u32| {
         let mut taskset = Command::new("taskset");
         taskset.args(["-a", "-cp", &list(&own), &pid.to_string()]);
         taskset.stdout(Stdio::null()).stderr(Stdio::null()).status()
     };
     let is_pinned = |pid: Option<u32>| pid.is_some_and(|pid| pin(pid).is_ok_and(|status| status.success()));
-    match servers.into_iter().all(is_pinned) {
-        true => rest,
-        false => Vec::new(),
-    }
+    if servers.into_iter().all(is_pinned) { rest } else { Vec::new() }
 }
 
-/// The subjects of a plan; with several clients each of ours is served by a process per client, which is
-/// `program driver NAME`.
+/// The subjects of a plan; with several clients each of ours has a process per client, `program driver NAME`.
 ///
 /// # Errors
 /// A lock that is not known, or is not built here.
@@ -57,8 +51,7 @@ pub fn subjects(plan: &BenchPlan, program: &str) -> Result<Vec<Arc<dyn Subject>>
         }
         let mut command = vec![program.to_owned(), "driver".to_owned(), name.clone()];
         if !plan.client_cores.is_empty() {
-            let on = ["taskset", "-c", &list(&plan.client_cores)].map(str::to_owned);
-            command.splice(0..0, on);
+            command.splice(0..0, ["taskset", "-c", &list(&plan.client_cores)].map(str::to_owned));
         }
         Ok(Arc::new(ExecSubject::for_subject(subject.as_ref(), command)) as Arc<dyn Subject>)
     };

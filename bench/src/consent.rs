@@ -1,8 +1,7 @@
 //! To which servers beyond this machine a user has consented: to all that the target leads to, or to those
 //! alone that the user named.
 //!
-//! It is said once for a process, since every connection of it goes by the same word, and handed on to driver
-//! processes.
+//! It is said once for a process, since all its connections go by it, and handed on to driver processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,8 +9,7 @@ const VARIABLE: &str = "LOCKLAB_ONLY_NAMED_ADDRESSES";
 
 static FOR_NAMED_ALONE: AtomicBool = AtomicBool::new(false);
 
-/// From now on this process, and the drivers that it starts, dial no address beyond this machine that their
-/// target does not name.
+/// From now on this process and its drivers dial nothing beyond this machine that the target does not name.
 pub fn for_named_alone() {
     FOR_NAMED_ALONE.store(true, Ordering::Relaxed);
 }

@@ -38,7 +38,7 @@ pub struct LoadRequest {
 pub type Counts = Vec<(u64, u64)>;
 
 /// What a driver says of its loop.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Whole cycles in the window.
     pub cycles: u64,

@@ -27,6 +27,7 @@
 //! | [`consent`] | which servers beyond this machine may be dialled |
 //! | [`parts`] | one load from many generators |
 //! | [`recorded`] | a load that becomes a history |
+//! | [`lock_trace`] | what a lock says to its servers, from acquire to release |
 //! | [`driver`], [`sweep`] | the rounds of a benchmark, and levels of load |
 //! | [`stats`], [`server_stats`], [`environment`], [`client_cores`] | the figures, those of the servers, the machine, and who has which of its cores |
 
@@ -43,6 +44,7 @@ pub mod exec;
 mod links;
 pub mod live;
 pub mod load;
+pub mod lock_trace;
 mod monotonic;
 pub mod parts;
 mod per_thread;

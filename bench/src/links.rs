@@ -102,8 +102,7 @@ pub(crate) struct Links {
 impl Links {
     /// Reads the URL; connects to nothing yet.
     pub(crate) fn parse(target: &str, response_timeout: Duration) -> Result<Self, SubjectError> {
-        let socket = target.strip_prefix("unix://");
-        let url = socket.map(|path| format!("redis+unix://{path}"));
+        let url = target.strip_prefix("unix://").map(|path| format!("redis+unix://{path}"));
         let target: Target =
             url.as_deref().unwrap_or(target).parse().map_err(|error| usage!("the target's URL: {error}"))?;
         Ok(Links {
@@ -183,9 +182,7 @@ impl Links {
 
     /// Takes back a connection on which nothing is under way.
     pub(crate) fn keep(&self, alone: ExclusiveConnection) {
-        let mut all = self.spare.lock().expect("no panic");
-        let spare = all.entry(alone.address).or_default();
-        spare.push(alone.connection);
+        self.spare.lock().expect("no panic").entry(alone.address).or_default().push(alone.connection);
     }
 
     /// Sends a command over a connection of the caller's own.
@@ -222,8 +219,7 @@ impl Links {
 
     /// Sends a command to one address of [`Links::endpoints`].
     pub(crate) async fn ask<T: FromRedisValue>(&self, address: &str, cmd: &Cmd) -> Result<T, CommandError> {
-        let answer = self.query_at(address, cmd).await;
-        self.understood(address, answer)
+        self.understood(address, self.query_at(address, cmd).await)
     }
 
     fn understood<T: FromRedisValue>(
@@ -231,8 +227,7 @@ impl Links {
         address: &str,
         answer: Result<Value, RedisError>,
     ) -> Result<T, CommandError> {
-        let value = answer.map_err(|e| self.trouble(address, e))?;
-        redis::from_redis_value(value)
+        redis::from_redis_value(answer.map_err(|e| self.trouble(address, e))?)
             .map_err(|e| CommandError::Lost(format!("{address} gave a strange answer: {e}")))
     }
 
@@ -302,8 +297,7 @@ impl Links {
         let fresh = self.dial(address).await?;
         let mut known = self.known.write().expect("no panic");
         // Two callers may have dialled at once: the first one's connection is everybody's.
-        let kept = known.connections.entry(address.to_owned());
-        Ok(kept.or_insert(fresh).clone())
+        Ok(known.connections.entry(address.to_owned()).or_insert(fresh).clone())
     }
 
     async fn dial(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
@@ -396,8 +390,7 @@ impl Links {
                     return Ok(owner);
                 }
                 self.learn_slots().await?;
-                let owner = self.slot_owner(slot);
-                owner.ok_or_else(|| nowhere("no server has the slot", slot.to_string()))
+                self.slot_owner(slot).ok_or_else(|| nowhere("no server has the slot", slot.to_string()))
             }
             _ => Ok(self.endpoints[0].clone()),
         }
@@ -405,15 +398,13 @@ impl Links {
 
     fn slot_owner(&self, slot: u16) -> Option<String> {
         let known = self.known.read().expect("no panic");
-        let at = known.slots.partition_point(|(_, last, _)| *last < slot);
-        let (first, _, owner) = known.slots.get(at)?;
+        let (first, _, owner) = known.slots.get(known.slots.partition_point(|(_, last, _)| *last < slot))?;
         (*first <= slot).then(|| owner.clone())
     }
 
     async fn find_master(&self) -> Result<String, RedisError> {
         let cmd = cmd(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.master_name()]);
-        let answer = self.first_answer(&cmd).await?;
-        let (host, port): (String, String) = redis::from_redis_value(answer)?;
+        let (host, port): (String, String) = redis::from_redis_value(self.first_answer(&cmd).await?)?;
         let master = format!("{host}:{port}");
         self.known.write().expect("no panic").master = Some(master.clone());
         Ok(master)
@@ -436,15 +427,11 @@ impl Links {
         let mut ranges = Vec::new();
         for range in answer {
             let mut parts = range.into_iter();
-            let (Some(first), Some(last)) = (parts.next(), parts.next()) else {
-                continue;
-            };
+            let (Some(first), Some(last)) = (parts.next(), parts.next()) else { continue };
             let mut nodes = Vec::new();
             for node in parts {
                 let node: Vec<Value> = redis::from_redis_value(node)?;
-                let [host, port, ..] = node.as_slice() else {
-                    continue;
-                };
+                let [host, port, ..] = node.as_slice() else { continue };
                 let host: String = redis::from_redis_value_ref(host)?;
                 let port: u16 = redis::from_redis_value_ref(port)?;
                 nodes.push(format!("{host}:{port}"));
@@ -472,8 +459,7 @@ impl Links {
                 Ok(value) => return Ok(value),
                 Err(e) => {
                     if e.is_connection_dropped() || e.is_unrecoverable_error() {
-                        let mut known = self.known.write().expect("no panic");
-                        known.connections.remove(&address);
+                        self.known.write().expect("no panic").connections.remove(&address);
                     }
                     last = Some(e);
                 }

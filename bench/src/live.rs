@@ -37,8 +37,7 @@ pub(crate) fn granted(called: Instant, granted: Instant) {
     }
 }
 
-/// A driver's own loop says what it did when its round is over: that is shown for as long as the next round
-/// lasts.
+/// What a driver's own loop says when its round is over; shown for as long as the next round lasts.
 pub(crate) fn round_over(report: &LoadReport, lasts: Duration) {
     let p99 = quantile(&report.acquire, 0.99);
     *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -84,8 +83,7 @@ pub fn shown() -> String {
         WAITS.parts().for_each(|mut part| waits.append(&mut part));
         waits.sort_unstable();
         let rate = waits.len() as f64 / seconds.as_secs_f64();
-        let p99 = waits.get(waits.len() * 99 / 100).copied();
-        *shown = (Instant::now(), figures(rate, p99));
+        *shown = (Instant::now(), figures(rate, waits.get(waits.len() * 99 / 100).copied()));
     }
     let running = running();
     let scenario = match running.as_slice() {

@@ -1,5 +1,4 @@
-//! Instants as nanoseconds of the machine's monotonic clock, so that one process can say to another when
-//! something happened.
+//! Instants as nanoseconds of the machine's monotonic clock: so one process can tell another when it was.
 //!
 //! All processes of a machine read the same `CLOCK_MONOTONIC`, so such a stamp does not age on its way
 //! through a pipe. Both directions err to the early side, by the time between two readings of the clock (well

@@ -9,8 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 /// As many parts as threads are expected to be at work; more share.
 pub(crate) struct PerThread<T, const PARTS: usize>([CacheLine<T>; PARTS]);
 
-/// In cache lines of its own, two of which processors fetch together: threads that write neighbours would
-/// take the line from each other.
+/// In two cache lines of its own, which processors fetch together: neighbours would fight for one.
 #[repr(align(128))]
 struct CacheLine<T>(Mutex<T>);
 
@@ -28,10 +27,7 @@ impl<T, const PARTS: usize> PerThread<T, PARTS> {
         (at, self.part(at))
     }
 
-    /// A part by its number.
-    ///
-    /// # Panics
-    /// There is no such part.
+    /// A part by its number, which there must be.
     pub(crate) fn part(&self, at: usize) -> MutexGuard<'_, T> {
         self.0[at].0.lock().expect("no panic")
     }

@@ -192,10 +192,8 @@ impl Line {
         let id = object.remove("id").and_then(|id| id.as_u64());
         let id = id.ok_or("printed a line with neither `id` nor `event`")?;
         let at = object.remove("at");
-        let endings = object.into_iter();
-        let mut endings = endings.filter(|(key, _)| ENDINGS.contains(&key.as_str()));
-        let first = endings.next();
-        let mut first = first.filter(|_| endings.next().is_none());
+        let mut endings = object.into_iter().filter(|(key, _)| ENDINGS.contains(&key.as_str()));
+        let mut first = endings.next().filter(|_| endings.next().is_none());
         if let (Some(at), Some((_, Value::Object(body)))) = (at, &mut first) {
             body.entry("at").or_insert(at);
         }
@@ -229,8 +227,7 @@ pub(crate) struct HelloReply {
 }
 
 impl HelloReply {
-    /// Why there is nothing to try on servers of this target's shape, if the driver says that it does not
-    /// work there.
+    /// Why there is nothing to try on this target's shape, if the driver says that it does not work there.
     pub(crate) fn lacks_topology(&self, target: &str) -> Option<String> {
         let listed = self.topologies.as_ref()?;
         let shape = shape(target)?;
@@ -357,17 +354,14 @@ pub(crate) fn event_line(event: ClientEvent) -> Option<Value> {
     Some(json!(event))
 }
 
-/// Whole milliseconds, rounded up: an age that is too long makes a hold shorter, which can hide but never
-/// invent an overlap.
+/// Whole milliseconds, rounded up: a shorter hold can hide an overlap and never invent one.
 fn age_ms(age: Duration) -> Number {
-    let ms = age.as_nanos().div_ceil(1_000_000);
-    u64::try_from(ms).unwrap_or(u64::MAX).into()
+    u64::try_from(age.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX).into()
 }
 
 /// A duration in whole milliseconds, rounded down but never to zero unless it is zero.
 pub(crate) fn whole_ms(duration: Duration) -> u64 {
-    let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    ms.max(u64::from(!duration.is_zero()))
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(u64::from(!duration.is_zero()))
 }
 
 /// The reply line to an acquire.

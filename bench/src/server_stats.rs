@@ -43,8 +43,7 @@ impl ServerWatch {
         Some(ServerWatch { links: Some(links), nodes, ..ServerWatch::default() })
     }
 
-    /// Servers that have no counters of their own: of their processes, with those below them, the CPU time is
-    /// known.
+    /// Servers without counters of their own: of their processes and those below, the CPU time is known.
     pub fn of_processes(processes: &[u32]) -> Self {
         ServerWatch { processes: processes.to_vec(), ..ServerWatch::default() }
     }
@@ -65,8 +64,7 @@ impl ServerWatch {
             let info = cmd(&["INFO", "commandstats", "cpu", "stats", "memory", "clients"]);
             let text: String = links.ask(node, &info).await.ok()?;
             let one = read(&text)?;
-            // The server counts an answer after it was made up: what it tells the next time contains this
-            // one.
+            // The server counts an answer after it was made up: the next one tells it.
             answered += text.len() as u64;
             add(&mut sum.calls, one.calls);
             sum.cpu_us += one.cpu_us;

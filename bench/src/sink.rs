@@ -9,8 +9,7 @@ use crate::parts::clock::ServerTime;
 
 /// Where load and nemesis write down what happens.
 pub trait Sink: Send + Sync + 'static {
-    /// Stamps an entry and keeps it; when this returns, the record survives the death of this process. Gives
-    /// the stamp.
+    /// Stamps an entry and keeps it, so that it survives the death of this process; gives the stamp.
     fn record(&self, entry: Entry) -> u64;
 
     /// An instant on the sink's clock: nanoseconds since the run began; 0 for anything earlier.
@@ -31,8 +30,7 @@ impl HistorySink {
         HistorySink { writer, origin: Instant::now(), failed: OnceLock::new() }
     }
 
-    /// Syncs the file. An error means that the history is incomplete, so that no verdict over it can be
-    /// clean.
+    /// Syncs the file. An error: the history is incomplete, so that no verdict over it can be clean.
     pub fn finish(&self) -> Result<u64, String> {
         if let Some(why) = self.failed.get() {
             return Err(why.clone());

@@ -1,5 +1,4 @@
-//! The seam between a lock and what tries it: ours, a peer's, a naive one, a broken one, a driver in any
-//! language.
+//! The seam between a lock and what tries it: ours, a peer's, a naive or broken one, one in any language.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -25,8 +24,7 @@ pub trait Subject: Send + Sync {
     /// Kinds it offers, its default first. Empty for a driver of somebody else's, which says so only when it
     /// is connected: an empty kind in a request then means the driver's first.
     fn kinds(&self) -> Vec<String>;
-    /// The driver program and its arguments, of somebody else's lock: each of its clients is a process of its
-    /// own.
+    /// The driver program of somebody else's lock, and its arguments: each client is a process of its own.
     fn program(&self) -> Option<&[String]> {
         None
     }
@@ -56,7 +54,7 @@ pub trait Subject: Send + Sync {
 }
 
 /// Where and as whom to connect. Shown without the target's password.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct ConnectTo {
     /// The target URL.
     pub target: String,
@@ -84,10 +82,7 @@ impl ConnectTo {
             client: client.to_owned(),
             seed,
             durability: durability.to_owned(),
-            watchdog: None,
-            log: None,
-            env: Vec::new(),
-            within: Vec::new(),
+            ..ConnectTo::default()
         }
     }
 }
@@ -182,8 +177,7 @@ pub trait LockClient: Send + Sync {
     /// Tells the client that its process is stopped (or goes on): waiting for its answers is then not
     /// counted. Nothing to do for a client that lives in our own process.
     fn set_paused(&self, _paused: bool) {}
-    /// How its process ended, with the line that broke the protocol and the end of its log; `None` while it
-    /// lives.
+    /// How its process ended, with the line that broke the protocol and its log's end; `None` while it lives.
     fn ended(&self) -> Option<String> {
         None
     }
@@ -191,13 +185,11 @@ pub trait LockClient: Send + Sync {
     fn unanswered(&self) -> Option<String> {
         None
     }
-    /// Commands sent so far, asked of the client's process where it has one; `None` where they cannot be
-    /// counted.
+    /// Commands sent so far, asked of the client's process where it has one; `None`: they cannot be counted.
     async fn commands(&self) -> Option<u64> {
         None
     }
-    /// A caller that keeps what it holds itself, for requests of these kinds; `None` where holds are kept by
-    /// the names of their grants.
+    /// A caller that keeps what it holds itself, for requests of these kinds; `None`: grants go by names.
     fn caller(&self, _kinds: &[&str]) -> Option<Box<dyn Caller>> {
         None
     }
@@ -209,11 +201,9 @@ pub trait LockClient: Send + Sync {
 /// its grants have no names that would have to be looked up, and all of its calls are made in the same place
 /// in memory.
 pub trait Caller: Send {
-    /// Begins an acquire, which the owner and the permits of the request have nothing to do with. An error:
-    /// it has ended already.
+    /// Begins an acquire, without regard to the request's owner and permits. An error: it has ended already.
     fn begin_acquire(&mut self, request: AcquireRequest<'_>) -> Result<(), AcquireEnd>;
-    /// Goes on with the acquire that was begun: held, for how long if that is less than what was asked for,
-    /// or how else it ended.
+    /// Goes on with the acquire that was begun: held, for how long if that is less, or how else it ended.
     fn poll_acquire(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Duration>, AcquireEnd>>;
     /// When the attempt was sent that led to the hold.
     fn sent_at(&self) -> Option<Instant>;
@@ -223,8 +213,7 @@ pub trait Caller: Send {
     fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<ReleaseEnd>;
 }
 
-/// Whether several may hold a lock of this kind at once: such a hold says nothing of exclusion, and its
-/// holder only reads what is protected.
+/// Whether several may hold a lock of this kind at once: its holder only reads what is protected.
 pub(crate) fn is_shared(kind: &str) -> bool {
     matches!(kind, "read" | "semaphore" | "permits" | "latch")
 }
@@ -338,6 +327,23 @@ macro_rules! bail {
     ($($message:tt)+) => { return Err(usage!($($message)+)) };
 }
 
+/// What is there, or returns how the call ended instead.
+macro_rules! or_end {
+    ($found:expr) => {
+        match $found {
+            Ok(found) => found,
+            Err(end) => return end,
+        }
+    };
+}
+
+/// A table: of each row the name, the row that it differs from, in what, and a sentence about it.
+macro_rules! rows {
+    ($row:ident; $($name:literal: $base:ident { $($field:ident: $value:expr),* } $about:literal)*) => {
+        &[$($row { name: $name, about: $about, $($field: $value,)* ..$base }),*]
+    };
+}
+
 /// A subject that could not be found, started or connected.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SubjectError {
@@ -364,20 +370,5 @@ impl SubjectError {
     /// No server answered, or the library is not built.
     pub fn unreachable(message: impl Into<String>) -> Self {
         SubjectError::Unreachable(message.into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replicas_are_counted_unless_the_url_says_how_many_there_are() {
-        let counted = |target| counted_durability("wait:all", target, 2);
-        assert_eq!(counted("redis-sentinel://a:1/m"), "wait:2");
-        assert_eq!(counted("redis-sentinel://a:1/m?tls-ca=x&replicas=3"), "wait:all");
-        // A password, and a setting whose name ends alike, say nothing of them.
-        assert_eq!(counted("redis-sentinel://:replicas=3@a:1/m"), "wait:2");
-        assert_eq!(counted("redis-sentinel://a:1/m?min-replicas=3"), "wait:2");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bench::{
-    subject::{AcquireEnd, AcquireRequest, ReleaseEnd, SubjectError},
+    subject::{AcquireEnd, AcquireRequest, ReleaseEnd, SubjectError, counted_durability},
     subjects,
 };
 use cluster_config::{Topology, TopologyKind};
@@ -28,6 +28,46 @@ fn a_misspelt_subject_is_told_the_nearest() {
         let error = subjects::find(given).err().unwrap();
         assert!(error.to_string().contains(&format!("did you mean `{meant}`")), "{given}: {error}");
     }
+}
+
+#[test]
+fn subjects_are_split_at_commas_but_drivers_are_not() {
+    let given = [
+        "lock-core:reentrant,baseline:set-nx-px".to_owned(),
+        "exec:driver --kinds a,b,lock-core:plain,exec:other".to_owned(),
+    ];
+    assert_eq!(
+        subjects::by_comma(&given),
+        [
+            "lock-core:reentrant",
+            "baseline:set-nx-px",
+            "exec:driver --kinds a,b",
+            "lock-core:plain",
+            "exec:other"
+        ]
+    );
+}
+
+#[test]
+fn clients_take_turns_and_kinds_are_common() {
+    let turns = ["c1", "c2", "c3", "c4", "nobody"].map(|client| subjects::turn(client, 3));
+    assert_eq!(turns, [0, 1, 2, 0, 0]);
+    let mixed = subjects::find("lock-core:fair + peer:redisson").expect("two");
+    assert_eq!(mixed.kinds().first().map(String::as_str), Some("fair"));
+    assert_eq!(mixed.parts().len(), 2);
+    for wrong in ["lock-core:redlock + lock-core:plain", "lock-core:fair + nobody"] {
+        assert!(subjects::find(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn replicas_are_counted_unless_the_url_says_how_many_there_are() {
+    let counted = |target| counted_durability("wait:all", target, 2);
+    assert_eq!(counted("redis-sentinel://a:1/m"), "wait:2");
+    assert_eq!(counted("redis-sentinel://a:1/m?tls-ca=x&replicas=3"), "wait:all");
+    // A password, and a setting whose name ends alike, say nothing of them.
+    assert_eq!(counted("redis-sentinel://:replicas=3@a:1/m"), "wait:2");
+    assert_eq!(counted("redis-sentinel://a:1/m?min-replicas=3"), "wait:2");
 }
 
 #[test]

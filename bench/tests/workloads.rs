@@ -7,11 +7,41 @@ use std::time::Duration;
 use bench::{
     driver::{BenchPlan, Hooks, Leasing, run},
     subject::SubjectError,
-    workload::{self, Pace, WORKLOADS},
+    workload::{self, CycleShape, Pace, Spread, WORKLOADS},
 };
 use cluster_config::TopologyKind;
 use results::{run::BenchRow, verdict::State};
 use support::{Lab, lab_of};
+
+#[test]
+fn a_misspelt_workload_is_told_the_nearest() {
+    let error = workload::find("contendet").unwrap_err();
+    assert!(error.to_string().contains("did you mean `contended`"), "{error}");
+}
+
+#[test]
+fn every_task_has_a_lock_of_its_own_where_locks_are_own() {
+    for workload in WORKLOADS {
+        let locks = workload.locks(16, Some(4));
+        let needed = match workload.spread {
+            Spread::Own => 16,
+            Spread::One => 1,
+            _ => 4,
+        };
+        assert_eq!(locks, needed, "{}", workload.name);
+    }
+}
+
+#[test]
+fn a_lock_of_another_kind_is_told_what_is_needed() {
+    let offered = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect::<Vec<_>>();
+    let asks = CycleShape::Permit { of: 4 };
+    let error = asks.kind("", &offered(&["fair", "semaphore"])).unwrap_err();
+    assert!(error.contains("lock-core:semaphore"), "{error}");
+    assert_eq!(asks.kind("", &offered(&["permits"])).unwrap(), "permits");
+    assert_eq!(asks.kind("", &[]).unwrap(), "semaphore");
+    assert_eq!(CycleShape::One.kind("", &offered(&["fair"])).unwrap(), "");
+}
 
 fn plan(lab: &Lab, workload: &str) -> BenchPlan {
     let mut plan = BenchPlan::new(lab.url());

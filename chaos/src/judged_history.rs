@@ -10,7 +10,7 @@ use results::history_file;
 use results::history_parts::Parts;
 use results::limits;
 use results::run::{FaultSpan, ScenarioResult};
-use results::store::{HISTORY_FILE, refuse_links};
+use results::store::{HISTORY_FILE, RUN_FILE, RunStore, refuse_links};
 use results::verdict::{State, Verdict};
 
 use crate::checkers::{self, CheckOptions, CheckReport, Reader, Record};
@@ -23,7 +23,7 @@ use crate::run::RunError;
 const SAID_FROM_MB: u64 = 512;
 
 /// Where standard input is a file.
-pub const STDIN: &str = "/dev/stdin";
+const STDIN: &str = "/dev/stdin";
 
 fn input(why: impl std::fmt::Display) -> RunError {
     RunError::Input(why.to_string())
@@ -51,7 +51,7 @@ pub struct JudgedHistory {
 
 impl JudgedHistory {
     /// A recording of which nothing else is known.
-    pub fn of(history: PathBuf) -> Self {
+    pub(crate) fn of(history: PathBuf) -> Self {
         JudgedHistory {
             prefix: String::new(),
             history,
@@ -94,8 +94,28 @@ impl JudgedHistory {
         })
     }
 
+    /// Those of a run, by its directory or name, or of a file or directory that holds a history alone; `-`: of
+    /// standard input.
+    pub fn all_of(run: &str, store: &RunStore) -> Result<Vec<Self>, RunError> {
+        let path = Path::new(if run == "-" { STDIN } else { run });
+        // Anything that can be read, a pipe too.
+        let is_file = path.exists() && !path.is_dir();
+        if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
+            return Ok(vec![Self::of(path.to_owned())]);
+        }
+        // A recording from elsewhere, or what was left of a run that was killed early.
+        if path.is_dir()
+            && !path.join(RUN_FILE).is_file()
+            && let Some(history) = history_file::of_dir(path)
+        {
+            refuse_links(path).map_err(input)?;
+            return Ok(vec![Self::of(history)]);
+        }
+        Self::of_run(&store.resolve(run).map_err(input)?)
+    }
+
     /// Those of a run that was kept, also of scenarios that it was killed in.
-    pub fn of_run(dir: &Path) -> Result<Vec<Self>, RunError> {
+    fn of_run(dir: &Path) -> Result<Vec<Self>, RunError> {
         let kept = results::store::load_dir(dir).map_err(input)?;
         let several = kept.scenarios.len() > 1;
         let unended = if kept.partial { unended(dir, &kept.scenarios) } else { Vec::new() };

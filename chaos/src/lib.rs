@@ -40,12 +40,13 @@
 //! | [`scenario`], [`builtin`], [`scenario_source`] | what is asked, the suite that comes with the program, and what is meant by a name |
 //! | [`planner`], [`plan`], [`kept_plan`], [`plan_parts`], [`partition`] | what is decided, what was kept of it, which part makes what, and which links a partition cuts |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
-//! | [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
+//! | [`target_servers`], [`survey`], [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
-//! | [`replica_lag`] | how far replicas are behind, for a risk |
+//! | [`replica_lag`], [`measured_rates`] | how far replicas are behind, and what else a risk can be told by measuring |
 //! | [`risk`] | how often what a run shows once happens in a year |
+//! | [`bench_servers`] | servers on which locks are measured |
 //! | [`polling`] | what all of them wait by |
 //! | [`outcome`], [`audit`] | as expected or not, and what that says of any lock |
 
@@ -55,6 +56,7 @@ pub mod checkers;
 pub mod faults;
 pub mod judged_history;
 pub mod laboratory;
+pub mod measured_rates;
 pub mod outcome;
 pub mod planning;
 pub mod polling;
@@ -70,4 +72,6 @@ pub mod watch;
 pub use planning::{kept_plan, partition, plan, plan_parts, planner};
 pub use scenario::{builtin, scenario_source};
 pub use search::{shrink, shrink_search, soak};
-pub use servers::{external, hooks, names, other_system, replica_lag, shim};
+pub use servers::{
+    bench_servers, external, hooks, names, other_system, replica_lag, shim, survey, target_servers,
+};

@@ -1,13 +1,14 @@
 //! Measures a plan for a command that keeps a run: progress, rows, comparisons and warnings, also when it
 //! ends early.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench::client_cores;
 use bench::driver::{self, BenchOutcome, BenchPlan, Hooks, OnRound, Placement};
 use bench::parts::Barrier;
-use cluster_config::Topology;
+use cluster_config::{Deployment, Links, Topology, UpOptions, provisioner_of};
 use results::run::{BenchRow, ServerInfo};
 use results::verdict::State;
 
@@ -32,28 +33,23 @@ pub(crate) fn short_plan(url: &str, topology: &str, subjects: &[String], keeper:
     plan
 }
 
-/// Measures one target and keeps what was measured, also when it ends early: then the exit code and the
-/// reason are given.
+/// Measures one target and keeps what was measured, also where it ends early.
 pub(crate) async fn measure(plan: &BenchPlan, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     measure_at(plan, None, None, keeper).await
 }
 
-pub(super) struct GeneratorPart {
-    pub(super) barrier: Arc<Barrier>,
-    pub(super) record: OnRound,
-}
-
-/// As [`measure`], with each subject on servers of its own, or in step with other generators.
+/// As [`measure`], with each subject on servers of its own, or in step with other generators: by their barrier,
+/// with a record of each round.
 pub(super) async fn measure_at(
     plan: &BenchPlan,
     places: Option<Vec<Placement>>,
-    together: Option<GeneratorPart>,
+    together: Option<(Arc<Barrier>, OnRound)>,
     keeper: &mut Keeper,
 ) -> anyhow::Result<Option<EarlyEnd>> {
     let bar = keeper.terminal.bar(1, &plan.topology);
     let shown = bar.clone();
     let topology = plan.topology.clone();
-    let (barrier, record) = together.map(|with| (with.barrier, with.record)).unzip();
+    let (barrier, record) = together.unzip();
     let hooks = Hooks {
         barrier,
         record,
@@ -71,10 +67,7 @@ pub(super) async fn measure_at(
         Some(places) => driver::run_at(plan, subjects.into_iter().zip(places).collect(), &hooks).await,
     };
     bar.finish_and_clear();
-    match outcome {
-        Ok(outcome) => Ok(keep_rows(outcome, keeper)?),
-        Err(error) => Err(error.into()),
-    }
+    keep_rows(outcome?, keeper)
 }
 
 fn keep_rows(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
@@ -88,20 +81,22 @@ fn keep_rows(outcome: BenchOutcome, keeper: &mut Keeper) -> anyhow::Result<Optio
         }
     }
     keeper.save()?;
-    Ok(outcome.cut_short.map(|why| {
-        if keeper.cancel.is_wanted() {
-            (exit::INTERRUPTED, "interrupted".to_owned())
-        } else {
-            (exit::MISSING, why)
-        }
+    Ok(outcome.cut_short.map(|why| match keeper.cancel.is_wanted() {
+        true => (exit::INTERRUPTED, "interrupted".to_owned()),
+        false => (exit::MISSING, why),
     }))
 }
 
-/// Redis writes each grant to its disk before it answers it.
-pub(super) fn sync_every_write(topology: &mut Topology) {
-    let lines = [("appendonly", "yes"), ("appendfsync", "always")];
-    let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    topology.config.extend(lines);
+/// Starts servers, with their files among the run's logs; `name` tells deployments of one run apart.
+pub(super) async fn start_servers(
+    topology: &Topology,
+    links: Links,
+    name: &str,
+    root: &Path,
+) -> anyhow::Result<Deployment> {
+    let mut how = UpOptions::new(root.join("logs").join(format!("bench-{name}")));
+    how.links = links;
+    provisioner_of(topology)?.up(topology, &how).await.map_err(exit::missing)
 }
 
 /// The exit code of measured rows.

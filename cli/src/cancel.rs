@@ -1,27 +1,39 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first asks for an orderly end, a second Ctrl-C or SIGTERM ends at once.
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit;
 
-/// SIGHUP: the terminal is gone. If it was ignored when this process began, as under nohup, it stays ignored.
-pub(crate) struct HangUp(Option<Signal>);
+/// The signals that ask this process to end.
+pub(crate) struct EndSignals {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    /// SIGHUP: the terminal is gone. `None`: it was ignored when this process began, as under nohup, and stays
+    /// ignored.
+    hang_up: Option<unix::Signal>,
+}
 
-impl HangUp {
+impl EndSignals {
     pub(crate) fn listen() -> std::io::Result<Self> {
-        Ok(HangUp(match ignores_hang_up() {
-            true => None,
-            false => Some(signal(SignalKind::hangup())?),
-        }))
+        let hang_up = (!ignores_hang_up()).then(|| signal(SignalKind::hangup())).transpose()?;
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, hang_up })
     }
 
-    pub(crate) async fn recv(&mut self) {
-        match &mut self.0 {
-            Some(signal) => {
-                signal.recv().await;
+    pub(crate) async fn next(&mut self) -> Signal {
+        let Self { interrupt, terminate, hang_up } = self;
+        let hang_up = async {
+            match hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
             }
-            None => std::future::pending().await,
+        };
+        tokio::select! {
+            _ = interrupt.recv() => Signal::SIGINT,
+            _ = terminate.recv() => Signal::SIGTERM,
+            _ = hang_up => Signal::SIGHUP,
         }
     }
 }
@@ -38,9 +50,7 @@ fn ignores_hang_up() -> bool {
 
 /// Whether the user wants to end. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Cancel {
-    wanted: watch::Receiver<bool>,
-}
+pub(crate) struct Cancel(watch::Receiver<bool>);
 
 impl Cancel {
     /// Listens from now on. The first signal asks for an orderly end: faults are healed, servers stopped,
@@ -48,40 +58,33 @@ impl Cancel {
     /// then do the rest. SIGHUP never counts as the second: a closed terminal sends it twice, by itself and
     /// by its shell.
     pub(crate) fn listen() -> std::io::Result<Self> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = HangUp::listen()?;
+        let mut signals = EndSignals::listen()?;
         let (tell, wanted) = watch::channel(false);
         tokio::spawn(async move {
             let mut count = 0;
             loop {
-                tokio::select! {
-                    _ = interrupt.recv() => count += 1,
-                    _ = terminate.recv() => count += 1,
-                    () = hang_up.recv() => {}
-                }
+                count += u32::from(signals.next().await != Signal::SIGHUP);
                 if count > 1 {
                     end_now();
                 }
                 let _ = tell.send(true);
             }
         });
-        Ok(Cancel { wanted })
+        Ok(Cancel(wanted))
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        *self.wanted.borrow()
+        *self.0.borrow()
     }
 
     pub(crate) async fn wanted(&self) {
-        let mut wanted = self.wanted.clone();
-        if wanted.wait_for(|wanted| *wanted).await.is_err() {
+        if self.0.clone().wait_for(|wanted| *wanted).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
     pub(crate) fn flag(&self) -> watch::Receiver<bool> {
-        self.wanted.clone()
+        self.0.clone()
     }
 }
 

@@ -3,7 +3,7 @@
 use bench::subject::SubjectError;
 use chaos::run::RunError;
 use cluster_config::ClusterError;
-use nix::libc;
+use nix::libc::{EACCES, EAGAIN, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS};
 use results::merge::MergeError;
 
 pub(crate) const AS_EXPECTED: u8 = 0;
@@ -29,10 +29,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What came out where nothing can be unknown.
 pub(crate) fn of(as_expected: bool) -> u8 {
-    match as_expected {
-        true => AS_EXPECTED,
-        false => NOT_AS_EXPECTED,
-    }
+    if as_expected { AS_EXPECTED } else { NOT_AS_EXPECTED }
 }
 
 /// The worse of two outcomes: 1 before 2 before 0; anything higher is the tool's own and comes first.
@@ -61,23 +58,14 @@ fn failure(code: u8, message: impl std::fmt::Display) -> anyhow::Error {
 
 /// Numbers of the system's errors that say what a machine lacks: threads or processes, memory, open files of
 /// all and of one process, the size of a file, space, a disk that can be written to, a share of it.
-const LACKING: [i32; 8] = [
-    libc::EAGAIN,
-    libc::ENOMEM,
-    libc::ENFILE,
-    libc::EMFILE,
-    libc::EFBIG,
-    libc::ENOSPC,
-    libc::EROFS,
-    libc::EDQUOT,
-];
+const LACKING: [i32; 8] = [EAGAIN, ENOMEM, ENFILE, EMFILE, EFBIG, ENOSPC, EROFS, EDQUOT];
 
 /// Whether a message has the system's error of this number, in either form that the standard library has for
 /// it, or as a server says it.
 fn has_error(message: &str, number: i32) -> bool {
     let by_server = match number {
-        libc::EMFILE => message.contains("Your current 'ulimit -n' of"),
-        libc::EAGAIN => message.contains("Can't initialize Background Jobs"),
+        EMFILE => message.contains("Your current 'ulimit -n' of"),
+        EAGAIN => message.contains("Can't initialize Background Jobs"),
         _ => false,
     };
     by_server
@@ -86,7 +74,7 @@ fn has_error(message: &str, number: i32) -> bool {
 }
 
 pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
-    let limits = [(libc::EAGAIN, "ulimit -u"), (libc::EMFILE, "ulimit -n"), (libc::EFBIG, "ulimit -f")];
+    let limits = [(EAGAIN, "ulimit -u"), (EMFILE, "ulimit -n"), (EFBIG, "ulimit -f")];
     let reached = limits.into_iter().find(|(number, _)| has_error(message, *number));
     reached.map(|(_, limit)| limit)
 }
@@ -95,10 +83,7 @@ pub(crate) fn limit_of(message: &str) -> Option<&'static str> {
 /// something, whatever was under way. Errors pass crates as text, and the standard library writes the number
 /// into it.
 pub(crate) fn code_of_text(code: u8, message: &str) -> u8 {
-    match LACKING.into_iter().any(|number| has_error(message, number)) {
-        true => MISSING,
-        false => code,
-    }
+    if LACKING.into_iter().any(|number| has_error(message, number)) { MISSING } else { code }
 }
 
 /// Wrong usage, 64.
@@ -110,10 +95,7 @@ pub(crate) fn usage(message: impl std::fmt::Display) -> anyhow::Error {
 /// is missing.
 pub(crate) fn unwritable(message: impl std::fmt::Display) -> anyhow::Error {
     let message = message.to_string();
-    let code = match has_error(&message, libc::EACCES) {
-        true => MISSING,
-        false => USAGE,
-    };
+    let code = if has_error(&message, EACCES) { MISSING } else { USAGE };
     failure(code, message)
 }
 

@@ -9,7 +9,7 @@
 //! | `scenario_batch.rs`, `bench_run.rs` | scenarios and rows for a command that keeps a run |
 //! | `target.rs`, `provisioner.rs` | somebody else's servers, and our own |
 //! | `parts.rs`, `plan_trust.rs` | plans that several machines carry out; plans from elsewhere |
-//! | `tally.rs`, `terminal.rs`, `files.rs` | what is printed and written |
+//! | `terminal.rs`, `files.rs` | what is printed and written |
 //! | `cancel.rs`, `exit.rs` | Ctrl-C and exit codes |
 
 mod args;
@@ -24,7 +24,6 @@ mod project;
 mod provisioner;
 mod run;
 mod scenario_batch;
-mod tally;
 mod target;
 mod terminal;
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::parts::{Barrier, BarrierError, GeneratorShare};
+use chaos::target_servers::TargetServers;
 use clap::Args;
 
 use crate::args::{Common, invalid};
 use crate::exit;
 use crate::run::Keeper;
-use crate::target::Servers;
+use crate::target::remove_keys;
 use crate::terminal::Terminal;
 
 /// An Indexed Job of Kubernetes tells each of its pods its number by this variable; another one says how many
@@ -37,16 +38,13 @@ impl PartArgs {
         if self.part.is_some() {
             return Ok(self.part);
         }
-        let [index, of] = ENVIRONMENT.map(|name| std::env::var(name).ok());
-        match (index, of) {
+        let [name, count] = ENVIRONMENT;
+        match ENVIRONMENT.map(|name| std::env::var(name).ok()) {
             // Every Indexed Job has a number, also one that does not share a plan.
-            (_, None) => Ok(None),
-            (None, Some(_)) => {
-                Err(exit::usage(format!("{} is set without {}", ENVIRONMENT[1], ENVIRONMENT[0])))
-            }
-            (Some(index), Some(of)) => {
+            [_, None] => Ok(None),
+            [None, Some(_)] => Err(exit::usage(format!("{count} is set without {name}"))),
+            [Some(index), Some(of)] => {
                 let share = parse(&format!("{index}/{of}"));
-                let [name, count] = ENVIRONMENT;
                 share.map(Some).map_err(|why| exit::usage(format!("{name} and {count}: {why}")))
             }
         }
@@ -88,8 +86,7 @@ pub(crate) async fn join(
     })?;
     let mut part = keeper.run.part.take();
     for share in part.iter_mut().flat_map(|part| &mut part.plan) {
-        let (word, meeting) = ("meeting".to_owned(), barrier.meeting().to_owned());
-        share.digest.insert(word, meeting);
+        share.digest.insert("meeting".to_owned(), barrier.meeting().to_owned());
     }
     keeper.set_part(part)?;
     Ok(Arc::new(barrier))
@@ -99,7 +96,7 @@ pub(crate) async fn join(
 pub(crate) async fn leave(
     barrier: &Barrier,
     ended: bool,
-    servers: &mut Servers,
+    servers: &mut TargetServers,
     prefix: &str,
     terminal: &Terminal,
 ) {
@@ -107,7 +104,7 @@ pub(crate) async fn leave(
         return barrier.leave().await;
     }
     match barrier.end().await {
-        Ok(true) => servers.remove_keys(prefix, terminal).await,
+        Ok(true) => remove_keys(servers, prefix, terminal).await,
         Ok(false) => {}
         Err(error) => terminal.warn(&format!("at the end: {error}")),
     }

@@ -15,8 +15,7 @@ pub(crate) struct TrustArgs {
 }
 
 impl TrustArgs {
-    /// Refuses to run programs that plans from elsewhere name, unless their user trusts them; says which they
-    /// are.
+    /// Refuses plans from elsewhere that name programs, unless their user trusts them; says which they are.
     pub(crate) fn check(&self, kept: &[KeptPlan], terminal: &Terminal) -> anyhow::Result<()> {
         let mut found = Vec::new();
         for kept in kept.iter().filter(|kept| !kept.is_own) {

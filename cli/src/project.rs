@@ -29,33 +29,21 @@ pub(crate) struct Project {
 
 impl Project {
     /// The file of this directory; nothing where there is none.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or says what it must not: bad input, with the place.
     pub(crate) fn here() -> anyhow::Result<Self> {
         if !Path::new(FILE).is_file() {
             return Ok(Self::default());
         }
         let text = results::limits::read_text(FILE).map_err(exit::input)?;
         let read = read_file(FILE, &text, |document, problems| read_table(document, FILE, problems).value);
-        let project: Self = read.map_err(exit::input)?;
-        Ok(project)
+        read.map_err(exit::input)
     }
 
     /// The lock, as subjects of a command.
-    ///
-    /// # Errors
-    /// Wrong usage where the file names none.
     pub(crate) fn lock(&self) -> anyhow::Result<Vec<String>> {
-        let subject = self.subject.clone();
         let missing = || missing("which lock? SUBJECT", "subject");
-        Ok(vec![subject.ok_or_else(missing)?])
+        Ok(vec![self.subject.clone().ok_or_else(missing)?])
     }
 
-    /// The scenarios.
-    ///
-    /// # Errors
-    /// As [`Project::lock`].
     pub(crate) fn scenarios(&self) -> anyhow::Result<Vec<String>> {
         match self.scenarios.as_slice() {
             [] => Err(missing("which scenarios? SCENARIO…", "scenarios")),

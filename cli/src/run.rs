@@ -247,10 +247,7 @@ impl Keeper {
         save_all(&self.dir, &self.run)?;
         let terminal = &self.terminal;
         let listed = terminal.common.out.is_none();
-        let last = match listed && !terminal.common.json {
-            true => store().last_alike(&self.run),
-            false => None,
-        };
+        let last = if listed && !terminal.common.json { store().last_alike(&self.run) } else { None };
         let shown = ScreenOptions {
             all_reasons: self.shown.all_reasons,
             changes: last.map_or_else(Vec::new, |last| against_last(&last, &self.run)),
@@ -261,7 +258,7 @@ impl Keeper {
             (Some(document), _) => terminal.answer_painted(&document, text)?,
             (None, Some(document)) => terminal.answer_painted(&document, text)?,
             (None, None) => terminal.answer_painted(&answered(&self.run)?, text)?,
-        }
+        };
         if listed && let Err(error) = store().publish(self.dir.path()) {
             terminal.warn(&error.to_string());
         }

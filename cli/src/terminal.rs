@@ -11,11 +11,13 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anyhow::Result;
 use bench::live;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use results::report::text::{self, TextOptions};
 use results::report::{printable_json, printable_lines, printable_message};
 use results::secrets;
+use serde::Serialize;
 
 use crate::args::{Color, Common};
 use crate::exit;
@@ -32,9 +34,6 @@ const WORD_MAX: usize = 200;
 /// The columns of a report that goes to no terminal.
 const WIDTH: u16 = 100;
 
-/// The colours that a report has on a terminal.
-const COLORS: [&str; 5] = ["[31m", "[32m", "[33m", "[90m", "[0m"];
-
 /// What is said on standard error, as it may be shown.
 pub(crate) fn message(text: &str) -> String {
     let mut text = printable_message(&secrets::hide(text), WORD_MAX);
@@ -42,20 +41,6 @@ pub(crate) fn message(text: &str) -> String {
         text += &format!(" (the limit `{limit}`)");
     }
     text
-}
-
-/// A report, in which what was there before it got its colours is printable already.
-fn printable_report(text: &str) -> String {
-    let mut parts = text.split('\u{1b}');
-    let mut out = printable_lines(parts.next().unwrap_or_default(), WORD_MAX);
-    for part in parts {
-        let color = COLORS.into_iter().find(|color| part.starts_with(color));
-        let (mark, color) = color.map_or(("\u{fffd}", ""), |color| ("\u{1b}", color));
-        out += mark;
-        out += color;
-        out += &printable_lines(&part[color.len()..], WORD_MAX);
-    }
-    out
 }
 
 #[derive(Clone)]
@@ -70,10 +55,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     pub(crate) fn new(common: Common) -> Self {
         let shows_bars = std::io::stderr().is_terminal() && !common.quiet;
-        let target = match shows_bars {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
+        let target = if shows_bars { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let color = match common.color {
             Color::Always => true,
             Color::Never => false,
@@ -92,58 +74,45 @@ impl Terminal {
     }
 
     /// The result of a command, in the form that was asked for: one JSON document with `--json`, else text.
-    pub(crate) fn answer(
-        &self,
-        document: &impl serde::Serialize,
-        text: impl FnOnce() -> String,
-    ) -> anyhow::Result<()> {
-        self.answer_as(document, |terminal| terminal.result(&text()))
+    /// Gives the exit code of a command that has nothing else to say.
+    pub(crate) fn answer(&self, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8> {
+        self.answer_by(document, |terminal| terminal.result(&text()))
     }
 
     /// The same with a report of [`results::report::text`], in its colours.
     pub(crate) fn answer_painted(
         &self,
-        document: &impl serde::Serialize,
+        document: &impl Serialize,
         text: impl FnOnce() -> String,
-    ) -> anyhow::Result<()> {
-        self.answer_as(document, |terminal| {
-            terminal.write(&printable_report(&secrets::hide(&text())));
+    ) -> Result<u8> {
+        self.answer_by(document, |terminal| {
+            terminal.write(&text::printable_report(&secrets::hide(&text()), WORD_MAX))
         })
     }
 
     /// The same with a text that is for a program, as it is.
-    pub(crate) fn answer_data(
-        &self,
-        document: &impl serde::Serialize,
-        text: impl FnOnce() -> String,
-    ) -> anyhow::Result<()> {
-        self.answer_as(document, |terminal| terminal.data(&text()))
-    }
-
-    fn answer_as(
-        &self,
-        document: &impl serde::Serialize,
-        otherwise: impl FnOnce(&Self),
-    ) -> anyhow::Result<()> {
-        match self.common.json {
-            true => self.json(document)?,
-            false => otherwise(self),
-        }
-        Ok(())
+    pub(crate) fn answer_data(&self, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<u8> {
+        self.answer_by(document, |terminal| terminal.data(&text()))
     }
 
     /// The same for what is said on standard error where nobody asked for JSON.
-    pub(crate) fn json(&self, document: &impl serde::Serialize) -> anyhow::Result<()> {
-        if self.common.json {
-            let mut text = serde_json::to_string(document)?;
-            if let Cow::Owned(_) = secrets::hide(&text) {
-                let mut document = serde_json::to_value(document)?;
-                secrets::hide_in(&mut document);
-                text = document.to_string();
-            }
-            self.write(&printable_json(&text));
+    pub(crate) fn json(&self, document: &impl Serialize) -> Result<u8> {
+        self.answer_by(document, |_| {})
+    }
+
+    fn answer_by(&self, document: &impl Serialize, otherwise: impl FnOnce(&Self)) -> Result<u8> {
+        if !self.common.json {
+            otherwise(self);
+            return Ok(exit::AS_EXPECTED);
         }
-        Ok(())
+        let mut text = serde_json::to_string(document)?;
+        if let Cow::Owned(_) = secrets::hide(&text) {
+            let mut document = serde_json::to_value(document)?;
+            secrets::hide_in(&mut document);
+            text = document.to_string();
+        }
+        self.write(&printable_json(&text));
+        Ok(exit::AS_EXPECTED)
     }
 
     /// A result for a person: standard output.

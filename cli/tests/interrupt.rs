@@ -47,7 +47,7 @@ fn ctrl_c_under_load_keeps_what_was_measured() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = quickstart(dir.path());
     let kept = dir.path().join("run/run.json");
-    until("a row was measured", || {
+    until_slow("a row was measured", || {
         json(&kept).is_some_and(|run| !run["rows"].as_array().unwrap().is_empty())
     });
     signal(&child, Signal::SIGINT);
@@ -91,7 +91,7 @@ fn nothing_left(dir: &Path, child: &Child) {
     until("no server and no client is left", || processes_of(dir, child.id()).is_empty());
 }
 
-/// The load before the first scenario takes half a minute on a busy machine.
+/// The first row, and the load before the first scenario, take half a minute on a busy machine.
 fn until_slow(what: &str, mut condition: impl FnMut() -> bool) {
     let mut met = false;
     for _ in 0..4 {

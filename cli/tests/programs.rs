@@ -1,9 +1,10 @@
 //! Programs where a subject stands: `exec:` may be left out, and one that cannot be started or says nothing
-//! useful is told what fits.
+//! useful is told what fits. And what help says of all commands.
 #![allow(missing_docs)]
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -93,4 +94,38 @@ fn a_hello_that_fails_gets_the_remedy_that_fits() {
             assert!(told, "{found}");
         }
     }
+}
+
+/// The first words of the lines that are indented by two.
+fn listed(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("  "));
+    lines.filter_map(|line| line.split(' ').next().filter(|word| !word.is_empty())).collect()
+}
+
+#[test]
+fn every_command_is_in_one_group_and_nine_are_shown() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let all = stdout(&run(dir.path(), &["help", "all"]));
+    let named: BTreeSet<&str> = listed(&all).into_iter().collect();
+    assert_eq!(named.len(), listed(&all).len(), "a name twice: {all}");
+    assert_eq!(code(&run(dir.path(), &["man", "--out", "pages"])), 0);
+    let pages = fs::read_dir(dir.path().join("pages")).expect("pages").flatten();
+    let pages = pages.map(|page| page.file_name().to_string_lossy().into_owned());
+    let pages: BTreeSet<String> = pages
+        .filter_map(|page| Some(page.strip_prefix("locklab-")?.strip_suffix(".1")?.to_owned()))
+        .filter(|page| !page.starts_with("kube-"))
+        .collect();
+    // A driver is started by programs alone.
+    let pages: BTreeSet<&str> = pages.iter().map(String::as_str).chain(["driver"]).collect();
+    assert_eq!(named, pages);
+    let short = stdout(&run(dir.path(), &["-h"]));
+    let commands = short.split("Commands:").nth(1).and_then(|rest| rest.split("\n\n").next());
+    assert_eq!(listed(commands.expect("commands")).len(), 9, "{short}");
+}
+
+#[test]
+fn the_short_help_of_bench_has_eight_options() {
+    let short = stdout(&run(Path::new("."), &["bench", "-h"]));
+    let options = short.lines().filter(|line| line.trim_start().starts_with("--"));
+    assert_eq!(options.count(), 8, "{short}");
 }

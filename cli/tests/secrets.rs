@@ -5,6 +5,7 @@ mod support;
 
 use std::path::Path;
 
+use chaos::target_servers::parse_target;
 use support::{Server, locklab, run};
 
 /// As it is, and as it stands in the URL.
@@ -143,4 +144,15 @@ fn a_wrong_argument_is_said_without_the_password() {
     let lock = lock.args(["lock", "x", "--wait", "0"]);
     let output = lock.env("LOCKLAB_TARGET", &url).output().unwrap();
     assert!(!support::stderr(&output).contains("hunter"));
+}
+
+#[test]
+fn a_target_with_a_password_is_not_repeated() {
+    let refused = |url: &str| parse_target(url).expect_err("a bad URL").to_string();
+    for url in ["redis://bob:s3cr/et@h", "s3cret@h", "redis://bob:s3 cret@h/x"] {
+        let said = refused(url);
+        assert!(!said.contains("s3") && !said.contains("cret"), "{said}");
+        assert!(said.contains("%2F"), "{said}");
+    }
+    assert!(refused("redis://h:x").contains("redis://h:x"));
 }

@@ -1,5 +1,4 @@
-//! Decides how a deployment is entered: the password of this run, the certificates of this run, and how a
-//! node is dialled.
+//! Decides how a deployment is entered: the run's password and certificates, and how a node is dialled.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -112,8 +111,7 @@ impl TlsFiles {
         TlsFiles { ca: dir.join("ca.crt"), cert: dir.join("node.crt"), key: dir.join("node.key") }
     }
 
-    /// Makes an authority for this run alone, and one certificate for all these addresses. The authority's
-    /// key is not kept.
+    /// Makes an authority for this run, whose key is not kept, and one certificate for all these addresses.
     pub(crate) fn make(&self, addresses: &[IpAddr]) -> Result<(), ClusterError> {
         let failed = |what: &dyn std::fmt::Display| failed!("cannot make certificates: {what}");
         let [ca, cert, key] = certificates(addresses).map_err(|error| failed(&error))?;

@@ -46,8 +46,7 @@ impl Deployment {
         &self.topology
     }
 
-    /// The name under which [`running`](crate::running) lists it and [`down_by_id`](crate::down_by_id) ends
-    /// it.
+    /// The name under which [`running`](crate::running) lists and [`down_by_id`](crate::down_by_id) ends it.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -91,8 +90,7 @@ impl Deployment {
         }
     }
 
-    /// Sends one command to a node's real address, past any proxy, on a connection of its own; waits 2 s at
-    /// most.
+    /// Sends one command to a node's real address, past any proxy, on its own connection; waits 2 s at most.
     ///
     /// The answer is what `redis-cli --raw` would print: arrays one element per line, nil as nothing. A
     /// server's error answer is an error here. After a timeout the command may still take effect.
@@ -114,8 +112,7 @@ impl Deployment {
         if self.topology.kind.system().is_some() {
             bail!("{} is no Redis server: it takes no commands", node.name);
         }
-        let answers = node_commands::ask_all(&node.dial, commands, timeout).await;
-        let answers = answers.map_err(|failure| {
+        let answers = node_commands::ask_all(&node.dial, commands, timeout).await.map_err(|failure| {
             let message = format!("{} ({}): {failure}", node.name, node.address);
             match failure {
                 node_commands::Failure::Refused(_) => ClusterError::Refused(message),
@@ -125,8 +122,7 @@ impl Deployment {
         Ok(answers.iter().map(node_commands::text).collect())
     }
 
-    /// Writes a short-lived key in the slot of `lock`, past any proxy, and says whether that succeeded within
-    /// `timeout`.
+    /// Writes a short-lived key in the slot of `lock`, past any proxy; whether it worked within `timeout`.
     ///
     /// It writes where clients would be sent now: the slot's owner, the master that most sentinels name, a
     /// majority of independent masters. Connections are kept, so that asking often is cheap.
@@ -147,8 +143,7 @@ impl Deployment {
             lose_data(planned).map_err(|error| failed!("cannot remove the data of {node}: {error}"))?;
         }
         self.fleet.spawn(node).await?;
-        let start = Start::new(&self.fleet, RESTART_TIMEOUT);
-        start.wait_until_ready(planned).await
+        Start::new(&self.fleet, RESTART_TIMEOUT).wait_until_ready(planned).await
     }
 
     /// The node runs this binary from its next start on, with its data and configuration.
@@ -195,8 +190,7 @@ impl Deployment {
         self.fleet.pid(node)
     }
 
-    /// Whether the node is a server of this deployment's own whose process is gone. Of somebody else's server
-    /// nothing is known: `false`.
+    /// Whether the node is an own server whose process is gone. Of somebody else's nothing is known: `false`.
     pub fn is_down(&self, node: &str) -> bool {
         self.fleet.is_down(node)
     }
@@ -235,8 +229,7 @@ impl Deployment {
     /// later ones. The faults are in the order of the links.
     pub fn apply(&self, links: &[(Party, Party)], fault: &LinkFault) -> Result<Vec<LinkGuard>, ClusterError> {
         let table = self.links()?;
-        let apply = |(from, to): &(Party, Party)| table.apply(from, to, fault.clone());
-        Ok(links.iter().map(apply).collect())
+        Ok(links.iter().map(|(from, to): &(Party, Party)| table.apply(from, to, fault.clone())).collect())
     }
 
     /// Lets go of a deployment that was started with `detach`: its servers go on, listed by
@@ -245,8 +238,7 @@ impl Deployment {
         drop(self);
     }
 
-    /// Stops every server (by id), heals nothing, waits until all are gone, removes data directories but
-    /// keeps logs.
+    /// Stops every server by id, heals nothing, waits until all are gone, removes data but keeps logs.
     pub async fn down(self) -> Result<(), ClusterError> {
         self.fleet.end()?;
         if let Some(data) = self.fleet.data()

@@ -19,8 +19,7 @@ use crate::{Links, Node, Role, Secret, Topology, TopologyKind};
 /// The name under which sentinels know the master; it is the path of a sentinel URL.
 pub const MASTER_NAME: &str = "locklab";
 
-/// A master is called down after this much silence. Together with the sentinels' periods a promotion takes
-/// about 2 s.
+/// A master is called down after this silence. With the sentinels' periods a promotion takes about 2 s.
 const SENTINEL_DOWN_AFTER_MS: u32 = 1000;
 
 /// The same in a cluster of a few nodes.
@@ -59,8 +58,7 @@ impl fmt::Debug for Layout {
 pub struct PlannedNode {
     /// What it is once it runs.
     pub node: Node,
-    /// Ports on which nodes talk to each other, on the same addresses: a cluster's bus, what members of an
-    /// ensemble use.
+    /// Ports on which nodes talk to each other, on the same addresses: a cluster's bus, an ensemble's own.
     pub bus_ports: Vec<u16>,
     /// Index of the master that a replica copies.
     pub master: Option<usize>,
@@ -191,20 +189,17 @@ impl Layout {
         }
         let url = |show: fn(&Secret) -> &str| {
             let passwords = [&access.password, &access.sentinel_password];
-            let passwords = passwords.map(|password| password.as_ref().map(show));
-            url(topology.kind, &nodes, passwords, tls.as_ref())
+            url(topology.kind, &nodes, passwords.map(|password| password.as_ref().map(show)), tls.as_ref())
         };
         Layout { url: url(Secret::reveal), shown_url: url(|_| "***"), nodes, tls }
     }
 
-    /// Every address that must be free: real ones, and announced ones where a proxy will listen; bus ports
-    /// included.
+    /// Every address that must be free: real ones, announced ones where a proxy will listen, bus ports.
     pub fn listen_addresses(&self) -> Vec<SocketAddr> {
         let mut all = Vec::new();
         for node in &self.nodes {
             for address in [node.address, node.announced] {
-                let bus = node.bus_ports.iter();
-                let bus = bus.map(|port| SocketAddr::new(address.ip(), *port));
+                let bus = node.bus_ports.iter().map(|port| SocketAddr::new(address.ip(), *port));
                 for candidate in std::iter::once(address).chain(bus) {
                     if !all.contains(&candidate) {
                         all.push(candidate);
@@ -242,13 +237,11 @@ fn members(nodes: &[PlannedNode], own: usize) -> String {
     text
 }
 
-/// `hz` and the node timeout in milliseconds. In large clusters both are gentler, since each node hears from
-/// all others.
+/// `hz`, and the node timeout in milliseconds; gentler in large clusters, where each hears from all others.
 fn timer_settings(topology: &Topology) -> (u32, u32) {
     const FEW: u32 = 24;
     let nodes = topology.data_nodes();
-    let hz = if nodes <= FEW { 100 } else { 10 };
-    (hz, NODE_TIMEOUT_MS * nodes.max(FEW) / FEW)
+    (if nodes <= FEW { 100 } else { 10 }, NODE_TIMEOUT_MS * nodes.max(FEW) / FEW)
 }
 
 /// Fills the templates for one node and appends the topology's own lines, which win because they come last.
@@ -300,8 +293,7 @@ fn conf(
 /// The lines of sentinel.conf that a topology asks for, to stand below those that they replace.
 pub fn sentinel_config_lines(topology: &Topology) -> String {
     let asked = topology.sentinel_config.iter();
-    let lines = asked.map(|(name, value)| format!("sentinel {name} {MASTER_NAME} {value}\n"));
-    lines.collect()
+    asked.map(|(name, value)| format!("sentinel {name} {MASTER_NAME} {value}\n")).collect()
 }
 
 /// The lines of redis.conf that a topology asks for on every data node, its own last.
@@ -371,8 +363,7 @@ fn quoted(path: &Path) -> String {
 }
 
 fn addresses(nodes: &[PlannedNode], only: Option<Role>) -> String {
-    let nodes = nodes.iter();
-    let nodes = nodes.filter(|node| only.is_none_or(|only| only == node.role));
+    let nodes = nodes.iter().filter(|node| only.is_none_or(|only| only == node.role));
     let addresses: Vec<String> = nodes.map(|node| node.announced.to_string()).collect();
     addresses.join(",")
 }
@@ -411,113 +402,4 @@ pub fn slot_range(index: usize, masters: usize) -> (u16, u16) {
     let first = index * 16384 / masters;
     let last = (index + 1) * 16384 / masters - 1;
     (first as u16, last as u16)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan(kind: TopologyKind, links: Links) -> Layout {
-        planned(kind, links, "/tmp/lab", |_| {})
-    }
-
-    fn special(kind: TopologyKind, change: impl FnOnce(&mut Topology)) -> Layout {
-        planned(kind, Links::Direct, "/tmp/lab", change)
-    }
-
-    fn planned(kind: TopologyKind, links: Links, dir: &str, change: impl FnOnce(&mut Topology)) -> Layout {
-        let mut topology = Topology::of(kind);
-        change(&mut topology);
-        topology.validate().unwrap();
-        let (dir, access) = (Path::new(dir), Access::of(&topology));
-        Layout::plan(&topology, links, 17000, dir, &dir.join("nodes"), &access)
-    }
-
-    /// A proxied node announces the same octet in the next network, a direct one where it listens.
-    #[test]
-    fn each_shape_has_its_url_its_addresses_and_its_lines() {
-        use TopologyKind::{Cluster, Masters, Sentinel, Single};
-        let masters = special(Masters, |topology| {
-            (topology.masters, topology.replicas) = (3, 1);
-        });
-        let masters_of: Vec<_> = masters.nodes.iter().map(|node| node.master).collect();
-        assert_eq!(masters_of, [None, None, None, Some(0), Some(1), Some(2)]);
-        let cases: [(Layout, usize, &str, usize, &[&str]); 4] = [
-            (plan(Single, Links::Direct), 1, "redis://127.0.0.11:17000/0", 0, &[]),
-            (
-                masters,
-                6,
-                "redlock://127.0.0.11:17000,127.0.0.12:17000,127.0.0.13:17000",
-                4,
-                &["replicaof 127.0.0.12 17000"],
-            ),
-            (
-                plan(Sentinel, Links::Proxied),
-                12,
-                "redis-sentinel://127.0.1.101:17000,127.0.1.102:17000,127.0.1.103:17000/locklab",
-                1,
-                &["replicaof 127.0.1.11 17000", "bind-source-addr 127.0.0.12"],
-            ),
-            // Bus ports on real and announced addresses.
-            (
-                plan(Cluster, Links::Proxied),
-                24,
-                "redis-cluster://127.0.1.11:17000,127.0.1.12:17000,127.0.1.13:17000,127.0.1.14:17000,127.0.1.15:17000,127.0.1.16:17000",
-                4,
-                &["cluster-port 17001", "cluster-announce-ip 127.0.1.15"],
-            ),
-        ];
-        for (layout, listens, url, node, lines) in cases {
-            let count = layout.listen_addresses().len();
-            assert_eq!((&*layout.url, count), (url, listens));
-            for line in lines {
-                assert!(layout.nodes[node].conf.contains(line), "{url}: {line}");
-            }
-        }
-    }
-
-    #[test]
-    fn own_lines_come_last_and_stay_away_from_sentinels() {
-        let layout = special(TopologyKind::Sentinel, |topology| {
-            topology.config.insert("appendonly".into(), "yes".into());
-        });
-        let data = &layout.nodes[0].conf;
-        assert!(data.rfind("appendonly yes") > data.rfind("appendonly no"), "{data}");
-        assert!(!layout.nodes[5].conf.contains("appendonly"));
-    }
-
-    #[test]
-    fn no_word_stays_unfilled_and_with_tls_nothing_listens_in_the_clear() {
-        for (kind, tls) in TopologyKind::REDIS.into_iter().flat_map(|kind| [(kind, false), (kind, true)]) {
-            let layout = planned(kind, Links::Proxied, "/tmp/lab", |topology| topology.tls = tls);
-            let names_authority = layout.url.contains("?tls-ca=/tmp/lab/nodes/tls/ca.crt");
-            assert_eq!(names_authority, tls, "{}", layout.url);
-            for node in &layout.nodes {
-                assert!(!node.conf.contains("{{"), "{}", node.conf);
-                let mut lines = node.conf.lines();
-                let port = lines.rfind(|line| line.starts_with("port "));
-                assert_eq!(port == Some("port 0"), tls, "{}", node.conf);
-            }
-        }
-    }
-
-    #[test]
-    fn slots_are_shared_out_without_gap_or_overlap() {
-        for masters in 1..=100 {
-            let mut next = 0;
-            for index in 0..masters {
-                let (first, last) = slot_range(index, masters);
-                assert_eq!(first, next);
-                next = last + 1;
-            }
-            assert_eq!(next, 16384);
-        }
-    }
-
-    #[test]
-    fn a_directory_with_blanks_is_quoted() {
-        let dir = "/tmp/my \"lab\"";
-        let layout = planned(TopologyKind::Single, Links::Direct, dir, |_| {});
-        assert!(layout.nodes[0].conf.contains(r#"dir "/tmp/my \"lab\"/nodes/n1""#));
-    }
 }

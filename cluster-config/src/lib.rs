@@ -24,6 +24,7 @@
 //! | `process`, `container` | start and wait |
 //! | [`Deployment`] | what can be done to it |
 //! | `proxy` | faults on links |
+//! | `machine_check` | what this machine has and lacks for servers |
 //! | `registry` | what other processes have started |
 //!
 //! Faults on links are the work of own proxies (`proxy`): they tell who dials, hold or lose single commands
@@ -35,15 +36,13 @@ mod error;
 
 mod access;
 mod baseline;
-mod capacity;
 #[cfg(feature = "containers")]
 mod container;
 mod deployment;
 mod external;
 pub mod input;
 pub mod layout;
-mod monitor_line;
-mod named_choices;
+mod machine_check;
 mod node;
 mod node_commands;
 mod ports;
@@ -54,9 +53,6 @@ mod provisioner;
 mod proxy;
 mod registry;
 mod server;
-mod slot;
-mod sock_diag;
-mod state_dir;
 mod topology;
 mod toxiproxy;
 
@@ -66,10 +62,13 @@ pub use container::{Container, engine};
 pub use deployment::Deployment;
 pub use error::ClusterError;
 pub use external::{
-    External, ExternalTarget, Handshake, MonitorStream, SecureStream, Secured, Writer, resolve_host,
+    External, ExternalTarget, Handshake, MonitorLine, MonitorStream, ScriptCalls, SecureStream, Secured,
+    Writer, quoted_words, resolve_host,
 };
-pub use monitor_line::{MonitorLine, quoted_words};
+pub use machine_check::{MachineFinding, check_machine};
 pub use node::{Data, Node, Party, Role};
+pub use ports::state_dir;
+pub use probe::slot_of;
 pub use proc_fs::{ProcessId, children, local_addresses, process_state, ran_and_waited_ns, threads};
 pub use process::Process;
 pub use provisioner::{Links, Provisioner, UpOptions, provisioner_of};
@@ -79,8 +78,6 @@ pub use proxy::{
 };
 pub use registry::{Running, RunningNode, down_by_id, running, sweep, unnamed_dir};
 pub use server::{AvailableServer, Server, available_servers, servers_dir};
-pub use slot::slot_of;
-pub use state_dir::state_dir;
 pub use topology::{
     Persistence, ProvisionerKind, Secret, Topology, TopologyKind, TopologyTable, json_schema,
 };

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::access::Dial;
-use crate::named_choices::words;
+use crate::input::named_choices::words;
 
 words! {
     /// The job of a node when it was started; failovers change who is master (see

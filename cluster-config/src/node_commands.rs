@@ -1,5 +1,4 @@
-//! Sends a few commands to one node and turns its answers into values or one-line reasons; never waits
-//! without a bound.
+//! Sends commands to one node and turns answers into values or one-line reasons; always waits with a bound.
 
 use std::time::Duration;
 
@@ -35,10 +34,7 @@ fn silent(reason: impl ToString) -> Failure {
 
 /// Why a connection could not be opened.
 fn connect_failure(error: &redis::RedisError) -> Failure {
-    match error.is_connection_refusal() {
-        true => Failure::Refused(error.to_string()),
-        false => silent(error),
-    }
+    if error.is_connection_refusal() { Failure::Refused(error.to_string()) } else { silent(error) }
 }
 
 /// The outcome of work that takes no longer than this.
@@ -54,8 +50,7 @@ async fn within<T>(
 pub(crate) async fn connect(dial: &Dial, timeout: Duration) -> Result<MultiplexedConnection, Failure> {
     let opening = async {
         let info = dial.info().map_err(silent)?;
-        // The response timeout also bounds the hand-shake with a server that accepts and says nothing, as a
-        // paused one does.
+        // It also bounds the hand-shake with a server that accepts and says nothing, as a paused one does.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout))
             .set_response_timeout(Some(timeout));
@@ -65,11 +60,10 @@ pub(crate) async fn connect(dial: &Dial, timeout: Duration) -> Result<Multiplexe
             return opened.await.map_err(|error| connect_failure(&error));
         };
         // Over TLS, by somebody else's handshake.
-        let stream = TcpStream::connect(dial.address).await;
-        let stream = stream.map_err(|error| connect_failure(&error.into()))?;
+        let stream =
+            TcpStream::connect(dial.address).await.map_err(|error| connect_failure(&error.into()))?;
         stream.set_nodelay(true).map_err(silent)?;
-        let host = dial.address.ip().to_string();
-        let stream = tls.0.connect(&host, stream).await.map_err(silent)?;
+        let stream = tls.0.connect(&dial.address.ip().to_string(), stream).await.map_err(silent)?;
         let opened = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await;
         let (connection, driver) = opened.map_err(silent)?;
         tokio::spawn(driver);
@@ -118,8 +112,7 @@ pub(crate) async fn ask_all(
 }
 
 pub(crate) async fn ask(dial: &Dial, args: &[&str], timeout: Duration) -> Result<Value, Failure> {
-    let mut values = ask_all(dial, &[args], timeout).await?;
-    values.pop().ok_or_else(|| silent("no answer"))
+    ask_all(dial, &[args], timeout).await?.pop().ok_or_else(|| silent("no answer"))
 }
 
 /// An answer as `redis-cli --raw` prints it: arrays one element per line, nil as nothing.
@@ -159,17 +152,14 @@ pub(crate) fn field<'a>(info: &'a str, field: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
 }
 
-/// The version in what INFO says of the server. Valkey also calls itself a Redis, of the version from which
-/// it branched off.
+/// The version in INFO. Valkey also calls itself a Redis, of the version from which it branched off.
 pub(crate) fn server_version(info: &str) -> Option<&str> {
     field(info, "valkey_version").or_else(|| field(info, "redis_version"))
 }
 
-/// Which server INFO is of, as `redis-7.0.15`. Other servers give Redis' version too, for the clients' sake,
-/// and their own beside it.
+/// Which server INFO is of, as `redis-7.0.15`. Others give Redis' version too, for clients, beside their own.
 pub(crate) fn server_name(info: &str) -> Option<String> {
-    let others = ["valkey", "dragonfly", "kvrocks", "garnet", "redis"];
-    others.into_iter().find_map(|flavour| {
+    ["valkey", "dragonfly", "kvrocks", "garnet", "redis"].into_iter().find_map(|flavour| {
         let version = field(info, &format!("{flavour}_version"))?;
         Some(format!("{flavour}-{}", version.trim_start_matches(['v', 'd', 'f', '-'])))
     })

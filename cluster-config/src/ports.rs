@@ -1,33 +1,32 @@
-//! Finds a port that is free on every address of a layout and reserves it against other runs.
+//! Finds a port that is free on every address of a layout, and reserves it against the user's other runs.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::PathBuf;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use rand::RngExt;
 
 use crate::ClusterError;
-use crate::state_dir::state_dir;
+use crate::server::non_empty_var;
 
 /// Below the ephemeral range of Linux (32768…), so that no outgoing connection sits on a chosen port.
 const FIRST: u16 = 17000;
 const LAST: u16 = 31998;
 
-/// A port and those after it, held against other runs of the same user until dropped.
-///
-/// It is held for the whole life of a deployment and not only while servers start: the port of a killed node
-/// would look free to another run just before the node comes back.
+/// A port and those after it, held against this user's other runs for the whole life of a deployment: the
+/// port of a killed node would look free to another run just before the node comes back.
 #[derive(Debug)]
 pub(crate) struct PortLock {
     pub(crate) port: u16,
-    /// Byte-range lock on this file, at the offset of the port; the kernel lets go of it when the process
-    /// dies.
+    /// A byte-range lock at the offset of the port; the kernel lets go of it when the process dies.
     _file: File,
 }
 
-/// Finds `count` ports in a row (2 or more). `listens` gives the addresses that a layout on that port would
-/// use.
+/// Finds `count` ports in a row, 2 or more. `listens`: the addresses that a layout on that port would use.
 pub(crate) fn reserve(
     wish: Option<u16>,
     count: u16,
@@ -70,10 +69,7 @@ pub(crate) fn reserve(
 }
 
 fn first_taken(addresses: &[SocketAddr]) -> Option<(SocketAddr, std::io::Error)> {
-    addresses.iter().find_map(|address| {
-        let error = TcpListener::bind(address).err()?;
-        Some((*address, error))
-    })
+    addresses.iter().find_map(|address| Some((*address, TcpListener::bind(address).err()?)))
 }
 
 /// Reserves `count` ports from `port` on; `None` if another deployment holds one of them.
@@ -86,8 +82,7 @@ fn lock(port: u16, count: u16) -> Result<Option<PortLock>, ClusterError> {
         .write(true)
         .open(&path)
         .map_err(|error| failed!("cannot open {}: {error}", path.display()))?;
-    // Open-file-description locks conflict between two deployments of one process as well, unlike POSIX
-    // record locks.
+    // Open-file-description locks conflict within one process too, unlike POSIX record locks.
     let range = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
@@ -100,6 +95,28 @@ fn lock(port: u16, count: u16) -> Result<Option<PortLock>, ClusterError> {
         Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EACCES) => Ok(None),
         Err(error) => Err(failed!("cannot lock {}: {error}", path.display())),
     }
+}
+
+/// `$XDG_RUNTIME_DIR/locklab`, else `/tmp/locklab-<uid>`; made if missing, and refused if it belongs to
+/// somebody else, because processes are ended by what is read there.
+///
+/// Directories of deployments that nobody placed elsewhere fit there as well.
+pub fn state_dir() -> Result<PathBuf, ClusterError> {
+    let uid = nix::unistd::getuid().as_raw();
+    let path = match non_empty_var("XDG_RUNTIME_DIR") {
+        Some(dir) => PathBuf::from(dir).join("locklab"),
+        None => PathBuf::from(format!("/tmp/locklab-{uid}")),
+    };
+    let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&path);
+    let owner = made.and_then(|()| fs::symlink_metadata(&path));
+    let owned = owner.and_then(|found| match found.is_dir() && found.uid() == uid {
+        true => Ok(()),
+        false => Err(io::Error::other("it belongs to somebody else")),
+    });
+    owned.map_err(|error| {
+        missing!("cannot use {}: {error}; set XDG_RUNTIME_DIR to a directory of your own", path.display())
+    })?;
+    Ok(path)
 }
 
 #[cfg(test)]

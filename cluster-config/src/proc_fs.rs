@@ -38,10 +38,8 @@ impl ProcessId {
     /// Whether it was started with `name=value` in its environment.
     pub fn has_variable(self, name: &str, value: &str) -> bool {
         let wanted = format!("{name}={value}");
-        fs::read(file(self.pid, "environ")).is_ok_and(|environ| {
-            let mut entries = environ.split(|byte| *byte == 0);
-            entries.any(|entry| entry == wanted.as_bytes())
-        })
+        fs::read(file(self.pid, "environ"))
+            .is_ok_and(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()))
     }
 }
 
@@ -61,8 +59,7 @@ pub fn children(pid: u32) -> Vec<u32> {
 
 /// The threads of a process and of all that it has started.
 pub fn threads(pid: u32) -> Vec<u32> {
-    let tasks = entries(&file(pid, "task"));
-    let own = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    let own = entries(&file(pid, "task")).filter_map(|task| task.file_name().to_str()?.parse().ok());
     own.chain(children(pid).into_iter().flat_map(threads)).collect()
 }
 
@@ -80,8 +77,7 @@ pub fn local_addresses(pid: u32) -> BTreeSet<SocketAddr> {
     own.filter(|socket| inodes.contains(&socket.inode)).map(|socket| socket.local).collect()
 }
 
-/// A TCP socket of IPv4, or of IPv6 with an IPv4 address in it: a program that uses IPv6 for everything, as
-/// Java does, has those.
+/// A TCP socket of IPv4, or of IPv6 with an IPv4 address in it, as Java uses for everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TcpSocket {
     pub(crate) local: SocketAddr,
@@ -91,10 +87,8 @@ pub(crate) struct TcpSocket {
 }
 
 pub(crate) fn tcp_sockets() -> Vec<TcpSocket> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
-    let tables = tables.map(|path| fs::read_to_string(path).unwrap_or_default());
-    let lines = tables.iter().flat_map(|table| table.lines());
-    lines.filter_map(tcp_socket).collect()
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    tables.iter().flat_map(|table| table.lines()).filter_map(tcp_socket).collect()
 }
 
 fn tcp_socket(line: &str) -> Option<TcpSocket> {
@@ -111,16 +105,14 @@ fn tcp_socket(line: &str) -> Option<TcpSocket> {
 fn address(hex: &str) -> Option<SocketAddr> {
     let (ip, port) = hex.split_once(':')?;
     let ip = u32::from_str_radix(ip.get(ip.len().checked_sub(8)?..)?, 16).ok()?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    Some((Ipv4Addr::from(ip.to_le_bytes()), port).into())
+    Some((Ipv4Addr::from(ip.to_le_bytes()), u16::from_str_radix(port, 16).ok()?).into())
 }
 
 pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
     entries(&file(pid, "fd"))
         .filter_map(|entry| {
             let link = fs::read_link(entry.path()).ok()?;
-            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-            inode.parse().ok()
+            link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
         })
         .collect()
 }

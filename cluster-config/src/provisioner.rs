@@ -31,11 +31,9 @@ pub struct UpOptions {
     pub links: Links,
     /// Longest wait for readiness, for up to 64 nodes; as long again for each 64 more. Default 30 s.
     pub ready_timeout: Duration,
-    /// The port of every node, each on its own address; a cluster also needs the next one. A free one if
-    /// `None`.
+    /// The port of every node, each on its own address; clusters need the next one too. `None`: a free one.
     pub port: Option<u16>,
-    /// Keep running when the starting process ends (`up --detach`). Needs direct links, since proxies live in
-    /// this process.
+    /// Keep running when the starting process ends (`up --detach`). Needs direct links: proxies are in it.
     pub detach: bool,
     /// Keep the servers' data in memory (`/dev/shm`) where the machine allows it, instead of in `dir`.
     /// Sentinels and cluster nodes sync their own configuration before they vote, so a busy disk can hold up
@@ -65,8 +63,7 @@ impl UpOptions {
 pub trait Provisioner: Send + Sync {
     /// `process`, …
     fn name(&self) -> &'static str;
-    /// Starts servers and waits until they are ready; on an error, or if the call is dropped, nothing is left
-    /// running.
+    /// Starts servers and waits until they are ready; on an error, or if dropped, nothing is left running.
     async fn up(&self, topology: &Topology, options: &UpOptions) -> Result<Deployment, ClusterError>;
 }
 
@@ -83,8 +80,7 @@ pub(crate) trait Runner: Debug + Send + Sync {
         ))
     }
 
-    /// How the server of a node ended, by itself or by a signal; `None` while it runs, and before it was
-    /// started.
+    /// How a server ended, by itself or by a signal; `None` while it runs and before it was started.
     fn ended(&self, node: &str) -> Option<String>;
 
     fn pid(&self, node: &str) -> Option<u32>;

@@ -1,5 +1,4 @@
-//! Lists running deployments across processes, ends one by id, and sweeps away what a dead harness left
-//! behind.
+//! Lists running deployments across processes, ends one by id, sweeps away what a dead harness left.
 //!
 //! A deployment is one JSON file in the user's runtime directory. A process is ended only if its number, its
 //! start tick and the mark in its environment all agree with that file.
@@ -14,8 +13,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::ports::state_dir;
 use crate::proc_fs::{ProcessId, entries};
-use crate::state_dir::state_dir;
 use crate::{ClusterError, ProvisionerKind, Role, Server, TopologyKind};
 
 /// The variable in whose value a server carries the id of its deployment.
@@ -87,8 +86,7 @@ pub fn running() -> Result<Vec<Running>, ClusterError> {
     Ok(found)
 }
 
-/// Ends exactly the servers of one deployment, waits until they are gone, removes their data and keeps their
-/// logs.
+/// Ends exactly the servers of one deployment, waits until they are gone, removes data and keeps logs.
 ///
 /// An owner that still runs is left alone; it finds its servers gone.
 pub fn down_by_id(id: &str) -> Result<Running, ClusterError> {
@@ -115,8 +113,7 @@ pub fn sweep() -> Result<(), ClusterError> {
         }
         match end_servers(&record) {
             Ok(()) => forget(&record),
-            // An engine that does not answer now is no reason to start nothing; the record stays for a later
-            // sweep.
+            // An engine that does not answer now is no reason to start nothing: a later sweep has the record.
             Err(_) if record.provisioner == ProvisionerKind::Container => {}
             Err(error) => return Err(error),
         }
@@ -137,9 +134,8 @@ pub(crate) fn since_1970() -> Duration {
     UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
-/// Makes the data directory of a deployment and marks it; refuses one that is there already. It comes into
-/// being with its mark in it, so that a harness that dies in between leaves only what [`forget`] knows by its
-/// name.
+/// Makes the data directory of a deployment, with its mark in it from the first moment, so that [`forget`]
+/// knows what a dying harness leaves; refuses one that is there already.
 pub(crate) fn claim_dir(record: &Running) -> Result<(), ClusterError> {
     let data = &record.data;
     let staging_dir = staging_dir(record);
@@ -198,15 +194,13 @@ pub(crate) fn forget(record: &Running) {
     }
 }
 
-/// The name of a directory that `up` made for itself where runs meet, for servers that nobody placed
-/// elsewhere.
+/// A directory that `up` makes for itself where runs meet, for servers that nobody placed elsewhere.
 pub fn unnamed_dir() -> Result<PathBuf, ClusterError> {
     let (id, since) = (std::process::id(), since_1970().as_millis());
     Ok(state_dir()?.join(format!("{UNNAMED_DIR}{id}-{since}")))
 }
 
-/// Removes the directories of [`unnamed_dir`] whose makers are gone and to which no record leads: logs that
-/// nobody can know of.
+/// Removes those of [`unnamed_dir`] whose makers are gone and to which no record leads.
 fn sweep_unnamed_dirs() -> Result<(), ClusterError> {
     let taken: Vec<PathBuf> = records()?.into_iter().map(|record| record.dir).collect();
     for entry in entries(&state_dir()?) {
@@ -219,8 +213,7 @@ fn sweep_unnamed_dirs() -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// Whether the record of a deployment is still there: it vanishes when another process takes the deployment
-/// down.
+/// Whether a deployment's record is still there: who takes the deployment down removes it.
 pub(crate) fn is_listed(id: &str) -> bool {
     record_path(id).is_ok_and(|path| path.exists())
 }

@@ -84,8 +84,7 @@ impl Server {
     }
 
     fn numbers(&self) -> Vec<u32> {
-        let parts = self.version.split('.');
-        parts.map(|part| part.parse().unwrap_or(0)).collect()
+        self.version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
     }
 
     fn is_new_enough(&self) -> bool {
@@ -116,9 +115,7 @@ impl Server {
             // A server that has read enough to refuse closes the pipe; what it says is what counts.
             let _ = writeln!(stdin, "{line}\n{NONSENSE}");
         }
-        let Ok(output) = child.wait_with_output() else {
-            return false;
-        };
+        let Ok(output) = child.wait_with_output() else { return false };
         let said = [output.stdout, output.stderr].concat();
         String::from_utf8_lossy(&said).contains(&format!("'{NONSENSE}'"))
     }
@@ -130,8 +127,7 @@ pub(crate) fn wanted_version(server: &str) -> Option<(Option<&str>, &str)> {
         Some((flavour @ ("redis" | "valkey"), version)) => (Some(flavour), version),
         _ => (None, server),
     };
-    let numbers = version.split('.').all(|part| part.parse::<u32>().is_ok());
-    numbers.then_some((flavour, version))
+    version.split('.').all(|part| part.parse::<u32>().is_ok()).then_some((flavour, version))
 }
 
 fn newest(server: &str, flavour: Option<&str>, version: &str) -> Result<Server, ClusterError> {
@@ -177,8 +173,7 @@ pub fn servers_dir() -> Option<PathBuf> {
     }
 }
 
-/// The lines of servers that locks are to be tried on, and where each comes from; `scripts/servers.sh` gets
-/// all but the first.
+/// The lines of servers that locks are tried on, and their source; `scripts/servers.sh` gets all but one.
 const MATRIX: [(&str, &str); 6] = [
     ("redis-7.0", "the package redis-server of Debian 12 or Ubuntu 24.04"),
     ("redis-7.2", "make servers, from a wheel"),
@@ -247,8 +242,7 @@ fn candidates() -> BTreeSet<PathBuf> {
     usual.chain(servers.map(|entry| entry.path())).collect()
 }
 
-/// The programs that install packages, with the words that install one, and what its name has behind the
-/// server's make.
+/// Programs that install packages, the words that install one, and what follows the make in its name.
 const PACKAGERS: [(&str, &str, &str); 6] = [
     ("apt-get", "sudo apt-get install", "-server"),
     ("dnf", "sudo dnf install", ""),
@@ -291,8 +285,7 @@ pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
 /// What a program answers to `--version`, and the version in it, which stands behind this mark.
 pub(crate) fn ask_version(path: &Path, mark: &str, remedy: &str) -> Result<(String, String), ClusterError> {
     let failed = |why: &dyn Display| missing!("{} --version: {why}; {remedy}", path.display());
-    let output = Command::new(path).arg("--version").output();
-    let output = output.map_err(|error| failed(&error))?;
+    let output = Command::new(path).arg("--version").output().map_err(|error| failed(&error))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     match said.split_once(mark).and_then(|(_, rest)| version(rest)) {
         Some(version) => Ok((said, version)),
@@ -306,10 +299,8 @@ pub(crate) fn ask_version(path: &Path, mark: &str, remedy: &str) -> Result<(Stri
 /// The first word that begins like a version, as far as it is one: `10.11.19-MariaDB` is 10.11.19.
 pub(crate) fn version(text: &str) -> Option<String> {
     let ends = |c: char| !c.is_ascii_digit() && c != '.';
-    let words = text.split_whitespace();
-    let mut words = words.map(|word| word.trim_start_matches('v').split(ends).next());
-    let found = words.find(|word| word.is_some_and(|word| word.contains('.')));
-    found.flatten().map(str::to_owned)
+    let mut words = text.split_whitespace().map(|word| word.trim_start_matches('v').split(ends).next());
+    words.find(|word| word.is_some_and(|word| word.contains('.'))).flatten().map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -354,8 +345,7 @@ mod tests {
         assert_eq!((found.flavour, found.version), (usual.flavour.clone(), usual.version.clone()));
         let error = Server::find("redis-7.999").unwrap_err();
         assert!(matches!(error, ClusterError::Missing(_)), "{error}");
-        let there = format!("redis-{}", usual.version);
-        assert!(error.to_string().contains(&there), "{error}");
+        assert!(error.to_string().contains(&format!("redis-{}", usual.version)), "{error}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Faults on single commands and replies: what is held or lost, what passes, and that nobody takes one reply
-//! for another.
+//! Single commands and replies, on the wire and as MONITOR shows them: which are meant, which faults hold or
+//! lose them, and that nobody takes one reply for another.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cluster_config::{
-    Label, Labels, LinkFault, Links, MessagePassage, MessageWords, Party, Pattern, TopologyKind,
+    Label, Labels, LinkFault, Links, MessagePassage, MessageWords, MonitorLine, Party, Pattern, TopologyKind,
 };
 use support::wire::{STRANGER, Wire, fault, node, proxied_single};
 use support::{PATIENCE, eventually, lab_of};
@@ -24,6 +24,74 @@ fn held(words: &str, nth: u64, count: u64) -> LinkFault {
 
 fn lost(words: &str, nth: u64, count: u64) -> LinkFault {
     LinkFault::Drop { pattern: pattern(words), nth, count }
+}
+
+fn meant(pattern: &str, command: &str) -> bool {
+    let mut words = MessageWords::default();
+    for word in command.split_whitespace() {
+        words.push(word.as_bytes());
+    }
+    self::pattern(pattern).matches(&words, None)
+}
+
+#[test]
+fn the_name_comes_first_and_other_words_follow_in_order() {
+    assert!(meant("", "PING") && meant("", ""));
+    assert!(meant("evalsha", "EVALSHA abc 1 orders"));
+    assert!(meant("SET orders PX", "SET orders t1 NX PX 3000"));
+    assert!(!meant("SET PX orders", "SET orders t1 NX PX 3000"));
+    assert!(!meant("orders", "SET orders t1"));
+    assert!(!meant("SET SET", "SET orders"));
+    assert!(!meant("PING", ""));
+}
+
+#[test]
+fn a_star_is_any_run_of_characters() {
+    assert!(meant("EVALSHA *channel:{orders}", "EVALSHA a 2 k redisson_lock__channel:{orders}"));
+    assert!(meant("*", "PING"));
+    assert!(meant("S*T", "SECRET") && meant("S*T*", "SET") && !meant("S*T", "SETS"));
+    assert!(meant("a*b*c", "aXbXbXc") && !meant("a*b*c", "aXcXb"));
+}
+
+#[test]
+fn lines_are_read_as_they_are_written() {
+    let said = |line: &str| {
+        let line = MonitorLine::parse(line.as_bytes())?;
+        let words: Vec<_> = line.words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        let client = String::from_utf8_lossy(line.client).into_owned();
+        Some((line.time_us, line.database, client, words.join("|")))
+    };
+    let is = |time_us, database, client: &str, words: &str| {
+        Some((time_us, database, client.to_owned(), words.to_owned()))
+    };
+    let cases = [
+        (
+            "+1.500000 [0 127.0.0.1:5000] \"SET\" \"a b\" \"\"\r\n",
+            is(1_500_000, 0, "127.0.0.1:5000", "SET|a b|"),
+        ),
+        (
+            r#"1700000000.000001 [0 lua] "set" "a\"] \"" "\\ \xc3\xa4" "\n""#,
+            is(1_700_000_000_000_001, 0, "lua", "set|a\"] \"|\\ ä|\n"),
+        ),
+        ("+1.000000 [3 unix:/run/redis.sock] \"PING\"", is(1_000_000, 3, "unix:/run/redis.sock", "PING")),
+        ("+1.000000 [0 [::1]:5000] \"PING\"", is(1_000_000, 0, "[::1]:5000", "PING")),
+    ];
+    for (line, read) in cases {
+        assert_eq!(said(line), read, "{line}");
+    }
+    for broken in [
+        "+OK",
+        "+1.500000 [0 lua] \"set",
+        r#"+1.500000 [0 lua] "\x4"#,
+        r#"+1.500000 [0 lua] "\x+4""#,
+        "+1.500000 [x lua] \"set\"",
+        "+1.5 [0 lua] \"set\"",
+        "+99999999999999999999.000000 [0 lua] \"set\"",
+        "+1.500000 [0 lua] \"set\"\"k\"",
+        "",
+    ] {
+        assert_eq!(said(broken), None, "{broken}");
+    }
 }
 
 #[tokio::test]

@@ -117,10 +117,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes all objects in their order. `dry`: the API checks them, and makes nothing.
-    ///
-    /// # Errors
-    /// The first that is refused, and why; none is replaced.
+    /// Makes all objects in their order, until one is refused; `dry`: the API checks them, and makes nothing.
     pub async fn apply(&self, objects: &[Object], dry: bool) -> Result<(), ClusterError> {
         let how = PostParams { dry_run: dry, ..PostParams::default() };
         for object in objects {
@@ -167,7 +164,10 @@ impl Cluster {
                 let indexes = [&status.completed_indexes, &status.failed_indexes];
                 ended(indexes.into_iter().flatten().map(|text| indexes_in(text)).sum());
                 if is_over(&status) {
-                    self.resume_merge(run).await?;
+                    let (name, how) = (format!("{run}-merge"), PatchParams::default());
+                    let resume = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
+                    let resumed = self.api::<Job>().patch(&name, &how, &resume).await;
+                    resumed.map_err(|error| ClusterError::of(&name, &error))?;
                     merging = true;
                 }
             }
@@ -179,15 +179,6 @@ impl Cluster {
         let name = format!("{run}-{what}");
         let job = self.api::<Job>().get_status(&name).await;
         Ok(job.map_err(|error| ClusterError::of(&name, &error))?.status.unwrap_or_default())
-    }
-
-    /// Resumes the suspended merge job.
-    async fn resume_merge(&self, run: &str) -> Result<(), ClusterError> {
-        let name = format!("{run}-merge");
-        let go = Patch::Merge(serde_json::json!({"spec": {"suspend": false}}));
-        let done = self.api::<Job>().patch(&name, &PatchParams::default(), &go).await;
-        done.map_err(|error| ClusterError::of(&name, &error))?;
-        Ok(())
     }
 
     /// The outcome of the merge; `None` until it has ended.
@@ -256,41 +247,40 @@ impl Cluster {
     }
 
     async fn until_pods_are_gone(&self, run: &str) -> Option<String> {
-        let left = || async { self.pods(run, None).await.map_or(0, |pods| pods.len()) };
-        let gone = is_so(GONE_WITHIN, POLL_INTERVAL, || async { left().await == 0 }).await;
-        match (gone, left().await) {
-            (true, _) | (_, 0) => None,
-            (_, left) => Some(format!("{left} pods are still there after {GONE_WITHIN:?}")),
-        }
+        let left = async || Ok::<_, ()>(self.pods(run, None).await.map_or(0, |pods| pods.len()));
+        let left = until_none(left).await.unwrap_or(0);
+        (left > 0).then(|| format!("{left} pods are still there after {GONE_WITHIN:?}"))
     }
 
     /// Deletes objects of Chaos Mesh, and waits until it has recovered what they did: its finalizer holds
     /// them until then.
     async fn healed(&self, resource: &ApiResource, of_run: &ListParams) -> Option<String> {
-        let api = self.dynamic(resource);
-        let found = match api.list(of_run).await {
-            Ok(found) if found.items.is_empty() => return None,
-            // Chaos Mesh is not installed.
-            Err(kube::Error::Api(status)) if status.code == 404 => return None,
-            found => found.map(|found| found.items.len()),
+        let (api, kind) = (self.dynamic(resource), &resource.kind);
+        let count = async || api.list(of_run).await.map(|found| found.items.len());
+        let left = async {
+            match count().await {
+                Ok(0) => return Ok(0),
+                // Chaos Mesh is not installed.
+                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(0),
+                found => found?,
+            };
+            api.delete_collection(&DeleteParams::default(), of_run).await?;
+            until_none(count).await
         };
-        let deleted = api.delete_collection(&DeleteParams::default(), of_run).await;
-        if let (Err(error), _) | (_, Err(error)) = (found.map(drop), deleted.map(drop)) {
-            return Some(ClusterError::of(&resource.kind, &error).to_string());
-        }
-        let left = || async { api.list(of_run).await.map(|left| left.items.len()) };
-        let gone = || async { matches!(left().await, Ok(0)) };
-        if is_so(GONE_WITHIN, POLL_INTERVAL, gone).await {
-            return None;
-        }
-        let kind = &resource.kind;
-        Some(match left().await {
+        match left.await {
+            Ok(0) => None,
             Ok(left) => {
-                format!("{left} {kind} hang in recovery after {GONE_WITHIN:?}: what they did may go on")
+                Some(format!("{left} {kind} hang in recovery after {GONE_WITHIN:?}: what they did may go on"))
             }
-            Err(error) => ClusterError::of(kind, &error).to_string(),
-        })
+            Err(error) => Some(ClusterError::of(kind, &error).to_string()),
+        }
     }
+}
+
+/// How many are left when none is, or when it took too long.
+async fn until_none<E>(left: impl AsyncFn() -> Result<usize, E>) -> Result<usize, E> {
+    is_so(GONE_WITHIN, POLL_INTERVAL, || async { matches!(left().await, Ok(0)) }).await;
+    left().await
 }
 
 fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {

@@ -37,21 +37,19 @@ pub struct ChaosMesh {
 }
 
 impl ChaosMesh {
-    /// For servers of this shape. `run` labels what is made, `pod` is where the clients are.
-    pub async fn new(
-        namespace: &str,
-        shape: TopologyKind,
-        run: &str,
-        pod: &str,
-    ) -> Result<Self, ClusterError> {
-        Ok(Self {
+    /// For servers of this shape, by the pod around this process, which knows its name and its run by its
+    /// environment; `None`: no pod is.
+    pub async fn here(namespace: &str, shape: TopologyKind) -> Result<Option<Self>, ClusterError> {
+        let of = |name: &str| std::env::var(name).ok();
+        let Some(pod) = of("POD_NAME").or_else(|| of("HOSTNAME")) else { return Ok(None) };
+        Ok(Some(Self {
             cluster: Cluster::connect(namespace).await?,
             namespace: namespace.to_owned(),
             shape,
-            run: run.to_owned(),
-            pod: pod.to_owned(),
+            run: of("LOCKLAB_RUN").unwrap_or_else(|| pod.clone()),
+            pod,
             made: AtomicU32::new(0),
-        })
+        }))
     }
 
     /// The pods behind the parties: servers by their addresses, clients in this pod.

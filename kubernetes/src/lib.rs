@@ -17,7 +17,6 @@ pub mod cluster;
 pub mod engine;
 pub mod objects;
 pub mod packed_run;
-mod pods;
 mod servers;
 pub mod spec;
 

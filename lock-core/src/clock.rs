@@ -2,8 +2,7 @@
 //! connections of `topology/shared_connection`, whose patience with a server is a timer's.
 //!
 //! [`Instant`] goes on while the machine is suspended, as the leases at the servers do. Timers stand still
-//! with the machine, so what waits here for a moment looks at the clock each second at least, and learns of a
-//! resume by then.
+//! with the machine, so waits here look at the clock each second at least.
 
 use std::future::Future;
 use std::ops::{Add, Sub};
@@ -44,9 +43,8 @@ impl Instant {
         self.0.checked_sub(duration).map(Instant)
     }
 
-    /// The same moment on the clock of callers and timers: as far from now as this is. What is still to come
-    /// moves closer there by the time for which the machine is suspended meanwhile; until then the answer is
-    /// always the same.
+    /// The same moment on the clock of callers and timers: as far from now as this is. It moves closer there
+    /// by the time of a suspension; until then the answer is always the same.
     pub(crate) fn std(self) -> std::time::Instant {
         let origin = origin();
         let there = origin.there;
@@ -55,8 +53,7 @@ impl Instant {
             Some(later) => there.checked_add(later),
             None => there.checked_sub(origin.here.0 - self.0),
         };
-        let at = at.and_then(|at| at.checked_sub(suspended()));
-        at.unwrap_or(there)
+        at.and_then(|at| at.checked_sub(suspended())).unwrap_or(there)
     }
 }
 
@@ -122,8 +119,7 @@ impl Origin {
             let here = Instant::now();
             (there.elapsed(), Origin { there, here })
         });
-        let tightest = readings.min_by_key(|(apart, _)| *apart);
-        tightest.expect("there are some").1
+        readings.min_by_key(|(apart, _)| *apart).expect("there are some").1
     }
 }
 
@@ -132,9 +128,8 @@ fn origin() -> &'static Origin {
     ORIGIN.get_or_init(Origin::read)
 }
 
-/// For how long the machine was suspended since the first conversion. What differs by less than a millisecond
-/// is the time between two readings and no suspension, so that the same moment is converted to the same
-/// instant each time.
+/// For how long the machine was suspended since the first conversion. Less than a millisecond is the time
+/// between two readings, so that conversions of a moment agree.
 fn suspended() -> Duration {
     static KNOWN_NS: AtomicU64 = AtomicU64::new(0);
     const ROUNDING_NS: u64 = 1_000_000;

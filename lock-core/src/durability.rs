@@ -56,8 +56,7 @@ impl Durability {
         matches!(self, Durability::WaitAll | Durability::WaitMajority)
     }
 
-    /// How many must acknowledge: of `WaitAof` one more than replicas, the master's disk. More than there can
-    /// be of one whose number is not known.
+    /// How many must acknowledge: of `WaitAof` also the master's disk. Unknown numbers are more than can be.
     pub(crate) fn acknowledgements(self) -> u32 {
         match self {
             Durability::None => 0,

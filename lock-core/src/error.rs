@@ -94,10 +94,7 @@ impl LockError {
 
     /// As `at_node`; failed or unknown, as the node's error says.
     pub(crate) fn from_write(action: &'static str, lock: &str, error: NodeError) -> Self {
-        let kind = match error.definite {
-            true => ErrorKind::Failed,
-            false => ErrorKind::Unknown,
-        };
+        let kind = if error.definite { ErrorKind::Failed } else { ErrorKind::Unknown };
         LockError::at_node(kind, action, lock, error)
     }
 

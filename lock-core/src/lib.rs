@@ -98,8 +98,7 @@
 //! masters (by TLS `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `redlocks://`), with user,
 //! password and database in the usual places. [`ClientOptions`] has the rest: time limits,
 //! [durability](Durability), [TLS](TlsOptions), [pub/sub](PubSub), [keys that are followed](KeyTracking).
-//! Settings of the servers that are dangerous for locks are read when a client connects, and
-//! [`Client::concerns`] lists them.
+//! [`Client::concerns`] lists dangerous settings of the servers, read at connect.
 //!
 //! # Which lock to choose
 //!

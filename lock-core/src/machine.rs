@@ -78,10 +78,7 @@ impl Drop for MachineGuard {
 }
 
 fn here() -> Option<Arc<dyn Machine>> {
-    match ENTERED.load(Ordering::Relaxed) {
-        true => HERE.with_borrow(Clone::clone),
-        false => None,
-    }
+    if ENTERED.load(Ordering::Relaxed) { HERE.with_borrow(Clone::clone) } else { None }
 }
 
 /// What a name means now, both with their port; nothing where it means nothing.
@@ -134,8 +131,7 @@ fn spawn_on<T: Send + 'static>(
 #[derive(Debug, Clone)]
 pub(crate) struct ClientRuntime {
     handle: Handle,
-    /// Its sender is owned by a task of the runtime, which lasts as long as the runtime or the last clone of
-    /// this.
+    /// Its sender is owned by a task that lasts as long as the runtime or the last clone of this.
     running: watch::Receiver<()>,
 }
 
@@ -223,8 +219,7 @@ impl<F: Future> Future for InProcess<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        let turn = this.process.begin(&mut this.task, context);
-        let polled = match (turn, &mut this.work) {
+        let polled = match (this.process.begin(&mut this.task, context), &mut this.work) {
             (TaskState::Go, Some(work)) => work.as_mut().poll(context),
             (TaskState::Wait, _) | (TaskState::Go, None) => Poll::Pending,
             (TaskState::Never, _) => {
@@ -244,8 +239,7 @@ impl<F> Drop for InProcess<F> {
     fn drop(&mut self) {
         if self.work.is_some() {
             // What is dropped may spawn, or close connections: still as its own process.
-            let nobody = Context::from_waker(Waker::noop());
-            self.process.begin(&mut self.task, &nobody);
+            self.process.begin(&mut self.task, &Context::from_waker(Waker::noop()));
             self.work = None;
             self.process.end(self.task, true);
         }

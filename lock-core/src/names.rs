@@ -18,8 +18,7 @@ impl Names {
         Names { key: name.to_owned(), channel, others: Vec::new() }
     }
 
-    /// Several locks as one: the first name stands for all. The names must lie in one slot, and none may come
-    /// twice; else it says why not.
+    /// Several locks as one: the first name stands for all. They must lie in one slot, none twice.
     pub(crate) fn together(mut each: Vec<Names>) -> Result<Self, String> {
         each.sort_by(|one, other| one.key.cmp(&other.key));
         for two in each.windows(2) {
@@ -68,12 +67,10 @@ impl Names {
 
     /// Of a latch that counts down. Its channel puts the name in braces also where it has some.
     pub(crate) fn of_latch(name: &str) -> Self {
-        let channel = format!("redisson_countdownlatch__channel__{{{name}}}");
-        Names::of(name, channel)
+        Names::of(name, format!("redisson_countdownlatch__channel__{{{name}}}"))
     }
 
-    /// Whether its scripts can tell a lock's channel from its key by themselves: where the name has no
-    /// braces.
+    /// Whether its scripts can tell a lock's channel from its key: where the name has no braces.
     pub(crate) fn tells_by_rule(&self) -> bool {
         self.channel.starts_with("redisson_lock__channel:{") && !self.key.contains('{')
     }

@@ -113,8 +113,7 @@ impl HoldTelemetry {
         #[cfg(feature = "metrics")]
         {
             let late = if late { "true" } else { "false" };
-            let labels = [("lock.kind", lock.kind), ("late", late)];
-            metrics::counter!("lock.renewals", &labels).increment(1);
+            metrics::counter!("lock.renewals", &[("lock.kind", lock.kind), ("late", late)]).increment(1);
         }
     }
 

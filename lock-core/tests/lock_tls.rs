@@ -223,8 +223,9 @@ async fn a_file_that_cannot_be_used_is_named_before_anything_is_dialled() {
 async fn a_wrong_password_is_not_repeated_anywhere() {
     let authority = Authority::new();
     let (server, port) = authority.server(&USER);
-    let (_sentinel, sentinel_port) = authority.sentinel(port);
+    let (sentinel, sentinel_port) = authority.sentinel(port);
     server.ok(&["PING"]);
+    sentinel.ok(&["PING"]);
     for url in [
         format!("rediss://app:wr0ng@127.0.0.1:{port}"),
         format!("rediss-sentinel://app:wr0ng@127.0.0.1:{sentinel_port}/m"),

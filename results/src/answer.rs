@@ -1,5 +1,4 @@
-//! What a run answers, in two statements that are never mixed: what became of the lock, and whether scenarios
-//! came out as their files expect.
+//! What a run answers, never mixed: what became of the lock, and whether scenarios did as their files expect.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,16 +7,15 @@ use itertools::Itertools;
 
 use crate::audit::{Audit, AuditedSubject};
 use crate::compare::{rounds_suffice, row_load};
-use crate::measures::bare;
-use crate::run::{BenchRow, Outcome, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::{State, Verdict};
-use crate::watch::{Certainty, WatchReport};
+use crate::record::measures::bare;
+use crate::record::run::{BenchRow, Outcome, Run, ScenarioResult};
+use crate::record::verdict::{State, Verdict};
+use crate::record::watch::{Certainty, WatchReport};
+use crate::wording::units;
 
 const NAMED: usize = 3;
 
-/// What became of mutual exclusion in one scenario, or under all faults that a configuration met; in order,
-/// the worst last.
+/// What became of mutual exclusion in a scenario, or under all faults of a configuration; the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ExclusionOutcome {
     /// Never more holders than may be, in anyone's view.
@@ -48,8 +46,7 @@ impl ScenarioResult {
     }
 
     /// Whether two had the lock at once, whatever the scenario expects: its contract was broken, the servers
-    /// lost state, or a lock that tells its holder nothing let two act at once where its file says that
-    /// nobody has to.
+    /// lost state, or a lock that tells its holder nothing let two act at once, which its file forbids.
     pub fn is_lost(&self) -> bool {
         let verdicts = &self.verdicts;
         let violated = |verdict: &Verdict| verdict.state == State::Violated;
@@ -74,10 +71,7 @@ impl ScenarioResult {
             _ if !violated.is_empty() => format!("kept, but {violated} violated"),
             _ => "kept".to_owned(),
         };
-        match self.as_expected {
-            true => format!("{what}, as its file expects"),
-            false => what,
-        }
+        if self.as_expected { format!("{what}, as its file expects") } else { what }
     }
 
     pub(crate) fn answer_tone(&self) -> Tone {
@@ -119,18 +113,15 @@ impl ScenarioResult {
         self.gravest().filter(|_| self.is_lost())
     }
 
-    /// Where the grant was given that lost the lock, in the subject's own source, where it says so:
-    /// `lock.py:41`.
+    /// Where in the subject's own source the grant was given that lost the lock: `lock.py:41`.
     pub(crate) fn granted_at(&self) -> Option<String> {
-        let proof = self.losing()?.proof.as_ref()?;
-        proof.source_places().into_iter().next()
+        self.losing()?.proof.as_ref()?.source_places().into_iter().next()
     }
 
     /// What a configuration is: topology, subject, durability, and what the servers were configured with.
     pub(crate) fn configuration(&self) -> (&str, &str, &str, &BTreeMap<String, String>) {
         let (topology, subject) = (&self.topology, &self.subject);
-        let durability = bare(&self.durability);
-        (topology, subject, durability, &self.server_config)
+        (topology, subject, bare(&self.durability), &self.server_config)
     }
 }
 
@@ -138,8 +129,7 @@ impl BenchRow {
     /// Whether this row measured the configuration of that scenario. `fsync` is said by rows, and set on
     /// servers of scenarios; a server with another setting was not measured.
     pub(crate) fn measures_configuration_of(&self, result: &ScenarioResult) -> bool {
-        let settings = result.server_config.iter();
-        let settings = settings.map(|(key, value)| (key.as_str(), value.as_str()));
+        let settings = result.server_config.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let none = [("appendonly", "no"), ("save", "\"\"")];
         let synced = [("appendfsync", "always"), ("appendonly", "yes")];
         let waits_for = match bare(&result.durability) {
@@ -158,8 +148,7 @@ pub fn answer(run: &Run) -> String {
     format!("{}.", parts.iter().map(|(_, words)| words).join("; "))
 }
 
-/// The configurations of a run, or the scenarios of an audit, in which two had the lock at once; controls,
-/// which are to lose it, left out.
+/// Configurations of a run, or scenarios of an audit, that lost the lock; controls are left out.
 pub fn lost(run: &Run) -> usize {
     match &run.audit {
         Some(audit) => audit.subjects.iter().map(AuditedSubject::lost).sum(),
@@ -189,13 +178,10 @@ pub(crate) fn parts(run: &Run) -> Vec<Part> {
         }
         if !run.scenarios.is_empty() {
             let only = if parts.is_empty() { "Only" } else { "only" };
-            let words = format!("{only} controls ran: {}", controls(run));
-            parts.push((Tone::Plain, words));
+            parts.push((Tone::Plain, format!("{only} controls ran: {}", controls(run))));
         }
     }
-    if parts.is_empty() {
-        parts.push((Tone::Plain, "Nothing was measured".to_owned()));
-    }
+    parts.extend(parts.is_empty().then(|| (Tone::Plain, "Nothing was measured".to_owned())));
     parts
 }
 
@@ -203,8 +189,7 @@ fn tried(run: &Run) -> Vec<&ScenarioResult> {
     run.scenarios.iter().filter(|s| !s.is_control()).collect()
 }
 
-/// The answer as a headline, `Redis lost the lock in 3 of 7 set-ups`; of an audit the first part of its
-/// answer, of a run without scenarios the whole.
+/// The answer as a headline, `Redis lost the lock in 3 of 7 set-ups`; of an audit its first part.
 pub(crate) fn headline(run: &Run) -> Part {
     let tried = tried(run);
     if let Some(audit) = &run.audit {
@@ -239,8 +224,7 @@ pub(crate) fn headline(run: &Run) -> Part {
     }
 }
 
-/// What else is to be said beside the headline: of scenarios beside where the lock was lost, and which row is
-/// the fastest safe one.
+/// What stands beside the headline: other outcomes of scenarios, and the fastest safe row.
 pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
     if let Some(audit) = &run.audit {
         return of_audit(audit).split_off(1);
@@ -249,21 +233,14 @@ pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
         return of_watch(watch).split_off(1);
     }
     let tried = tried(run);
-    let mut parts = match tried.is_empty() {
-        true => Vec::new(),
-        false => exclusion(&tried),
-    };
+    let mut parts = if tried.is_empty() { Vec::new() } else { exclusion(&tried) };
     parts.extend(fastest_safe(run, &tried).map(|words| (Tone::Plain, words)));
     parts
 }
 
 /// What was seen of locks in traffic.
 fn of_watch(watch: &WatchReport) -> Vec<Part> {
-    let counted = |count: usize, one: &str| match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {one}s"),
-    };
-    let locks = counted(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
+    let locks = units::several(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
     let [violated, sure, likely] =
         [Certainty::Violated, Certainty::Sure, Certainty::Likely].map(|one| watch.count(one));
     let mut parts = Vec::new();
@@ -272,7 +249,10 @@ fn of_watch(watch: &WatchReport) -> Vec<Part> {
         let tone = if endless > 0 { Tone::Doubt } else { Tone::Plain };
         parts.push((
             tone,
-            format!("{} held now, {endless} of them without an end", counted(watch.holders.len(), "lock")),
+            format!(
+                "{} held now, {endless} of them without an end",
+                units::several(watch.holders.len(), "lock")
+            ),
         ));
     }
     if watch.is_empty() {
@@ -280,18 +260,15 @@ fn of_watch(watch: &WatchReport) -> Vec<Part> {
             format!("Too little was seen: no lock was taken and given back in {} commands", watch.commands);
         parts.push((Tone::Doubt, words));
     } else if violated > 0 {
-        let words = format!("Two had a lock at once ({} of {locks})", counted(violated, "finding"));
+        let words = format!("Two had a lock at once ({} of {locks})", units::several(violated, "finding"));
         parts.push((Tone::Lost, words));
     }
     if sure > 0 {
-        let words = format!("{} for certain", counted(sure, "danger"));
-        parts.push((Tone::Lost, words));
+        parts.push((Tone::Lost, format!("{} for certain", units::several(sure, "danger"))));
     } else if violated == 0 && !watch.locks.is_empty() {
         parts.push((Tone::Kept, format!("Nothing dangerous in {locks}, {} grants", watch.grants())));
     }
-    if likely > 0 {
-        parts.push((Tone::Doubt, format!("{likely} likely, to be looked at")));
-    }
+    parts.extend((likely > 0).then(|| (Tone::Doubt, format!("{likely} likely, to be looked at"))));
     parts
 }
 
@@ -307,16 +284,12 @@ fn of_audit(audit: &Audit) -> Vec<Part> {
             let broke = count(|subject| subject.score.broken > 0);
             let rest = all - broke;
             let mut parts = Vec::new();
-            if lost > 0 {
-                parts.push((Tone::Lost, format!("LOST by {lost} of {all} locks")));
-            }
+            parts.extend((lost > 0).then(|| (Tone::Lost, format!("LOST by {lost} of {all} locks"))));
             if broke > lost {
-                let words = format!("{} more broke another promise", broke - lost);
-                parts.push((Tone::Lost, words));
+                parts.push((Tone::Lost, format!("{} more broke another promise", broke - lost)));
             }
             if rest > 0 {
-                let words = format!("kept by {rest} wherever a sound lock keeps it");
-                parts.push((Tone::Kept, words));
+                parts.push((Tone::Kept, format!("kept by {rest} wherever a sound lock keeps it")));
             }
             parts
         }
@@ -352,8 +325,7 @@ fn of_subject(subject: &AuditedSubject) -> Vec<Part> {
         kept => parts.push((Tone::Kept, format!("kept in {kept}"))),
     }
     if score.unknown > 0 {
-        let words = format!("of {} more too little is known", score.unknown);
-        parts.push((Tone::Doubt, words));
+        parts.push((Tone::Doubt, format!("of {} more too little is known", score.unknown)));
     }
     if score.inherent > 0 {
         let causes = subject.inherent_causes.iter();
@@ -364,8 +336,7 @@ fn of_subject(subject: &AuditedSubject) -> Vec<Part> {
     parts
 }
 
-/// What is small print: how the run compares with what it expects, for CI, and whether the controls were seen
-/// through.
+/// What is small print: what the run expected, for CI, and whether the controls were convicted.
 pub fn small_print(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
     // What the scenarios of an audit expect is of other locks.
@@ -394,9 +365,7 @@ pub fn small_print(run: &Run) -> Vec<String> {
         }
         lines.push(words);
         let mut is_control = run.scenarios.iter().map(ScenarioResult::is_control);
-        if !is_control.all_equal() {
-            lines.push(format!("controls: {}", controls(run)));
-        }
+        lines.extend((!is_control.all_equal()).then(|| format!("controls: {}", controls(run))));
     }
     let (total, rows) = (run.rows.len(), units::plural(run.rows.len(), "row"));
     if total > 0 {
@@ -408,10 +377,9 @@ pub fn small_print(run: &Run) -> Vec<String> {
 
 fn controls(run: &Run) -> String {
     let all: Vec<_> = run.scenarios.iter().filter(|s| s.is_control()).collect();
-    let seen = all.iter().filter(|result| {
-        let mut verdicts = result.verdicts.iter();
-        verdicts.any(|(_, verdict)| verdict.state == State::Violated)
-    });
+    let seen = all
+        .iter()
+        .filter(|result| result.verdicts.iter().any(|(_, verdict)| verdict.state == State::Violated));
     let locks = match all.len() {
         1 => "lock known to be broken was",
         _ => "locks known to be broken were",
@@ -427,8 +395,7 @@ fn tally(tried: &[&ScenarioResult]) -> (usize, impl Fn(ExclusionOutcome) -> usiz
         *standing = (*standing).max(result.standing());
     }
     let counts = worst.into_values().counts();
-    let total = counts.values().sum();
-    (total, move |standing| counts.get(&standing).copied().unwrap_or(0))
+    (counts.values().sum(), move |standing| counts.get(&standing).copied().unwrap_or(0))
 }
 
 fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
@@ -445,8 +412,7 @@ fn lost_part(tried: &[&ScenarioResult]) -> Option<Part> {
 fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     let (total, count) = tally(tried);
     let (lost, kept) = (count(ExclusionOutcome::Lost), count(ExclusionOutcome::Kept));
-    let calm = tried.iter().filter(|result| result.faults.is_empty());
-    let under = match calm.count() {
+    let under = match tried.iter().filter(|result| result.faults.is_empty()).count() {
         0 => "under every fault tried",
         none if none == tried.len() => "while no fault was tried",
         _ => "under every fault tried and without one",
@@ -474,13 +440,11 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
     let unknown = count(ExclusionOutcome::Unknown);
     if unknown > 0 {
         let names = of(ExclusionOutcome::Unknown);
-        let words = format!("of {unknown} too little is known ({names})");
-        parts.push((Tone::Doubt, words));
+        parts.push((Tone::Doubt, format!("of {unknown} too little is known ({names})")));
     }
     let stuck = names(tried, |result| result.verdicts.liveness.state == State::Violated);
     if !stuck.is_empty() {
-        let words = format!("a free lock was not granted in {stuck}");
-        parts.push((Tone::Doubt, words));
+        parts.push((Tone::Doubt, format!("a free lock was not granted in {stuck}")));
     }
     parts
 }
@@ -488,15 +452,13 @@ fn exclusion(tried: &[&ScenarioResult]) -> Vec<Part> {
 /// `failover-async lost it 3 times, worst 3.5 s`, the worst first; repeats of a scenario are one.
 fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
     let mut lost: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-    let all = tried.iter().filter_map(|result| Some((result, result.losing()?)));
-    for (result, verdict) in all {
+    for (result, verdict) in tried.iter().filter_map(|result| Some((result, result.losing()?))) {
         let (times, worst_ns) = lost.entry((result.name.as_str(), result.configuration())).or_default();
         *times += verdict.count.max(1);
         *worst_ns = (*worst_ns).max(verdict.worst_ns);
     }
     let places = lost.keys().counts_by(|(name, _)| *name);
-    let lost = lost.into_iter();
-    let lost = lost.sorted_by_key(|(_, (times, worst_ns))| Reverse((*worst_ns, *times)));
+    let lost = lost.into_iter().sorted_by_key(|(_, (times, worst_ns))| Reverse((*worst_ns, *times)));
     let further = lost.len().saturating_sub(NAMED);
     let worst = lost.take(NAMED);
     let worst = worst.map(|((name, (topology, subject, ..)), (times, worst_ns))| {
@@ -511,8 +473,7 @@ fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
         };
         format!("{name}{place} lost it {times}{worst}")
     });
-    let further = (further > 0).then(|| format!("{further} further lost it too"));
-    worst.chain(further).collect()
+    worst.chain((further > 0).then(|| format!("{further} further lost it too"))).collect()
 }
 
 fn names(tried: &[&ScenarioResult], wanted: impl Fn(&ScenarioResult) -> bool) -> String {
@@ -520,8 +481,7 @@ fn names(tried: &[&ScenarioResult], wanted: impl Fn(&ScenarioResult) -> bool) ->
     let names: BTreeSet<&str> = wanted.map(|result| result.name.as_str()).collect();
     let more = names.len().saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("{more} more"));
-    let named = names.iter().take(NAMED).map(|name| (*name).to_owned());
-    named.chain(more).join(", ")
+    names.iter().take(NAMED).map(|name| (*name).to_owned()).chain(more).join(", ")
 }
 
 pub(crate) fn may_be_quoted(row: &BenchRow) -> bool {
@@ -583,8 +543,7 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         high.is_none_or(|high| high >= low)
     };
     let place = |row: &BenchRow| format!("{} on {}", row.lock(), row.site());
-    let close = others.iter().filter(near).take(NAMED);
-    let close = close.map(|row| place(row)).join(", ");
+    let close = others.iter().filter(near).take(NAMED).map(|row| place(row)).join(", ");
     Some(format!(
         "{}, {} cycles/s{} ({}, {}{})",
         place(best),
@@ -594,163 +553,4 @@ fn fastest(run: &Run, safe: impl Fn(&BenchRow) -> bool) -> Option<String> {
         units::several(best.tasks as usize, "task"),
         units::enclosed(", not shown to be faster than ", &close, "")
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::samples::{around, says, scenario};
-
-    fn row(subject: &str, topology: &str, median: f64) -> BenchRow {
-        crate::samples::row(subject, topology, around(median, 0.05))
-    }
-
-    fn run(scenarios: &[ScenarioResult], rows: &[BenchRow]) -> Run {
-        crate::samples::run("runs/x", rows.to_vec(), scenarios.to_vec())
-    }
-
-    fn said(scenarios: &[ScenarioResult], rows: &[BenchRow]) -> String {
-        answer(&run(scenarios, rows))
-    }
-
-    #[test]
-    fn who_kept_and_who_lost_is_counted_by_configuration() {
-        let a = scenario("failover-async", "sentinel", State::Violated);
-        let b = scenario("kill", "single", State::Clean);
-        assert_eq!(
-            said(&[a.clone(), b.clone()], &[]),
-            "LOST by 1 of 2 configurations; failover-async lost it 3 times, worst 3.5 s; kept by 1 under every fault tried."
-        );
-        // The same server with and without persistence are two.
-        let mut aof = b.clone();
-        let config = &mut aof.server_config;
-        config.insert("appendonly".to_owned(), "yes".to_owned());
-        let words = said(&[a.clone(), b.clone(), aof], &[]);
-        says(&words, &["LOST by 1 of 3 ", "kept by 2 "]);
-        assert_eq!(
-            said(&[a], &[]),
-            "LOST by the one configuration tried; failover-async lost it 3 times, worst 3.5 s."
-        );
-        assert_eq!(said(&[b], &[]), "kept by the one configuration tried under every fault tried.");
-    }
-
-    #[test]
-    fn a_loss_under_one_fault_outweighs_all_others_and_no_fault_is_said() {
-        let mut clean = scenario("kill", "single", State::Clean);
-        let lost = scenario("flushall", "single", State::Violated);
-        says(&said(&[clean.clone(), lost], &[]), &["LOST by the one configuration tried; flushall"]);
-        clean.faults.clear();
-        says(&said(&[clean], &[]), &["while no fault was tried."]);
-    }
-
-    #[test]
-    fn what_is_not_known_is_never_kept() {
-        let known = scenario("kill", "single", State::Clean);
-        let mut without_effect = scenario("delay", "cluster", State::Clean);
-        without_effect.faults[0].bit = false;
-        let mut hole = scenario("pause", "sentinel", State::Clean);
-        hole.incomplete.push("a client died".to_owned());
-        let unknown = scenario("drop", "masters", State::Unknown);
-        for doubt in [unknown, without_effect, hole] {
-            let why = format!("of 1 too little is known ({})", doubt.name);
-            let words = said(&[known.clone(), doubt], &[]);
-            says(&words, &["kept by 1 of 2 configurations", &why]);
-        }
-    }
-
-    #[test]
-    fn acting_after_the_lease_and_standing_still_are_said() {
-        let mut late = scenario("short-lease", "single", State::Clean);
-        late.verdicts.belief.state = State::Violated;
-        late.verdicts.liveness.state = State::Violated;
-        let outlived = "acted at once or wrote late there (short-lease)";
-        let stuck = "a free lock was not granted in short-lease";
-        let words = said(&[late], &[]);
-        says(&words, &[outlived, stuck]);
-        assert!(!words.contains("kept by"), "{words}");
-    }
-
-    #[test]
-    fn a_lock_that_tells_its_holder_nothing_is_lost_where_two_act_at_once() {
-        let mut untold = scenario("away", "single", State::Clean);
-        untold.verdicts.belief.state = State::Violated;
-        assert!(!untold.is_lost(), "its holder was told");
-        untold.tells_holder = Some(false);
-        untold.expected = [("belief".to_owned(), "violated".to_owned())].into();
-        assert!(!untold.is_lost(), "as with any lock that has a lease");
-        untold.expected = [("belief".to_owned(), "clean".to_owned())].into();
-        assert!(untold.is_lost());
-        untold.as_expected = false;
-        assert_eq!(untold.said(), "LOST (belief)");
-        says(&said(&[untold], &[]), &["LOST by the one configuration tried; away lost it"]);
-    }
-
-    #[test]
-    fn controls_are_no_configurations() {
-        let mut control = scenario("steal", "single", State::Violated);
-        control.subject = "broken:steal".to_owned();
-        let mut missed = control.clone();
-        missed.verdicts.contract.state = State::Clean;
-        let controls = [control.clone(), missed];
-        assert_eq!(
-            said(&controls, &[]),
-            "Only controls ran: 1 of 2 locks known to be broken were convicted."
-        );
-        let measured = said(&controls, &[row("lock-core:plain", "single", 400.0)]);
-        let only = "; only controls ran: 1 of 2";
-        says(&measured, &["Fastest: lock-core:plain", only]);
-        let beside = run(&[scenario("kill", "single", State::Clean), control], &[]);
-        says(&answer(&beside), &["kept by the one configuration tried"]);
-        assert_eq!((lost(&beside), lost(&run(&controls, &[]))), (0, 0));
-        let convicted = "controls: 1 of 1 lock known to be broken was convicted";
-        says(&small_print(&beside).join("; "), &[convicted]);
-    }
-
-    #[test]
-    fn the_fastest_safe_lost_nothing_and_its_rival_is_named() {
-        let scenarios = [
-            scenario("failover-async", "sentinel", State::Violated),
-            scenario("kill", "single", State::Clean),
-            scenario("reshard", "cluster", State::Clean),
-        ];
-        let rows = [
-            row("lock-core:reentrant", "sentinel", 9_000.0),
-            row("lock-core:reentrant", "single", 500.0),
-            row("lock-core:reentrant", "cluster", 490.0),
-            row("lock-core:plain", "single", 8_000.0),
-        ];
-        let fastest = "fastest safe: lock-core:reentrant on single, 500 cycles/s (475–525) (uncontended, 16 tasks, not shown to be faster than \
-                       lock-core:reentrant on cluster).";
-        says(&said(&scenarios, &rows), &[fastest]);
-        let words = said(&scenarios, &rows[..1]);
-        assert!(!words.contains("fastest"), "{words}");
-    }
-
-    #[test]
-    fn a_range_of_two_rounds_does_not_show_who_is_fastest() {
-        let mut rows = [row("a", "single", 500.0), row("b", "single", 100.0)];
-        let words = said(&[], &rows);
-        assert!(!words.contains("not shown"), "{words}");
-        (rows[1].rounds, rows[1].measures.load.added_rtt_ns) = (2, Some(200_000));
-        rows[1].measures.load.kind = Some("fair".to_owned());
-        let rival = "not shown to be faster than b (fair) on single +200 µs)";
-        says(&said(&[], &rows), &["Fastest: a on single", rival]);
-    }
-
-    #[test]
-    fn benchmarks_alone_say_which_is_fastest_and_what_is_void() {
-        let mut void = row("broken:fast", "single", 90_000.0);
-        void.safety.state = State::Violated;
-        let slow = row("lock-core:plain", "single", 400.0);
-        assert_eq!(
-            said(&[], &[void.clone(), slow]),
-            "Fastest: lock-core:plain on single, 400 cycles/s (380–420) (uncontended, 16 tasks); 1 void, since the lock was not safe while it was measured."
-        );
-        let mut own_loop = row("peer:theirs", "single", 400.0);
-        own_loop.safety.state = State::Unknown;
-        says(&said(&[], &[own_loop]), &["Nobody judged"]);
-        let none = "No benchmark row may be quoted; 1 void";
-        says(&said(&[], &[void]), &[none]);
-        assert_eq!(said(&[], &[]), "Nothing was measured.");
-    }
 }

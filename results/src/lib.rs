@@ -1,8 +1,7 @@
 //! What was measured and judged, as something that is kept, compared and read.
 //!
 //! A [`run::Run`] is everything kept of one execution of `locklab`. This crate stores it, finds it again,
-//! compares it with others and renders it. It has no clock, asks no server and measures nothing: data in,
-//! data or text out.
+//! compares it with others and renders it. It has no clock and no server: data in, data or text out.
 //!
 //! ```
 //! use results::report;
@@ -43,39 +42,28 @@
 //! | [`units`], [`command_line`], [`pattern`], [`spelling`], [`hdr`], [`secrets`], [`limits`] | small help |
 
 pub mod answer;
-mod atomic;
 pub mod audit;
-pub mod command_line;
 pub mod compare;
-pub mod decide;
-mod figure;
 pub mod gate;
-pub mod hdr;
 pub mod history;
-pub mod history_file;
-pub mod history_parts;
-pub mod history_writer;
-pub mod intervals;
-pub mod limits;
-pub mod measures;
 pub mod merge;
-pub mod merge_input;
-pub mod open_loop;
-pub mod over_time;
-pub mod overlap;
-pub mod parts;
-pub mod pattern;
-pub mod proof;
+mod record;
 pub mod report;
-pub mod run;
 #[cfg(test)]
+#[path = "../tests/report/samples.rs"]
 mod samples;
-pub mod secrets;
-pub mod sequence;
-pub mod spelling;
 pub mod store;
 pub mod svg;
-pub mod timeline;
-pub mod units;
-pub mod verdict;
-pub mod watch;
+mod wording;
+
+#[cfg(test)]
+extern crate self as results;
+
+pub use compare::decide;
+pub use history::{history_file, history_parts, history_writer, overlap};
+pub use merge::{merge_input, parts};
+pub use record::{
+    hdr, intervals, measures, open_loop, over_time, proof, run, sequence, timeline, verdict, watch,
+};
+pub use store::limits;
+pub use wording::{command_line, pattern, secrets, spelling, units};

@@ -1,10 +1,14 @@
-//! Files of histories of either form: whole, cut and damaged.
+//! Files of histories of either form: written, whole, cut and damaged, and the clocks of their parts.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use results::history::History;
+use results::history::{Entry, Event, History};
 use results::history_file::{COMPRESSED_FILE, FRAME_BYTES, PLAIN_MAX_BYTES, compress_above, of_dir, read};
+use results::history_parts::{Clock, Reading};
+use results::history_writer::HistoryWriter;
 use results::store::HISTORY_FILE;
 
 /// A history of so many turns.
@@ -125,4 +129,112 @@ fn a_plain_file_under_a_compressed_name_is_read_as_what_it_is() {
     assert!(error.contains(COMPRESSED_FILE), "{error}");
     fs::write(&path, "x").expect("a file");
     assert!(read(&path).is_err());
+}
+
+fn crash(client: String) -> Entry {
+    Entry::Event(Event::Crash { client })
+}
+
+const MS: u64 = 1_000_000;
+const EPOCH: i128 = 1_800_000_000_000_000_000;
+
+/// A clock that runs `drift` ppm too fast, read each 100 ms over `trip_ns` there and as much back.
+fn readings(from_ms: u64, to_ms: u64, drift: i128, trip_ns: u64) -> Vec<Reading> {
+    let reading = |ms: u64| Reading {
+        at_ns: ms * MS + trip_ns,
+        reference_ns: u64::try_from(truth(ms * MS, drift)).expect("after the epoch"),
+        round_trip_ns: 2 * trip_ns,
+    };
+    (from_ms..to_ms).step_by(100).map(reading).collect()
+}
+
+fn truth(t_ns: u64, drift: i128) -> i128 {
+    EPOCH + i128::from(t_ns) * 1_000_000 / (1_000_000 + drift)
+}
+
+#[test]
+fn a_clock_that_drifts_is_known_to_half_a_round_trip() {
+    let clock = Clock::of(&readings(0, 10_000, 20_000, 200_000), 0);
+    for t_ns in (0..9_500).map(|ms| ms * MS) {
+        let (moment, off) = clock.at(t_ns);
+        let wrong = (moment - truth(t_ns, 20_000)).unsigned_abs();
+        assert!(wrong <= u128::from(off), "{wrong} beyond {off}");
+        assert!(off < 250_000, "{off} ns at {t_ns}");
+    }
+    let (_, far) = clock.at(60_000 * MS);
+    assert!(far > 40 * MS, "nobody read it for 50 s: {far}");
+    assert_eq!(Clock::of(&readings(0, 900, 0, 10), 5 * MS).at(7).1, 5 * MS, "as declared");
+}
+
+#[test]
+fn a_clock_that_was_stepped_is_unknown_where_it_was() {
+    let mut all = readings(0, 5_000, 0, 100_000);
+    let mut later = readings(5_000, 10_000, 0, 100_000);
+    later.iter_mut().for_each(|reading| reading.reference_ns += 3_000 * MS);
+    all.extend(later);
+    let clock = Clock::of(&all, 0);
+    assert!(clock.at(2_000 * MS).1 < MS && clock.at(8_000 * MS).1 < MS);
+    let around = (4_500..5_500).step_by(10).map(|ms| clock.at(ms * MS).1).max();
+    assert!(around > Some(2_000 * MS), "{around:?}");
+}
+
+#[test]
+fn a_slow_answer_beside_quick_ones_changes_nothing() {
+    let mut all = readings(0, 5_000, 0, 100_000);
+    let slow = Reading {
+        at_ns: all[22].at_ns + 400 * MS / 10,
+        reference_ns: all[22].reference_ns + 11 * MS,
+        round_trip_ns: 80 * MS,
+    };
+    all.insert(23, slow);
+    assert_eq!(Clock::of(&all, 0), Clock::of(&readings(0, 5_000, 0, 100_000), 0));
+}
+
+#[test]
+fn many_threads_make_one_file_in_order() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("history.jsonl");
+    let writer = HistoryWriter::create(&path).expect("a new file");
+    let clock = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (writer, clock) = (&writer, &clock);
+            scope.spawn(move || {
+                for n in 0..250 {
+                    let entry = crash(format!("c{thread}-{n}"));
+                    let now = || clock.fetch_add(1, Ordering::Relaxed);
+                    writer.append_with(now, |_| entry).expect("an entry");
+                }
+            });
+        }
+    });
+    assert_eq!(writer.lines(), 2_000);
+    let text = std::fs::read_to_string(&path).expect("the file");
+    let history = History::parse(&text).expect("a good history");
+    assert_eq!(history.lines.len(), 2_000);
+    assert!(!history.torn);
+    let stamps: Vec<u64> = history.lines.iter().map(|line| line.t_ns).collect();
+    assert_eq!(stamps, (0..2_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_line_can_be_read_before_the_file_is_finished() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("history.jsonl");
+    let writer = HistoryWriter::create(&path).expect("a new file");
+    let append = |t_ns| writer.append_with(|| t_ns, |_| crash("c1".to_owned()));
+    append(7).expect("an entry");
+    let text = std::fs::read_to_string(&path).expect("the file");
+    let whole = text.ends_with("}\n");
+    assert!(whole && text.contains("\"t_ns\":7"), "{text}");
+    assert_eq!(append(3).expect("an entry"), 7);
+}
+
+#[test]
+fn a_file_that_is_there_is_not_overwritten() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("history.jsonl");
+    std::fs::write(&path, "precious\n").expect("a file");
+    let error = HistoryWriter::create(&path).expect_err("the name is taken");
+    assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
 }

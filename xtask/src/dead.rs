@@ -6,7 +6,7 @@ use crate::Findings;
 use crate::files::{below, shown, sources};
 
 /// Extensions of files that must be named by some source file.
-const INCLUDED: &[&str] = &["lua", "conf", "html"];
+const INCLUDED: &[&str] = &["lua", "conf", "html", "txt", "sh", "yml", "toml", "budget"];
 
 /// Sources without a `mod` and data files that nothing includes.
 pub(crate) fn check(root: &Path) -> Findings {
@@ -32,7 +32,8 @@ pub(crate) fn check(root: &Path) -> Findings {
             findings.push(format!("{}: no `mod {module};` anywhere", shown(root, path)));
         }
     }
-    for dir in ["lock-core/scripts", "cluster-config/conf", "results/templates"] {
+    let scripts = ["lock-core/scripts", "cluster-config/conf", "kubernetes/src/scripts"];
+    for dir in scripts.into_iter().chain(["results/templates", "cli/help", "cli/templates"]) {
         let files = INCLUDED.iter();
         for path in files.flat_map(|ending| below(&root.join(dir), ending)) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -42,31 +42,24 @@ pub(crate) fn below(dir: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 pub(crate) fn check(root: &Path) -> Findings {
-    let mut findings = Findings::new();
+    let mut findings = scenarios(root);
     for path in sources(root) {
+        let name = shown(root, &path);
         let Ok(text) = std::fs::read_to_string(&path) else {
-            findings.push(format!("{}: not readable as UTF-8", shown(root, &path)));
+            findings.push(format!("{name}: not readable as UTF-8"));
             continue;
         };
         if !text.starts_with("//! ") {
-            findings.push(format!("{}: opens without `//!`: say what it is for", shown(root, &path)));
+            findings.push(format!("{name}: opens without `//!`: say what it is for"));
         }
-        for (number, line) in text.lines().enumerate() {
+        for (number, line) in (1..).zip(text.lines()) {
             if is_wide_comment(line) {
-                findings.push(format!(
-                    "{}:{}: a comment of more than {COMMENT_COLUMNS} columns",
-                    shown(root, &path),
-                    number + 1
-                ));
+                findings.push(format!("{name}:{number}: a comment of more than {COMMENT_COLUMNS} columns"));
             }
-            for mark in marks() {
-                if line.contains(&mark) {
-                    findings.push(format!("{}:{}: `{mark}`", shown(root, &path), number + 1));
-                }
-            }
+            let found = marks().into_iter().filter(|mark| line.contains(mark));
+            findings.extend(found.map(|mark| format!("{name}:{number}: `{mark}`")));
         }
     }
-    findings.extend(scenarios(root));
     findings
 }
 

@@ -28,68 +28,57 @@ type Findings = Vec<String>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.split_first().map(|(name, rest)| (&**name, rest)) {
-        Some(("tidy", [])) => tidy(),
-        Some(("test", arguments)) => match suite::run(arguments) {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
-            Err(error) => {
-                report(&format!("test: {error:#}"));
-                ExitCode::from(70)
-            }
-        },
-        Some(("notices", arguments)) => notices(arguments),
+    let (name, arguments) = arguments.split_first().map_or(("", &[][..]), |(name, rest)| (&**name, rest));
+    let done = match name {
+        "tidy" if arguments.is_empty() => tidy(),
+        "test" => suite::run(arguments),
+        "notices" => notices(arguments).map(|()| true),
         _ => {
             report(
                 "usage: cargo run -p xtask -- tidy | test [ARGUMENTS OF cargo test] | notices [ARGUMENTS OF cargo metadata]",
             );
-            ExitCode::from(64)
+            return ExitCode::from(64);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            report(&format!("{name}: {error:#}"));
+            ExitCode::from(70)
         }
     }
 }
 
-fn tidy() -> ExitCode {
+/// Checks all rules. Whether nothing was found.
+fn tidy() -> anyhow::Result<bool> {
     let root = workspace_root();
-    let metadata = match deps::metadata(&root, &[]) {
-        Ok(metadata) => metadata,
-        Err(error) => {
-            report(&format!("tidy: {error:#}"));
-            return ExitCode::from(70);
-        }
-    };
-    let mut findings = Findings::new();
-    findings.extend(edges::check(&metadata));
-    findings.extend(deps::check(&metadata));
-    findings.extend(files::check(&root));
-    findings.extend(dead::check(&root));
-    findings.extend(links::check(&root));
-    findings.extend(structure::check(&root));
+    let metadata = deps::metadata(&root, &[])?;
     for advice in files::advice(&root) {
         report(&format!("advice: {advice}"));
     }
+    let findings: [Findings; 6] = [
+        edges::check(&metadata),
+        deps::check(&metadata),
+        files::check(&root),
+        dead::check(&root),
+        links::check(&root),
+        structure::check(&root),
+    ];
+    let findings = findings.concat();
     for finding in &findings {
         report(&format!("tidy: {finding}"));
     }
     if findings.is_empty() {
         report("tidy: crate edges, licences, headers, dead files, links, names and circles are in order");
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
     }
+    Ok(findings.is_empty())
 }
 
 /// Prints the notices of `cli` in the tree that these arguments (`--features`, `--filter-platform`) give.
-fn notices(arguments: &[String]) -> ExitCode {
-    let page = deps::metadata(&workspace_root(), arguments)
-        .and_then(|metadata| notices::page(&metadata, "cli"))
-        .and_then(|page| Ok(std::io::stdout().write_all(page.as_bytes())?));
-    match page {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            report(&format!("notices: {error:#}"));
-            ExitCode::from(70)
-        }
-    }
+fn notices(arguments: &[String]) -> anyhow::Result<()> {
+    let page = notices::page(&deps::metadata(&workspace_root(), arguments)?, "cli")?;
+    Ok(std::io::stdout().write_all(page.as_bytes())?)
 }
 
 fn workspace_root() -> PathBuf {

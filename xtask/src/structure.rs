@@ -7,42 +7,27 @@ use std::path::Path;
 use crate::Findings;
 use crate::files::{below, shown};
 
-/// What a crate may still have. A row is lowered with the tree, never raised.
-struct Limit {
-    name: &'static str,
-    vague_names: usize,
-    files_in_a_circle: usize,
-}
-
-const fn limit(name: &'static str, vague_names: usize, files_in_a_circle: usize) -> Limit {
-    Limit { name, vague_names, files_in_a_circle }
-}
+/// What a crate may still have: names that say nothing, files in a circle. A row is lowered with the tree, never
+/// raised.
+type Limit = (&'static str, usize, usize);
 
 const LIMITS: &[Limit] = &[
-    limit("lock-core", 1, 5),
-    limit("cluster-config", 0, 4),
-    limit("results", 1, 5),
-    limit("bench", 0, 3),
-    limit("chaos", 0, 4),
-    limit("simulation", 0, 4),
-    limit("kubernetes", 0, 4),
-    limit("cli", 0, 4),
-    limit("xtask", 0, 1),
+    ("lock-core", 1, 5),
+    ("cluster-config", 0, 4),
+    ("results", 1, 5),
+    ("bench", 0, 3),
+    ("chaos", 0, 4),
+    ("simulation", 0, 4),
+    ("kubernetes", 0, 4),
+    ("cli", 0, 4),
+    ("xtask", 0, 1),
 ];
 
 /// How often a file of a command of `cli` may use another command's file.
 const USES_OF_ANOTHER_COMMAND: usize = 0;
 
 /// Words that alone do not say what a type or a module is: participles, pronouns, particles, everyday nouns.
-const VAGUE: &str = "
-Absent After Alone Among Anybody Apart Asked Asking Asks At Answered Before Between Bitten Blocked Bypassed Called Changed Chosen Come Comes Counted Cut
-Doing Done Doubt Drawn Each Ended Ending Ends Enters Every Extended Few Fits Finished Floors Follow Forgotten Found Free Give Given Gives Giving Goes Gone
-Greatest Had Harm Harmed Harms Healed Heard Hearing Held Here Hits Hooked How Injected Inner Inside Judged Kept Known Landing Lapsed Leased Left Lent
-Linked Look Looks Made Manners Many Means Meeting Met Mine Moment Move Moving Named Nearest Need Needs Next News Numbered Of Off Offer Offered On Other
-Others Own Owned Paper Part Passage Passed Passing Place Placed Places Proved Ran Raw Reach Recent Removed Returns Room Rooms Said Scene Seen Sent
-Settled Settles Share Shared Short Shown Shows Side Sides Sightings Sizes Slice Smallest Sooner Spare Speak Spent Spoke Standing Started Starved Stated
-Steady Stood Take Taken Takes Talk Tell Tells Thing Things Timed Together Told Touch Touches Tried Tries Trouble Turn Turns Twin Unkept Until Voice Wait
-Waits Want Wanted Watched Way Ways What When Where Which Who Whole Whose Why Wire Wished Witness Word Words Work World Worth Wrong Yet";
+const VAGUE: &str = include_str!("../vague-names.txt");
 
 /// A module's path within its crate.
 type Module = Vec<String>;
@@ -56,25 +41,20 @@ pub(crate) fn check(root: &Path) -> Findings {
 
 fn beyond(root: &Path, limits: &[Limit], most_uses: usize) -> Findings {
     let mut findings = Findings::new();
-    for limit in limits {
-        let modules = modules(root, limit.name);
+    for &(name, most_names, most_files) in limits {
+        let modules = modules(root, name);
         let names = vague_names(&modules);
-        if names.len() > limit.vague_names {
+        if names.len() > most_names {
+            let (count, names) = (names.len(), names.join(", "));
             findings.push(format!(
-                "{}: {} names say nothing by themselves and {} may be left; name the new one after the thing: {}",
-                limit.name, names.len(), limit.vague_names, names.join(", ")
+                "{name}: {count} names say nothing by themselves and {most_names} may be left; name the new one after the thing: {names}"
             ));
         }
-        for circle in circles(&modules) {
-            if circle.len() > limit.files_in_a_circle.max(1) {
-                findings.push(format!(
-                    "{}: {} files import each other in a circle, at most {} may: {}",
-                    limit.name,
-                    circle.len(),
-                    limit.files_in_a_circle,
-                    circle.join(", ")
-                ));
-            }
+        for circle in circles(&modules).iter().filter(|circle| circle.len() > most_files.max(1)) {
+            let (count, files) = (circle.len(), circle.join(", "));
+            findings.push(format!(
+                "{name}: {count} files import each other in a circle, at most {most_files} may: {files}"
+            ));
         }
     }
     let uses = uses_of_another_command(&modules(root, "cli"));
@@ -254,7 +234,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
             std::fs::write(path, text).expect("it is written");
         }
-        beyond(root.path(), &[limit("xtask", 0, 0)], 0).join("\n")
+        beyond(root.path(), &[("xtask", 0, 0)], 0).join("\n")
     }
 
     #[test]

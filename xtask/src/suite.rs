@@ -13,8 +13,7 @@ use cargo_metadata::{Artifact, Message, TargetKind};
 
 use crate::report;
 
-/// What takes longest, so that nothing is left to wait for at the end. A name that does not exist is an
-/// error.
+/// What takes longest, so that nothing is left to wait for at the end.
 const FIRST: [&str; 4] = ["swarm", "kube", "lock_orders", "conform"];
 
 struct Suite {
@@ -99,12 +98,8 @@ fn build(arguments: &[String]) -> anyhow::Result<VecDeque<Suite>> {
     });
     let mut first = FIRST.map(|_| None);
     for message in Message::parse_stream(BufReader::new(messages)) {
-        let Message::CompilerArtifact(artifact) = message? else {
-            continue;
-        };
-        let Some(suite) = suite(&artifact)? else {
-            continue;
-        };
+        let Message::CompilerArtifact(artifact) = message? else { continue };
+        let Some(suite) = suite(&artifact)? else { continue };
         match FIRST.iter().position(|name| *name == artifact.target.name) {
             Some(place) => first[place] = Some(suite),
             None => suites.push_back(suite),

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{join_all, try_join_all};
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::{BenchPlan, Hooks, Leasing, Placement, kind_among, kind_of};
@@ -11,7 +10,7 @@ use crate::{
     load::{Connector, Load},
     round::{self, Clients, Round, ledger::HandoffCounts, record::Samples},
     server_stats::ServerWatch,
-    stats::histogram::{histogram, merge},
+    stats::histogram::Latencies,
     subject::{ConnectTo, Connected, Subject, SubjectError, counted_durability, is_shared},
     workload::{CycleShape, LeaseOf, Rhythm, Spread, Workload},
 };
@@ -27,15 +26,14 @@ pub(super) struct Arm {
     pub(super) place: Placement,
     pub(super) workload: &'static Workload,
     pub(super) tasks: u32,
-    /// Whether holds go by the names of their grants, since a lock of the same run knows no other way: like
-    /// beside like.
+    /// Whether holds go by the names of their grants: a lock of the same run knows no other way.
     pub(super) by_name: bool,
     /// Without their samples, which are merged here, but for those of each part.
     pub(super) rounds: Vec<Round>,
     pub(super) samples: Samples,
     pub(super) passed: HandoffCounts,
-    pub(super) lag: Histogram<u64>,
-    pub(super) margin: Histogram<u64>,
+    pub(super) lag: Latencies,
+    pub(super) margin: Latencies,
     pub(super) holds: u64,
     pub(super) overlap: Option<String>,
 }
@@ -57,8 +55,8 @@ impl Arm {
             rounds: Vec::new(),
             samples: Samples::default(),
             passed: HandoffCounts::default(),
-            lag: histogram(),
-            margin: histogram(),
+            lag: Latencies::default(),
+            margin: Latencies::default(),
             holds: 0,
             overlap: None,
         }
@@ -81,8 +79,7 @@ impl Arm {
     }
 
     pub(super) fn locks(&self, plan: &BenchPlan) -> u32 {
-        let locks = self.workload.locks(self.tasks, plan.locks);
-        locks.max(self.workload.asks.fewest_locks())
+        self.workload.locks(self.tasks, plan.locks).max(self.workload.asks.fewest_locks())
     }
 
     /// Those of them that tasks of this generator take.
@@ -92,12 +89,10 @@ impl Arm {
             return locks;
         }
         let own = (0..plan.share.count(tasks)).map(|own| plan.share.number(own));
-        let locks = own.map(|task| locks.saturating_sub(task).div_ceil(tasks));
-        locks.sum()
+        own.map(|task| locks.saturating_sub(task).div_ceil(tasks)).sum()
     }
 
-    /// Whether it is known how many may hold a lock at once: a single reader or permit says nothing of the
-    /// others, and is not judged.
+    /// Whether it is known how many may hold a lock at once: a single reader or permit is not judged.
     pub(super) fn judged(&self, plan: &BenchPlan) -> bool {
         let kinds = self.subject.kinds();
         let kind = match plan.kind.as_str() {
@@ -135,9 +130,9 @@ impl Arm {
         }
         self.samples.merge(&round.samples);
         self.passed.merge(&round.passed);
-        merge(&mut self.margin, &round.renewed.margin);
+        self.margin.merge(&round.renewed.margin);
         if let Some(offered) = &round.offered {
-            merge(&mut self.lag, &offered.lag);
+            self.lag.merge(&offered.lag);
         }
         round.samples.keep_parts();
         self.rounds.push(round);
@@ -269,18 +264,15 @@ pub(super) fn connect_to(plan: &BenchPlan, arm: &Arm, round: usize, number: u32)
     }
 }
 
-/// Connects one client. A driver says only now which kinds it has, so the plan's kind is looked for among
-/// them.
+/// Connects one client. A driver says only now which kinds it has: the plan's kind is looked for there.
 pub(super) async fn connect_client(
     plan: &BenchPlan,
     arm: &Arm,
     round: usize,
     number: u32,
 ) -> Result<Connected, SubjectError> {
-    let to = connect_to(plan, arm, round, number);
-    let connected = arm.subject.connect(&to).await?;
-    let offered = connected.client.kinds();
-    kind_among(&plan.kind, arm.subject.name(), offered, arm.workload)?;
+    let connected = arm.subject.connect(&connect_to(plan, arm, round, number)).await?;
+    kind_among(&plan.kind, arm.subject.name(), connected.client.kinds(), arm.workload)?;
     Ok(connected)
 }
 

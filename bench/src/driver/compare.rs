@@ -8,9 +8,7 @@ use crate::{round::Round, stats::paired};
 
 /// Adds the comparisons of one group with its first arm; `again` is that arm's twin, if there is one.
 pub(super) fn add(plan: &BenchPlan, group: &[Arm], again: Option<&Arm>, outcome: &mut BenchOutcome) {
-    let Some((base, others)) = group.split_first() else {
-        return;
-    };
+    let Some((base, others)) = group.split_first() else { return };
     for other in others {
         if base.rounds.is_empty() || other.rounds.is_empty() {
             continue;

@@ -72,9 +72,7 @@ struct RoundSource {
 
 impl RoundSource {
     fn open((name, mut lines): Source) -> Result<Option<(Self, BenchPlan)>, PartsError> {
-        let Some(text) = next_line(&name, lines.as_mut())? else {
-            return Ok(None);
-        };
+        let Some(text) = next_line(&name, lines.as_mut())? else { return Ok(None) };
         let head: Head = read(&name, &text)?;
         let mut part = RoundSource { name, share: head.share, lines, next: None };
         part.advance()?;
@@ -82,10 +80,8 @@ impl RoundSource {
     }
 
     fn advance(&mut self) -> Result<Option<RoundLine<WholeRound>>, PartsError> {
-        let next = match next_line(&self.name, self.lines.as_mut())? {
-            Some(text) => Some(read(&self.name, &text)?),
-            None => None,
-        };
+        let text = next_line(&self.name, self.lines.as_mut())?;
+        let next = text.map(|text| read(&self.name, &text)).transpose()?;
         Ok(std::mem::replace(&mut self.next, next))
     }
 }
@@ -118,16 +114,11 @@ pub fn merged_runs(runs: &[Run], dirs: &[PathBuf]) -> Result<BenchOutcome, Parts
     merged(sources)
 }
 
-/// The same, from what generators wrote down.
-///
-/// A row holds the rounds that as many parts made as its first one; what a part that was lost did not make is
-/// left out, and said. Where any part is missing from a row, the row is not valid and is compared with
-/// nothing.
+/// A row holds the rounds that as many parts made as its first one; what a lost part did not make is left
+/// out, and said. Where any part is missing from a row, it is not valid and is compared with nothing.
 fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
     let mut outcome = BenchOutcome { warnings: rows::warnings(), ..BenchOutcome::default() };
-    let Some((mut parts, plan)) = opened(sources)? else {
-        return Ok(outcome);
-    };
+    let Some((mut parts, plan)) = opened(sources)? else { return Ok(outcome) };
     let mut all = empty(&plan)?;
     // Who made the first round of each group: later ones are of the same, or are left out.
     let mut makers: Vec<Vec<u32>> = vec![Vec::new(); all.len()];
@@ -144,13 +135,9 @@ fn merged(sources: Vec<Source>) -> Result<BenchOutcome, PartsError> {
             measured.push((key.2, made));
         }
         let Some(of) = all.get_mut(group) else {
-            let why = format!("no group {group}");
-            return Err(PartsError::Bad(parts[0].name.clone(), why));
+            return Err(PartsError::Bad(parts[0].name.clone(), format!("no group {group}")));
         };
-        match whole_group {
-            true => of.keep(&plan, measured),
-            false => left_out += 1,
-        }
+        if whole_group { of.keep(&plan, measured) } else { left_out += 1 }
     }
     if left_out > 0 {
         outcome.warnings.push(format!(
@@ -170,9 +157,7 @@ fn opened(sources: Vec<Source>) -> Result<Option<(Vec<RoundSource>, BenchPlan)>,
     let mut parts: Vec<RoundSource> = Vec::new();
     let mut common: Option<(String, BenchPlan)> = None;
     for source in sources {
-        let Some((part, plan)) = RoundSource::open(source)? else {
-            continue;
-        };
+        let Some((part, plan)) = RoundSource::open(source)? else { continue };
         let refused =
             |base: &str, why: &str| PartsError::OtherPlan(base.to_owned(), part.name.clone(), why.to_owned());
         match &common {
@@ -221,14 +206,12 @@ fn add(plan: &BenchPlan, group: &Group, makers: &[u32], outcome: &mut BenchOutco
 }
 
 fn empty(plan: &BenchPlan) -> Result<Vec<Group>, PartsError> {
-    let measured = plan.placed(subjects_of(plan)?);
-    Ok(groups(plan, &measured, &workloads_of(plan)?))
+    Ok(groups(plan, &plan.placed(subjects_of(plan)?), &workloads_of(plan)?))
 }
 
 /// The round that comes next: all parts make them in one order, and a part that was lost has none any more.
 fn next(parts: &[RoundSource]) -> Option<Key> {
-    let mut nexts = parts.iter().filter_map(|part| part.next.as_ref());
-    nexts.next().map(|read| read.of)
+    parts.iter().filter_map(|part| part.next.as_ref()).next().map(|read| read.of)
 }
 
 fn joined(parts: &mut [RoundSource], key: Key) -> Result<(Box<WholeRound>, Vec<u32>), PartsError> {
@@ -253,8 +236,7 @@ fn joined(parts: &mut [RoundSource], key: Key) -> Result<(Box<WholeRound>, Vec<u
         }
     }
     let Some(sum) = sum else {
-        let why = "no part has the round".to_owned();
-        return Err(PartsError::Bad(String::new(), why));
+        return Err(PartsError::Bad(String::new(), "no part has the round".to_owned()));
     };
     Ok((sum, by))
 }
@@ -272,13 +254,7 @@ mod tests {
             elapsed_ns: 1_000_000_000,
             per_task: vec![latencies.len() as u64],
             acquire: latencies.iter().map(|ns| (*ns, 1)).collect(),
-            failed: 0,
-            unknown: 0,
-            client_cpu_ns: None,
-            release: Vec::new(),
-            handoff: Vec::new(),
-            handoff_other: Vec::new(),
-            overlap: None,
+            ..Default::default()
         };
         let spent = ResourceUse {
             cycles: report.cycles,
@@ -300,8 +276,7 @@ mod tests {
         for (number, whole) in rounds.iter().enumerate() {
             text += &(line((number, 0, 0), whole) + "\n");
         }
-        let lines = std::io::Cursor::new(text.into_bytes());
-        (format!("part {}", share.index), Box::new(lines))
+        (format!("part {}", share.index), Box::new(std::io::Cursor::new(text.into_bytes())))
     }
 
     fn share(index: u32) -> GeneratorShare {
@@ -317,11 +292,10 @@ mod tests {
     #[test]
     fn merged_percentiles_are_those_of_one_process_on_the_same_samples() {
         let all = latencies();
-        let mut alone = stats::histogram::histogram();
-        all.iter().for_each(|ns| stats::histogram::add(&mut alone, *ns));
+        let mut alone = stats::histogram::Latencies::default();
+        all.iter().for_each(|ns| alone.add(*ns));
         let of = |index: u32| -> Vec<u64> {
-            let mine = all.iter().enumerate().filter(|(at, _)| at % 7 % 3 == index as usize);
-            mine.map(|(_, ns)| *ns).collect()
+            all.iter().enumerate().filter(|(at, _)| at % 7 % 3 == index as usize).map(|(_, ns)| *ns).collect()
         };
         let sources = (0..3).map(|index| source(share(index), &[round(&of(index))]));
         let outcome = merged(sources.collect()).expect("three parts of one plan");
@@ -337,8 +311,7 @@ mod tests {
     #[test]
     fn a_part_that_is_missing_or_was_lost_is_named_and_nothing_is_made_up() {
         let two = || [round(&latencies()), round(&latencies())];
-        let without = merged(vec![source(share(0), &two()), source(share(2), &two())]);
-        let without = without.expect("two parts");
+        let without = merged(vec![source(share(0), &two()), source(share(2), &two())]).expect("two parts");
         assert!(!without.rows[0].valid);
         let why = without.rows[0].why_invalid.join(" ");
         assert!(why.contains("part 1 of 3 is not in it"), "{why}");
@@ -364,8 +337,7 @@ mod tests {
         other.seed = 8;
         let lines = std::io::Cursor::new((other.head() + "\n").into_bytes());
         let other: Source = ("other".to_owned(), Box::new(lines));
-        let refused = merged(vec![source(share(0), &[]), other]);
-        assert!(matches!(refused, Err(PartsError::OtherPlan(..))));
+        assert!(matches!(merged(vec![source(share(0), &[]), other]), Err(PartsError::OtherPlan(..))));
         let twice = merged(vec![source(share(0), &[]), source(share(0), &[])]);
         assert!(matches!(twice, Err(PartsError::OtherPlan(..))));
     }

@@ -1,5 +1,4 @@
-//! Carries out a benchmark: rounds, interleaved, each with fresh connections and fresh names, become rows and
-//! comparisons.
+//! Carries out a benchmark: interleaved rounds, with fresh connections and names, become rows and ratios.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -126,8 +125,7 @@ pub struct Placement {
     pub topology: String,
     /// Replicas of each master, where that is known: what `wait:all` means.
     pub replicas: u32,
-    /// What rows say that a grant waits for: `none`, `wait:K`, or what the servers of another system do by
-    /// themselves.
+    /// What rows say that a grant waits for: `none`, `wait:K`, or what another system's servers do.
     pub durability: String,
     /// The servers' processes, where they have no counters of their own and run on this machine.
     pub processes: Vec<u32>,
@@ -151,8 +149,7 @@ impl fmt::Debug for BenchPlan {
 }
 
 impl BenchPlan {
-    /// A plan for a target with the usual settings and no subjects: 16 tasks, five rounds of 2 s after 0.5 s,
-    /// lease 30 s.
+    /// A plan with the usual settings and no subjects: 16 tasks, five rounds of 2 s after 0.5 s, lease 30 s.
     pub fn new(target: impl Into<String>) -> Self {
         BenchPlan {
             target: target.into(),
@@ -194,9 +191,7 @@ impl BenchPlan {
             durability: subject.durability().unwrap_or(&self.durability).to_owned(),
             processes: Vec::new(),
         };
-        let subjects = subjects.into_iter();
-        let here = subjects.map(|subject| (subject.clone(), place(subject.as_ref())));
-        here.collect()
+        subjects.into_iter().map(|subject| (subject.clone(), place(subject.as_ref()))).collect()
     }
 }
 
@@ -241,11 +236,9 @@ impl Hooks {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct BenchOutcome {
-    /// One row per subject, workload and number of tasks, in the plan's order; only arms with at least one
-    /// whole round.
+    /// One row per subject, workload and number of tasks, in the plan's order, of arms with a whole round.
     pub rows: Vec<BenchRow>,
-    /// Each subject against the first, per workload and number of tasks. A row whose lock was unsafe is
-    /// compared with none.
+    /// Each subject against the first, per workload and number of tasks; none whose lock was unsafe.
     pub comparisons: Vec<Comparison>,
     /// Why the run ended early, if it did: the target died or the run was cancelled.
     pub cut_short: Option<String>,
@@ -259,8 +252,7 @@ pub struct BenchOutcome {
 
 /// A run under way.
 ///
-/// Boxed, so that the measured cycle is compiled here: an `async fn` is compiled where it is awaited, as that
-/// crate is optimised.
+/// Boxed, so that the measured cycle is compiled here: an `async fn` is compiled where it is awaited.
 pub type Measuring<'a> = BoxFuture<'a, Result<BenchOutcome, SubjectError>>;
 
 /// Measures.
@@ -276,13 +268,11 @@ pub fn run<'a>(plan: &'a BenchPlan, hooks: &'a Hooks) -> Measuring<'a> {
 }
 
 fn subjects_of(plan: &BenchPlan) -> Result<Vec<Arc<dyn Subject>>, SubjectError> {
-    let names = plan.subjects.iter();
-    names.map(|name| subjects::find(name)).collect()
+    plan.subjects.iter().map(|name| subjects::find(name)).collect()
 }
 
 fn workloads_of(plan: &BenchPlan) -> Result<Vec<&'static Workload>, SubjectError> {
-    let names = plan.workloads.iter();
-    names.map(|name| workload::find(name)).collect()
+    plan.workloads.iter().map(|name| workload::find(name)).collect()
 }
 
 /// Whether a plan can be measured, as far as can be said without its target.
@@ -376,8 +366,7 @@ async fn measure(
                     Some(own) => Ok(own.round(plan, arm, *at, round, servers).await),
                     None => {
                         // The first step is the meeting of all before anything is measured.
-                        let step = 1 + done as u64;
-                        run_round(&grown, arm, (*at, step), round, servers, hooks).await
+                        run_round(&grown, arm, (*at, 1 + done as u64), round, servers, hooks).await
                     }
                 };
                 match made {
@@ -418,8 +407,7 @@ async fn measure(
             }
         }
         // In pairs, since the order of the second round of each is the reverse of that of the first.
-        let precise = |wanted| widest(&groups) <= wanted;
-        if round % 2 == 1 && plan.precision.is_some_and(precise) {
+        if round % 2 == 1 && plan.precision.is_some_and(|wanted| widest(&groups) <= wanted) {
             break;
         }
     }
@@ -445,8 +433,7 @@ async fn measure(
     Ok(outcome)
 }
 
-/// The window that gives this lock the cycles that a row needs, where it had some in this one and too few.
-/// Generators that keep step and loads with a schedule keep their windows.
+/// The window that gives this lock the cycles that a row needs; schedules and several generators keep theirs.
 fn window_with_enough(plan: &BenchPlan, arm: &Arm, cycles: u64) -> Option<Duration> {
     const LONGEST: Duration = Duration::from_secs(20);
     let needs = cycles > 0 && cycles < rows::FEWEST_CYCLES && arm.workload.lease != LeaseOf::Renewed;
@@ -460,8 +447,7 @@ async fn pipe(plan: &BenchPlan, arm: &Arm) -> Option<String> {
     let name = arm.subject.name();
     arm.subject.program()?;
     let client = arm::connect_client(plan, arm, 0, 0).await.ok()?.client;
-    let lock = format!("{}pipe", plan.key_prefix);
-    let cost = exec::pipe_cost(client.as_ref(), &lock).await;
+    let cost = exec::pipe_cost(client.as_ref(), &format!("{}pipe", plan.key_prefix)).await;
     // A driver that can run the loop itself says what there is without the pipe.
     let inside = match (cost, protocol::offers_load(arm.workload.name)) {
         (Some(_), true) => client.load(&inside(plan, arm)).await,
@@ -499,11 +485,9 @@ fn inside(plan: &BenchPlan, arm: &Arm) -> LoadRequest {
     }
 }
 
-/// How far the widest interval of all arms' rates reaches to a side of its median, as a share of that;
-/// without bound for fewer rounds than a 95 % interval takes.
+/// How far the widest interval of a rate reaches to one side, a share of its median; infinite for few rounds.
 fn widest(groups: &[Group]) -> f64 {
-    let arms = groups.iter().flat_map(|group| &group.arms);
-    arms.map(reach).fold(0.0, f64::max)
+    groups.iter().flat_map(|group| &group.arms).map(reach).fold(0.0, f64::max)
 }
 
 fn reach(arm: &Arm) -> f64 {
@@ -534,8 +518,7 @@ fn imprecise(groups: &[Group], wanted: f64) -> String {
     )
 }
 
-/// What is compared: of each workload and number of tasks every subject. Where a difference can be shown, the
-/// first subject runs twice: its two arms say what no difference looks like.
+/// Of each workload and number of tasks every subject. Where a difference can be shown, the first runs twice.
 fn groups(
     plan: &BenchPlan,
     measured: &[(Arc<dyn Subject>, Placement)],
@@ -559,8 +542,7 @@ fn groups(
         }
     };
     let tasks = |workload| plan.tasks.iter().map(move |tasks| (workload, *tasks));
-    let loads = workloads.iter().copied().flat_map(tasks);
-    loads.map(|(workload, tasks)| of(workload, tasks)).collect()
+    workloads.iter().copied().flat_map(tasks).map(|(workload, tasks)| of(workload, tasks)).collect()
 }
 
 /// What is compared: one workload, one number of tasks, every subject.
@@ -598,8 +580,7 @@ impl Group {
     }
 }
 
-/// The kind of lock that cycles of this workload ask this subject for, where somebody wishes for `wished`;
-/// empty: the subject's own.
+/// The kind of lock that a workload asks this subject for, if somebody wishes for `wished`; empty: its own.
 pub fn kind_of(wished: &str, subject: &dyn Subject, workload: &str) -> Result<String, SubjectError> {
     kind_among(wished, subject.name(), &subject.kinds(), workload::find(workload)?)
 }
@@ -648,28 +629,26 @@ fn check(
             );
         }
     }
-    let wrong = if plan.generators > 1 && (plan.precision.is_some() || plan.own_loop) {
-        "generators that share a load make all rounds, and themselves: without a precision and without a driver's own loop"
-    } else if plan.precision.is_some_and(|precision| precision <= 0.0) {
-        "a precision must be above 0"
-    } else if subjects.is_empty() {
-        "no subject"
-    } else if plan.tasks.is_empty() || plan.tasks.contains(&0) {
-        "tasks must be at least 1"
-    } else if plan.own_loop && (plan.pace.is_some() || plan.clients > 1) {
-        "a driver's own loop is closed, and of one client"
-    } else if plan.own_loop && !workloads.iter().all(|w| protocol::offers_load(w.name)) {
-        "a driver's own loop is uncontended, contended or chain"
-    } else if plan.clients == 0 {
-        "clients must be at least 1"
-    } else if plan.rounds == 0 {
-        "rounds must be at least 1"
-    } else if plan.pace.is_some_and(|pace| !(pace.rate_per_s > 0.0 && pace.rate_per_s < 1e9)) {
-        "a rate must be above 0"
-    } else if plan.duration < Duration::from_millis(10) {
-        "the window must be at least 10 ms long"
-    } else {
-        return Ok(());
-    };
-    Err(SubjectError::usage(wrong))
+    let bad_pace = |pace: Pace| !(pace.rate_per_s > 0.0 && pace.rate_per_s < 1e9);
+    let all_offered = workloads.iter().all(|w| protocol::offers_load(w.name));
+    let wrong = [
+        (
+            plan.generators > 1 && (plan.precision.is_some() || plan.own_loop),
+            "generators that share a load make all rounds, and themselves: without a precision and without a driver's own loop",
+        ),
+        (plan.precision.is_some_and(|precision| precision <= 0.0), "a precision must be above 0"),
+        (subjects.is_empty(), "no subject"),
+        (plan.tasks.is_empty() || plan.tasks.contains(&0), "tasks must be at least 1"),
+        (
+            plan.own_loop && (plan.pace.is_some() || plan.clients > 1),
+            "a driver's own loop is closed, and of one client",
+        ),
+        (plan.own_loop && !all_offered, "a driver's own loop is uncontended, contended or chain"),
+        (plan.clients == 0, "clients must be at least 1"),
+        (plan.rounds == 0, "rounds must be at least 1"),
+        (plan.pace.is_some_and(bad_pace), "a rate must be above 0"),
+        (plan.duration < Duration::from_millis(10), "the window must be at least 10 ms long"),
+    ];
+    let found = wrong.into_iter().find(|(is_wrong, _)| *is_wrong);
+    found.map_or(Ok(()), |(_, why)| Err(SubjectError::usage(why)))
 }

@@ -21,8 +21,7 @@ const LEAD_IN: Duration = Duration::from_millis(200);
 pub(super) struct OwnLoops(Vec<Box<dyn LockClient>>);
 
 impl OwnLoops {
-    /// Connects all of them and lets each go through every workload of the plan, for the time of the warm-up
-    /// altogether.
+    /// Connects all, and lets each go through every workload, for the time of the warm-up altogether.
     pub(super) async fn start(
         plan: &BenchPlan,
         groups: &mut [Group],

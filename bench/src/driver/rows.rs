@@ -13,7 +13,7 @@ use super::arm::{Arm, connect_to};
 use super::{BenchOutcome, BenchPlan};
 use crate::load::LoadTiming;
 use crate::round::{Disturbance, Little, Round};
-use crate::stats::histogram::{Coarse, pairs};
+use crate::stats::histogram::Coarse;
 use crate::stats::{self, batch, blocks, censored};
 use crate::workload::{LeaseOf, Spread};
 
@@ -21,8 +21,7 @@ use crate::workload::{LeaseOf, Spread};
 pub(super) const FEWEST_CYCLES: u64 = 30;
 /// Windows of generators that began further apart than this share of their length are not one window.
 const APART: f64 = 0.1;
-/// How far Little's law may be off before stamps must have been lost; three standard errors of the sampling
-/// come on top.
+/// How far Little's law may be off before stamps are lost; three standard errors of the sampling come on top.
 const LITTLE: f64 = 0.03;
 /// The generator's own lateness (p99) may be this share of the median response …
 const LAG_SHARE: f64 = 0.1;
@@ -53,8 +52,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
     if let Some(overlap) = &arm.overlap {
         why_invalid.push(format!("the lock was not safe: {overlap}"));
     }
-    // A renewal workload may see no renewal at all in a short window: its figures are the locks that it
-    // holds.
+    // A renewal workload may see no renewal in a short window: its figures are the locks that it holds.
     let fewest = arm.rounds.iter().map(|r| r.cycles).min().unwrap_or(0);
     if fewest < FEWEST_CYCLES && arm.workload.lease != LeaseOf::Renewed {
         why_invalid
@@ -77,8 +75,7 @@ fn row(plan: &BenchPlan, arm: &Arm, dropped: u32) -> BenchRow {
         ));
     }
     why_invalid.extend(little(arm));
-    let apart = arm.rounds.iter().map(|round| round.apart).max();
-    let apart = apart.filter(|_| plan.generators > 1);
+    let apart = arm.rounds.iter().map(|round| round.apart).max().filter(|_| plan.generators > 1);
     if let Some(apart) = apart.filter(|apart| *apart > plan.duration.mul_f64(APART)) {
         why_invalid.push(format!(
             "the generators' windows began up to {apart:?} apart, over a tenth of {:?}",
@@ -302,8 +299,7 @@ fn ten_thousand_pairs_ns(arm: &Arm) -> u64 {
 }
 
 fn certainty(plan: &BenchPlan, arm: &Arm, locks: u32) -> Certainty {
-    let parts_of = |r: &Round| parts(plan, r).into_iter().map(f64::from).collect();
-    let series: Vec<Vec<f64>> = arm.each(parts_of);
+    let series: Vec<Vec<f64>> = arm.each(|r: &Round| parts(plan, r).into_iter().map(f64::from).collect());
     let seconds: f64 = arm.sum(Round::seconds);
     let parts = series.iter().map(Vec::len).sum::<usize>() as f64;
     let batches = batch::means(&series);
@@ -342,18 +338,15 @@ fn noise(arm: &Arm, dropped_rounds: u32) -> Noise {
 
 /// Cycles in each part of a round's window; a driver does not say when each of its own ended.
 fn parts(plan: &BenchPlan, round: &Round) -> Vec<u32> {
-    match plan.own_loop {
-        true => Vec::new(),
-        false => round.samples.cycles_per_part.to_vec(),
-    }
+    if plan.own_loop { Vec::new() } else { round.samples.cycles_per_part.to_vec() }
 }
 
 fn raw(plan: &BenchPlan, arm: &Arm) -> RawSeries {
     RawSeries {
         cycles_per_s: arm.each(Round::cycles_per_s),
         cycles_per_part: arm.each(|r| parts(plan, r)),
-        acquire_ns: pairs(&arm.samples[LoadTiming::Acquire]),
-        handoff_ns: pairs(&arm.passed.handoff),
+        acquire_ns: arm.samples[LoadTiming::Acquire].pairs(),
+        handoff_ns: arm.passed.handoff.pairs(),
         acquire_over_time: acquire_over_time(arm),
     }
 }

@@ -24,8 +24,7 @@ use crate::subject::{
 
 /// How long a driver may take to start: a virtual machine of some languages needs seconds on a loaded host.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// How long beyond the wait asked for an answer may take, pauses not counted. The judge calls it a violation
-/// after 10 s without a fault: so it is waited for longer than that.
+/// How long beyond its wait an answer may take, pauses not counted: longer than the judge's 10 s.
 const ANSWER_SLACK: Duration = Duration::from_secs(15);
 /// How long beyond its window a driver's own loop may take: its tasks finish first.
 const LOAD_SLACK: Duration = Duration::from_secs(30);
@@ -80,10 +79,7 @@ pub(super) struct DriverConnection {
 
 impl DriverConnection {
     pub(super) fn take_pending(&self, id: u64) -> Option<Pending> {
-        match &mut *self.pending.lock().expect("no panic while held") {
-            Ok(pending) => pending.remove(&id),
-            Err(_) => None,
-        }
+        self.pending.lock().expect("no panic while held").as_mut().ok()?.remove(&id)
     }
 
     pub(super) fn was_asked(&self, id: u64) -> bool {
@@ -274,8 +270,7 @@ impl ExecClient {
     }
 
     fn has(&self, feature: &str) -> bool {
-        let mut features = self.hello.features.iter().flatten();
-        features.any(|has| has == feature)
+        self.hello.features.iter().flatten().any(|has| has == feature)
     }
 
     /// The kind to ask for; by default the driver's first.
@@ -294,8 +289,7 @@ impl ExecClient {
         within: Option<Duration>,
     ) -> Result<Answer, Result<String, String>> {
         let receiver = self.shared.send_request(op, request).map_err(Ok)?;
-        let answer = self.shared.wait_for_answer(receiver, within).await;
-        answer.map_err(Err)
+        self.shared.wait_for_answer(receiver, within).await.map_err(Err)
     }
 
     /// A release, or with a lease an extend; by the caller that acquired, or by another of the client's.
@@ -360,10 +354,7 @@ impl LockClient for ExecClient {
             permits: request.permits,
             ..Request::of("acquire")
         };
-        let asked = match self.shared.send_request(Op::Acquire, line) {
-            Ok(asked) => asked,
-            Err(not_sent) => return AcquireEnd::Failed(not_sent),
-        };
+        let asked = or_end!(self.shared.send_request(Op::Acquire, line).map_err(AcquireEnd::Failed));
         let cancel = Request { of: Some(asked.id), ..Request::of("cancel") };
         let answer = self.shared.wait_for_answer(asked, within);
         tokio::pin!(answer);
@@ -378,10 +369,7 @@ impl LockClient for ExecClient {
                 }
             },
         };
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(lost) => return AcquireEnd::Unknown(lost),
-        };
+        let answer = or_end!(answer.map_err(AcquireEnd::Unknown));
         match answer.ending.as_str() {
             "ok" => {
                 let said: Granted =
@@ -423,8 +411,7 @@ impl LockClient for ExecClient {
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {
-        let request = Request::about("held", grant);
-        let answer = self.call(Op::Other, request, Some(ANSWER_SLACK)).await;
+        let answer = self.call(Op::Other, Request::about("held", grant), Some(ANSWER_SLACK)).await;
         answer.ok()?.body.get("held").and_then(Value::as_bool)
     }
 
@@ -449,8 +436,7 @@ impl LockClient for ExecClient {
         // What is asked meanwhile is answered later, as it should be.
         self.set_paused(true);
         let within = time + ANSWER_SLACK;
-        let call = self.call(Op::Other, request, Some(ANSWER_SLACK));
-        let answer = tokio::time::timeout(within, call).await;
+        let answer = tokio::time::timeout(within, self.call(Op::Other, request, Some(ANSWER_SLACK))).await;
         self.set_paused(false);
         let answer = match answer {
             Ok(Ok(answer)) => answer,
@@ -473,8 +459,7 @@ impl LockClient for ExecClient {
     }
 
     fn ended(&self) -> Option<String> {
-        let pending = self.shared.pending.lock().expect("no panic while held");
-        pending.as_ref().err().cloned()
+        self.shared.pending.lock().expect("no panic while held").as_ref().err().cloned()
     }
 
     fn unanswered(&self) -> Option<String> {
@@ -510,8 +495,7 @@ impl LockClient for ExecClient {
         if !self.is_ours {
             return None;
         }
-        let request = Request::of("commands");
-        let answer = self.call(Op::Other, request, Some(ANSWER_SLACK)).await;
+        let answer = self.call(Op::Other, Request::of("commands"), Some(ANSWER_SLACK)).await;
         answer.ok()?.body.get("commands").and_then(Value::as_u64)
     }
 

@@ -1,5 +1,4 @@
-//! A process that outlives this one by a moment: when the pipe that both hold closes, it ends what drivers
-//! have left.
+//! A process that outlives this one by a moment: when their pipe closes, it ends what drivers have left.
 //!
 //! The kernel's parent-death signal reaches a driver's first process only, and of a process that got SIGKILL
 //! nobody else would end the others. The guard is a program of its own, since a fork of a program with
@@ -16,13 +15,11 @@ use nix::unistd::Pid;
 
 use super::processes::{OWN_MARK, of_groups};
 
-/// The guard's program and first words. Without it only the parent-death signal ends drivers when this
-/// process is killed.
+/// The guard's program and first words. Without it only the parent-death signal ends orphaned drivers.
 static PROGRAM: OnceLock<Vec<String>> = OnceLock::new();
 static GUARD: Mutex<Option<Child>> = Mutex::new(None);
 
-/// The guard ends after so many empty scans in a row, so that a process forked during a scan is seen by a
-/// later one.
+/// The guard ends after so many empty scans in a row: a process forked during one is seen by a later one.
 const EMPTY_SCANS: u32 = 3;
 const MAX_SCANS: u32 = 200;
 const SCAN_PAUSE: Duration = Duration::from_millis(20);
@@ -81,8 +78,7 @@ pub fn dismiss() {
     }
 }
 
-/// The guard's whole life: reads until the pipe ends, then ends the groups that are left, and all whose mark
-/// begins so.
+/// The guard's whole life: reads until the pipe ends, then ends the groups left and all whose mark begins so.
 pub fn run(pipe: impl Read, mark: &str) {
     let mut groups: Vec<u32> = Vec::new();
     for line in BufReader::new(pipe).lines().map_while(Result::ok) {

@@ -19,6 +19,7 @@
 //! | `client.rs` | each call as a request line |
 //! | `output.rs`, `reader.rs` | lines with their times; answers, events and misbehaviour |
 //! | `pipe.rs` | what the pipe costs |
+//! | `templates.rs` | drivers to begin with, in each language that has an SDK |
 //! | `conform/`, `schema.rs` | tries a driver step by step; the JSON Schema of the lines |
 
 mod client;
@@ -31,6 +32,7 @@ mod processes;
 mod program;
 mod reader;
 mod schema;
+pub mod templates;
 
 pub use pipe::{PipeCost, pipe_cost};
 pub use processes::{Member, Processes, escaped_processes};
@@ -59,8 +61,7 @@ pub struct ExecSubject {
 }
 
 impl ExecSubject {
-    /// From what follows `exec:`, split as a shell splits words (quotes and backslashes, nothing is
-    /// expanded).
+    /// From what follows `exec:`, split as a shell splits words (quotes, backslashes; nothing is expanded).
     pub fn from_command_line(line: &str) -> Result<Self, SubjectError> {
         let command =
             shell_words::split(line).map_err(|e| usage!("cannot split `exec:{line}` into words: {e}"))?;
@@ -75,8 +76,7 @@ impl ExecSubject {
         })
     }
 
-    /// `subject`, but in a process of its own per client: `command` is a program that serves it (see
-    /// [`crate::serve`]).
+    /// `subject`, in a process of its own per client: `command` is a program that [serves](crate::serve) it.
     pub fn for_subject(subject: &dyn Subject, command: Vec<String>) -> Self {
         ExecSubject {
             name: subject.name().to_owned(),

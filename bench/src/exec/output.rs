@@ -35,8 +35,7 @@ pub(super) struct TimedLine {
     pub(super) text: String,
 }
 
-/// The lines of a driver, until it ends its output. Dropping it ends the thread, also while a child of the
-/// driver's own keeps the pipe open.
+/// The lines of a driver's output. Dropping it ends the thread, also while a child keeps the pipe open.
 pub(super) struct Output {
     lines: mpsc::Receiver<Result<TimedLine, LineError>>,
     _stop: io::PipeWriter,
@@ -116,6 +115,5 @@ fn read(
 }
 
 fn text(line: &[u8]) -> String {
-    let line = String::from_utf8_lossy(line);
-    line.trim_end_matches(['\n', '\r']).to_owned()
+    String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned()
 }

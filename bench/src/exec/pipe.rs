@@ -52,9 +52,7 @@ pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> 
         ..AcquireRequest::default()
     };
     let acquired = client.acquire(request).await;
-    let AcquireEnd::Ok { grant, .. } = acquired else {
-        return None;
-    };
+    let AcquireEnd::Ok { grant, .. } = acquired else { return None };
     let mut round_trips = Vec::with_capacity(QUESTIONS);
     for _ in 0..QUESTIONS {
         let asked = Instant::now();
@@ -66,8 +64,5 @@ pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> 
         }
     }
     let there = client.release(&grant).await == ReleaseEnd::Ok;
-    if !there || round_trips.len() < QUESTIONS {
-        return None;
-    }
-    Some(PipeCost::of(round_trips))
+    if !there || round_trips.len() < QUESTIONS { None } else { Some(PipeCost::of(round_trips)) }
 }

@@ -52,8 +52,7 @@ pub(super) fn start(command: &[String], to: &ConnectTo) -> Result<DriverProcess,
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(stderr)
-        // Ctrl-C in a terminal goes to the whole foreground group: it is ours to end the run in order, not
-        // the drivers'.
+        // Ctrl-C goes to the whole foreground group: ending the run in order is ours, not the drivers'.
         .process_group(0)
         .kill_on_drop(true);
     let parent = nix::unistd::getpid();
@@ -94,8 +93,7 @@ fn spawn(command: Command) -> io::Result<Child> {
     let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
     if starter.is_none() {
         let (requests, received) = mpsc::channel::<Request>();
-        let thread = std::thread::Builder::new().name("driver-starter".to_owned());
-        thread.spawn(move || {
+        std::thread::Builder::new().name("driver-starter".to_owned()).spawn(move || {
             for (mut command, runtime, reply) in received {
                 let _entered = runtime.enter();
                 let _ = reply.send(command.spawn());
@@ -104,9 +102,7 @@ fn spawn(command: Command) -> io::Result<Child> {
         *starter = Some(requests);
     }
     let ended = || io::Error::other("the thread that starts drivers has ended");
-    let requests = starter.as_ref().ok_or_else(ended)?;
-    let request = (command, Handle::current(), reply);
-    requests.send(request).map_err(|_| ended())?;
+    starter.as_ref().ok_or_else(ended)?.send((command, Handle::current(), reply)).map_err(|_| ended())?;
     started.recv().map_err(|_| ended())?
 }
 
@@ -143,8 +139,7 @@ fn stderr_to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Re
             let before = room.fetch_update(Relaxed, Relaxed, |room| Some(room.saturating_sub(length)));
             let before = before.unwrap_or_default();
             if before > 0 {
-                let text = String::from_utf8_lossy(&line);
-                let _ = log.write_all(secrets::hide(&text).as_bytes());
+                let _ = log.write_all(secrets::hide(&String::from_utf8_lossy(&line)).as_bytes());
                 if before <= length {
                     let _ = writeln!(
                         log,
@@ -157,8 +152,7 @@ fn stderr_to_log(mut log: File, dir: &Path, done: oneshot::Sender<()>) -> io::Re
         }
         let _ = done.send(());
     };
-    let thread = std::thread::Builder::new().name("driver-log".to_owned());
-    thread.spawn(copy)?;
+    std::thread::Builder::new().name("driver-log".to_owned()).spawn(copy)?;
     Ok(writer.into())
 }
 

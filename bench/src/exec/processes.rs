@@ -22,11 +22,9 @@ pub(super) const MARK: &str = "LOCKLAB_DRIVER";
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 
-/// What the marks of all drivers of this process begin with. The time is in it because process ids are used
-/// again.
+/// What the marks of all drivers of this process begin with; the time, since process ids are used again.
 pub(super) static OWN_MARK: LazyLock<String> = LazyLock::new(|| {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ns = now.unwrap_or_default().as_nanos();
+    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("{}-{now_ns}-", std::process::id())
 });
 
@@ -89,8 +87,7 @@ impl Processes {
         let members = of_groups(&[self.first], &[&self.mark]);
         for member in &members {
             if member.group != self.first {
-                let mut escaped = self.escaped.lock().expect("no panic while held");
-                escaped.insert(member.describe());
+                self.escaped.lock().expect("no panic while held").insert(member.describe());
             }
         }
         members
@@ -104,17 +101,13 @@ impl Processes {
         let sent = escaped.map(|member| (member.pid, kill(pid(member.pid), signal)));
         let sent = std::iter::once((self.first, group)).chain(sent);
         let failed = sent.filter_map(|(pid, sent)| {
-            // A process that has ended meanwhile needs no signal. A driver of which nothing is left is an
-            // error.
+            // A process that ended meanwhile needs no signal; a driver of which nothing is left is an error.
             let error = sent.err()?;
             (error != nix::errno::Errno::ESRCH || members.is_empty())
                 .then(|| format!("{signal} to process {pid}: {error}"))
         });
         let failed: Vec<String> = failed.collect();
-        match failed.is_empty() {
-            true => Ok(()),
-            false => Err(failed.join("; ")),
-        }
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
 
     pub(super) async fn end(&self) {
@@ -134,15 +127,13 @@ impl Processes {
             escaped.remove(&said);
             escaped.insert(format!("{said}, which could not be ended"));
         }
-        let mut left = ESCAPED.lock().expect("no panic while held");
-        left.count += escaped.len();
-        let room = ESCAPED_NAMED.saturating_sub(left.first.len());
-        left.first.extend(escaped.iter().take(room).cloned());
+        let (first, count) = &mut *ESCAPED.lock().expect("no panic while held");
+        *count += escaped.len();
+        first.extend(escaped.iter().take(ESCAPED_NAMED.saturating_sub(first.len())).cloned());
         guard::remove(self.first);
     }
 
-    /// The processes that have left the group, and those that could not be ended; `None` where there are
-    /// none.
+    /// The processes that have left the group, or could not be ended; `None` where there are none.
     pub fn escaped(&self) -> Option<String> {
         let escaped = self.escaped.lock().expect("no panic while held");
         let all: Vec<&str> = escaped.iter().map(String::as_str).collect();
@@ -152,23 +143,18 @@ impl Processes {
 
 const ESCAPED_NAMED: usize = 3;
 
-static ESCAPED: Mutex<EscapedProcesses> = Mutex::new(EscapedProcesses { first: Vec::new(), count: 0 });
-
-/// The processes of drivers that have ended which had left their driver's group.
-struct EscapedProcesses {
-    first: Vec<String>,
-    count: usize,
-}
+/// The processes of drivers that have ended which had left their driver's group: the first, and how many.
+static ESCAPED: Mutex<(Vec<String>, usize)> = Mutex::new((Vec::new(), 0));
 
 /// A message about processes that had left the groups of drivers that have ended; `None` if there were none.
 pub fn escaped_processes() -> Option<String> {
-    let left = ESCAPED.lock().expect("no panic while held");
-    let others = match left.count - left.first.len() {
+    let (first, count) = &*ESCAPED.lock().expect("no panic while held");
+    let others = match count - first.len() {
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    let named = left.first.join(", ");
-    (left.count > 0).then(|| {
+    let named = first.join(", ");
+    (*count > 0).then(|| {
         format!("processes that left their driver's process group, and were ended with it: {named}{others}")
     })
 }
@@ -177,8 +163,7 @@ fn pid(number: u32) -> Pid {
     Pid::from_raw(i32::try_from(number).unwrap_or(i32::MAX))
 }
 
-/// The processes of these groups, those whose mark begins with one of these, and all that descend from
-/// either; the dead are left out.
+/// The living processes of these groups, those whose mark begins with one of these, and their descendants.
 pub(super) fn of_groups(groups: &[u32], marks: &[&str]) -> Vec<Member> {
     let marks: Vec<String> = marks.iter().map(|mark| format!("{MARK}={mark}")).collect();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -9,12 +9,9 @@ use results::spelling::nearest_typed;
 
 use crate::subject::SubjectError;
 
-/// Whether what was typed where a subject stands is a command: it has a path or arguments, or its one word is
-/// a file here or on `PATH`.
+/// Whether a subject as typed is a command: it has a path or arguments, or is a file here or on `PATH`.
 pub(crate) fn is_command(line: &str) -> bool {
-    let Ok(words) = shell_words::split(line) else {
-        return false;
-    };
+    let Ok(words) = shell_words::split(line) else { return false };
     match words.as_slice() {
         [] => false,
         [word] => word.contains('/') || Path::new(word).is_file() || on_path(word),
@@ -24,16 +21,12 @@ pub(crate) fn is_command(line: &str) -> bool {
 
 /// Says in one sentence what is wrong with the program of a command that could not be started.
 pub fn check(command: &[String]) -> Result<(), SubjectError> {
-    let Some(word) = command.first() else {
-        return Ok(());
-    };
+    let Some(word) = command.first() else { return Ok(()) };
     let path = Path::new(word);
     let beside = fs::metadata(path);
     match &beside {
         Ok(found) if word.contains('/') && is_executable(found) => Ok(()),
-        Ok(found) if found.is_dir() && word.contains('/') => {
-            bail!("{word} is a directory, no program")
-        }
+        Ok(found) if found.is_dir() && word.contains('/') => bail!("{word} is a directory, no program"),
         Ok(_) if word.contains('/') => bail!(
             "{word} may not be executed: `chmod +x {word}`, or put what runs it in front, such as `python3 {word}`"
         ),
@@ -61,8 +54,7 @@ fn is_executable(found: &Metadata) -> bool {
 }
 
 fn path_dirs() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).collect()
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
 }
 
 fn on_path(word: &str) -> bool {
@@ -71,12 +63,8 @@ fn on_path(word: &str) -> bool {
 }
 
 fn nearest_program(name: &OsStr, dirs: &[PathBuf], typed: impl Fn(&str) -> String) -> String {
-    let here = |dir: &PathBuf| match dir.as_os_str().is_empty() {
-        true => fs::read_dir("."),
-        false => fs::read_dir(dir),
-    };
+    let here = |dir: &PathBuf| if dir.as_os_str().is_empty() { fs::read_dir(".") } else { fs::read_dir(dir) };
     let entries = dirs.iter().filter_map(|dir| here(dir).ok()).flatten().flatten();
     let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    let names = names.iter().map(String::as_str);
-    nearest_typed(&name.to_string_lossy(), names, typed)
+    nearest_typed(&name.to_string_lossy(), names.iter().map(String::as_str), typed)
 }

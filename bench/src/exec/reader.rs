@@ -16,12 +16,10 @@ use crate::monotonic;
 use crate::protocol::{Event, EventTime, Granted, Line};
 use crate::subject::ClientEvent;
 
-/// How long the output of a process that has ended is still read: a child of its own may keep the pipe open
-/// for ever.
+/// How long the output of an ended process is still read: a child may keep the pipe open for ever.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// Reads until the driver ends, misbehaves or `stop` is sent (or dropped), then ends all of its processes and
-/// says so.
+/// Reads until the driver ends, misbehaves or `stop` is sent or dropped; then ends all of it and says so.
 pub(super) async fn run(
     shared: Arc<DriverConnection>,
     (mut child, processes): (Child, Processes),
@@ -85,8 +83,7 @@ fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), S
     let (id, ending) = match Line::parse(line).map_err(wrong)? {
         Line::Reply(id, ending) => (id, ending),
         Line::Event(event) => {
-            // An event that this version does not know is ignored, as unknown fields are; a known one must be
-            // whole.
+            // An unknown event is ignored, as unknown fields are; a known one must be whole.
             if matches!(event["event"].as_str(), Some("lost" | "extended")) {
                 let event = serde_json::from_value(event.into())
                     .map_err(|_| wrong("printed an event that lacks a field"))?;
@@ -122,8 +119,7 @@ fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), S
         let _ = answer.send(Err(shared.report(&what)));
         return Err(what);
     }
-    let whole = Answer { at, ending, body };
-    if let Err(Ok(late)) = answer.send(Ok(whole)) {
+    if let Err(Ok(late)) = answer.send(Ok(Answer { at, ending, body })) {
         // The caller has gone. A lock that is granted so late is released.
         if op == Op::Acquire
             && late.ending == "ok"
@@ -162,10 +158,7 @@ pub(super) fn reported_at(
         // The conversion of a stamp errs to the early side.
         .filter(|then| *then <= at && after.is_none_or(|after| *then + STAMP_ERROR >= after));
     stamped
-        .or_else(|| {
-            let age = Duration::try_from_secs_f64(age_ms?.as_f64()? / 1000.0).ok()?;
-            at.checked_sub(age)
-        })
+        .or_else(|| at.checked_sub(Duration::try_from_secs_f64(age_ms?.as_f64()? / 1000.0).ok()?))
         .map(|then| after.map_or(then, |after| then.max(after)))
 }
 

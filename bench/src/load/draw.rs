@@ -18,16 +18,14 @@ pub(crate) struct CycleRequest {
     pub(crate) permits: Option<u32>,
     pub(crate) keep: Duration,
     pub(crate) again: bool,
-    /// When its caller gives up, counted from the call; what is granted until then is given back at that
-    /// moment.
+    /// When its caller gives up, counted from the call; what is granted until then is given back then.
     pub(crate) cancel: Option<Duration>,
     /// The owner that extends and releases, where that is not the one that acquires.
     pub(crate) moves_to: Option<Arc<str>>,
 }
 
 impl CycleRequest {
-    /// What a cycle asks for whose first lock is `lock`, with these kinds by weight; callers give up while
-    /// `cancels`.
+    /// What a cycle asks for whose first lock is `lock`, by the kinds' weights; callers give up if `cancels`.
     pub(crate) fn draw(
         load: &Load,
         mix: &[(Arc<str>, u32)],
@@ -58,10 +56,7 @@ impl CycleRequest {
             others,
             keep: between(random, load.hold),
             again: load.reenter > 0.0 && random.random_bool(load.reenter.clamp(0.0, 1.0)),
-            cancel: gives_up.then(|| {
-                let longest = load.wait.unwrap_or(CANCEL_WITHIN);
-                between(random, (Duration::ZERO, longest))
-            }),
+            cancel: gives_up.then(|| between(random, (Duration::ZERO, load.wait.unwrap_or(CANCEL_WITHIN)))),
             moves_to: None,
         }
     }
@@ -71,8 +66,7 @@ impl CycleRequest {
     }
 
     pub(crate) fn names(&self, load: &Load) -> Vec<String> {
-        let names = self.locks();
-        names.map(|at| load.locks[at as usize].clone()).collect()
+        self.locks().map(|at| load.locks[at as usize].clone()).collect()
     }
 }
 

@@ -25,8 +25,7 @@ struct Arrival<'a> {
 }
 
 impl Herd {
-    /// A herd of so many. `patience`: the longest that the first to arrive waits for all others; a member
-    /// that is stopped must not stop all.
+    /// A herd of so many. `patience`: how long the first waits for all: a stopped member must not stop all.
     pub(crate) fn new(members: u32, patience: Option<Duration>) -> Self {
         let arrived = 0;
         Herd { gathering: Mutex::new(Gathering { members, arrived }), waves: watch::Sender::new(0), patience }

@@ -6,8 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use super::Load;
 use crate::{parts::GeneratorShare, workload::Spread};
 
-/// Exponent of the zipf workload: the usual one of key-value benchmarks (YCSB), where the hottest of 1,000
-/// names gets 13 %.
+/// Exponent of the zipf workload: that of YCSB, where the hottest of 1,000 names gets 13 %.
 pub(crate) const ZIPF: f64 = 0.99;
 
 #[derive(Debug)]
@@ -64,8 +63,7 @@ impl Keys {
 
     /// How many locks are a task's own: t, t + tasks, t + 2 tasks, …
     pub(crate) fn own(&self, task: u32) -> u32 {
-        let task = self.share.number(task);
-        self.locks.saturating_sub(task).div_ceil(self.tasks)
+        self.locks.saturating_sub(self.share.number(task)).div_ceil(self.tasks)
     }
 }
 
@@ -77,8 +75,7 @@ mod tests {
     use crate::workload::WORKLOADS;
 
     fn keys(spread: Spread, tasks: u32, locks: usize, share: GeneratorShare) -> Keys {
-        let mut workloads = WORKLOADS.iter();
-        let workload = workloads.find(|workload| workload.spread == spread);
+        let workload = WORKLOADS.iter().find(|workload| workload.spread == spread);
         Keys::new(&Load {
             workload: workload.expect("each spread has one"),
             tasks,

@@ -34,8 +34,7 @@ pub(crate) struct LoadState {
     pub(crate) grants: watch::Sender<u64>,
     pub(crate) counts_grants: bool,
     pub(crate) herd: Herd,
-    /// Set at the end of the load; read in every cycle, so by something cheaper than what wakes those who
-    /// sleep.
+    /// Set at the end of the load. Read in every cycle, so cheaper than what wakes those who sleep.
     over: AtomicBool,
     stopped: watch::Sender<bool>,
     tasks: AtomicU64,

@@ -47,8 +47,7 @@ pub struct Load {
     pub share: GeneratorShare,
     /// Lock names.
     pub locks: Vec<String>,
-    /// Kinds by weight; each cycle draws one. Never empty, weights above 0. An empty name is the client's own
-    /// default.
+    /// Kinds by weight, above 0; each cycle draws one. An empty name is the client's own default.
     pub mix: Vec<(String, u32)>,
     /// How many locks one acquire of the kind `multi` takes.
     pub together: u32,
@@ -108,8 +107,7 @@ pub enum Owners {
     Tasks,
     /// Each acquire as an owner that nobody has been before: a caller that names none.
     Fresh,
-    /// As fresh ones; but the second of two tasks asks as owners with numbers from 2^63 on, which are no
-    /// caller's in lock-core.
+    /// As fresh ones; but each second task asks as owners from 2^63 on, which are no caller's in lock-core.
     Reserved,
 }
 
@@ -232,8 +230,7 @@ impl LoadTiming {
 
 /// Receives each step of the tasks: a call before it is sent, and its answer before anybody acts on it.
 pub(crate) trait Sink: Send + Sync + 'static {
-    /// An acquire is sent next; `due` is when it should have been, in an open loop. The number that is given
-    /// comes back with the answer.
+    /// An acquire is sent next; `due`: when it should have been. Its number comes back with the answer.
     fn acquires(&self, task: &Task, asked: &CycleRequest, called: Instant, due: Option<Instant>) -> u64;
     fn acquired(&self, task: &Task, call: u64, held: &TaskHold);
     fn refused(&self, task: &Task, call: u64, called: Instant, end: AcquireEnd) -> Duration;

@@ -34,8 +34,7 @@ impl Pacer {
 }
 
 fn keep(shared: &LoadState, sink: &dyn Sink, schedule: Schedule, began: Instant) {
-    // The kernel may otherwise wake us 50 µs late to save power. Without it lags are a little larger, and are
-    // shown.
+    // The kernel may otherwise wake us 50 µs late to save power; without it lags are larger, and shown.
     let _ = nix::sys::prctl::set_timerslack(1);
     let ticks = shared.ticks.as_ref().expect("an open loop");
     for after_ns in schedule {

@@ -42,9 +42,7 @@ async fn paced(mut task: Task) {
     let shared = task.shared.clone();
     let ticks = shared.ticks.as_ref().expect("an open loop has a schedule");
     while task.running().await {
-        let Some(Ok(tick)) = task.unless_over(ticks.due.acquire()).await else {
-            return;
-        };
+        let Some(Ok(tick)) = task.unless_over(ticks.due.acquire()).await else { return };
         tick.forget();
         let due = ticks.next();
         let asked = task.draw();
@@ -115,9 +113,7 @@ async fn keep(mut task: Task) {
 
 async fn crash(mut task: Task) {
     while task.running().await {
-        let Some(mortal) = connected(&task).await else {
-            continue;
-        };
+        let Some(mortal) = connected(&task).await else { continue };
         let asked = task.draw();
         let Some(held) = task.acquire_by(&mortal, asked.clone(), None).await else {
             close(&task, mortal).await;
@@ -129,9 +125,7 @@ async fn crash(mut task: Task) {
         task.sink.abandoned(&task, &held, died);
         // Closing gives nothing back: to the servers a client that closes is one that died.
         close(&task, mortal).await;
-        let Some(next) = task.acquire(asked, None).await else {
-            continue;
-        };
+        let Some(next) = task.acquire(asked, None).await else { continue };
         for (what, from) in [(LoadTiming::Recovery, died), (LoadTiming::RecoveryLate, lease_end)] {
             task.sink.timed(&task, what, from, next.granted);
         }
@@ -143,9 +137,7 @@ async fn churn(mut task: Task) {
     while task.running().await {
         let began = Instant::now();
         let asked = task.draw();
-        let Some(client) = connected(&task).await else {
-            continue;
-        };
+        let Some(client) = connected(&task).await else { continue };
         task.sink.timed(&task, LoadTiming::Connect, began, Instant::now());
         if let Some(held) = task.acquire_by(&client, asked, None).await {
             let TaskHold { asked, .. } = &held;
@@ -165,8 +157,7 @@ async fn connected(task: &Task) -> Option<SharedClient> {
     match connector.subject.connect(&connector.to).await {
         Ok(connected) => Some(Arc::new(connected.client)),
         Err(error) => {
-            let pause = task.sink.not_connected(task, &error.to_string());
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(task.sink.not_connected(task, &error.to_string())).await;
             None
         }
     }

@@ -56,8 +56,7 @@ pub(crate) struct TaskHold {
 }
 
 impl Task {
-    /// A task whose draws all come from `seed`; `number` is its place among the tasks of all clients, `name`
-    /// its name in its own.
+    /// A task that draws from `seed`; `number` is its place among all tasks, `name` its name in its client.
     pub(crate) fn new(
         shared: Arc<LoadState>,
         client: SharedClient,
@@ -145,8 +144,7 @@ impl Task {
         asked
     }
 
-    /// Acquires; `due` is when it should have begun, in an open loop. `None`: not acquired, and the sink
-    /// knows why.
+    /// Acquires; `due` is when it should have begun, in an open loop. `None`: the sink knows why.
     pub(super) fn acquire(
         &self,
         asked: CycleRequest,
@@ -165,8 +163,7 @@ impl Task {
         if !self.gate().await {
             return None;
         }
-        let others = asked.others.iter().map(|at| self.lock(*at));
-        let others: Vec<&str> = others.collect();
+        let others: Vec<&str> = asked.others.iter().map(|at| self.lock(*at)).collect();
         let owner = self.owner();
         let request = self.request(&asked, &others, &owner);
         let called = Instant::now();
@@ -347,8 +344,7 @@ impl Task {
         let seen = self.sink.begins_work(self, &writer);
         self.keep_until(&writer, downgrade).await;
         self.end_work(&writer, seen).await;
-        let asked = CycleRequest { kind: READ.into(), ..writer.asked.clone() };
-        match self.acquire(asked, None).await {
+        match self.acquire(CycleRequest { kind: READ.into(), ..writer.asked.clone() }, None).await {
             Some(reader) => {
                 self.release(writer).await;
                 self.keep_until(&reader, until).await;
@@ -368,8 +364,7 @@ impl Task {
         }
     }
 
-    /// Keeps the hold until its time is up or the load ends, extending it on the way. A stopped process does
-    /// not notice that time passes.
+    /// Keeps the hold until its time or the load is over; extends it. A stopped process sees no time pass.
     async fn keep_until(&self, held: &TaskHold, until: Instant) {
         if held.asked.keep.is_zero() {
             return;

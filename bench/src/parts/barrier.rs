@@ -108,8 +108,7 @@ impl BarrierHash {
 
     async fn beat(&self, index: u32) -> Result<(), CommandError> {
         let seen = self.look().await?;
-        let alive = format!("alive:{index}");
-        self.set(&alive, &seen.server_us.to_string()).await
+        self.set(&format!("alive:{index}"), &seen.server_us.to_string()).await
     }
 }
 
@@ -139,10 +138,7 @@ impl BarrierState {
     fn ours(&self, server_us: u64) -> Instant {
         match server_us.checked_sub(self.server_us) {
             Some(ahead) => self.at + Duration::from_micros(ahead),
-            None => {
-                let ago = Duration::from_micros(self.server_us - server_us);
-                self.at.checked_sub(ago).unwrap_or(self.at)
-            }
+            None => self.at.checked_sub(Duration::from_micros(self.server_us - server_us)).unwrap_or(self.at),
         }
     }
 }
@@ -239,8 +235,7 @@ impl Barrier {
             let all_began = seen.fields.contains_key("began");
             let silent = |other: &&u32| all_began && !seen.is_alive(**other);
             for silent in missing.iter().filter(silent) {
-                let lost = format!("lost:{silent}");
-                self.at.settle(&lost, &step.to_string()).await?;
+                self.at.settle(&format!("lost:{silent}"), &step.to_string()).await?;
             }
             if missing.is_empty() {
                 let go_us = seen.server_us + NOTICE.as_micros() as u64;
@@ -268,8 +263,7 @@ impl Barrier {
         // Nobody looks at the hash any more by then.
         tokio::time::sleep(NOTICE * 3).await;
         let is_lost = |index: &u32| seen.as_ref().is_some_and(|seen| seen.is_lost(*index));
-        let mut there = (0..self.share.of).filter(|index| !is_lost(index));
-        Ok(there.next() == Some(self.share.index))
+        Ok((0..self.share.of).find(|index| !is_lost(index)) == Some(self.share.index))
     }
 
     /// Goes away early: the others need not wait for a silence.

@@ -47,8 +47,7 @@ impl Reference {
 
     /// Asks it once, by whichever clock of ours.
     pub async fn ask<T>(&self, now: impl Fn() -> T) -> Result<ServerTime<T>, SubjectError> {
-        let asked = self.links.time("", now).await;
-        asked.map_err(|trouble| SubjectError::unreachable(trouble.to_string()))
+        self.links.time("", now).await.map_err(|trouble| SubjectError::unreachable(trouble.to_string()))
     }
 
     /// Asks it once, as a line of a history whose times are those of `CLOCK_MONOTONIC`.

@@ -1,5 +1,4 @@
-//! One load from many generators: which of its tasks run here, where generators meet, and how far apart their
-//! clocks are.
+//! One load from many generators: which tasks run here, where generators meet, how far clocks are apart.
 
 pub mod barrier;
 pub mod clock;
@@ -52,28 +51,5 @@ impl GeneratorShare {
 impl Default for GeneratorShare {
     fn default() -> Self {
         GeneratorShare::WHOLE
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_disjoint_and_complete() {
-        for (all, of) in [(16, 4), (7, 3), (3, 3), (5, 1), (2, 4)] {
-            let shares = (0..of).map(|index| GeneratorShare { index, of });
-            let mut numbers: Vec<u32> =
-                shares.flat_map(|share| (0..share.count(all)).map(move |own| share.number(own))).collect();
-            numbers.sort_unstable();
-            assert_eq!(numbers, (0..all).collect::<Vec<_>>(), "{all} in {of}");
-        }
-    }
-
-    #[test]
-    fn each_client_is_named_with_one_part() {
-        let second = GeneratorShare { index: 1, of: 2 };
-        assert_eq!(second.client_names(4), "clients c2, c4");
-        assert_eq!(second.client_names(100), "clients c2, c4, c6, c8, … c100 (50 in all)");
     }
 }

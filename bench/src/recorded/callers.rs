@@ -25,9 +25,7 @@ impl Callers {
 
     /// An answer to a call; nothing of a call that was not due at a certain time.
     pub(super) fn answer(&mut self, call: u64, at_ns: u64, granted: bool) {
-        let Some(due_ns) = self.calls.remove(&call) else {
-            return;
-        };
+        let Some(due_ns) = self.calls.remove(&call) else { return };
         self.waiting.remove(&due_ns);
         self.answered.push(OpenLoopCall { due_ns, waited_ns: at_ns.saturating_sub(due_ns), granted });
     }
@@ -39,8 +37,7 @@ impl Callers {
     /// All who were due before the load ended; one that has no answer waited at least until then.
     pub(super) fn waits(&self) -> Vec<OpenLoopCall> {
         let end_ns = self.ended_ns.unwrap_or(0);
-        let unanswered = self.waiting.iter().filter(|due_ns| **due_ns < end_ns);
-        let unanswered = unanswered.map(|due_ns| OpenLoopCall {
+        let unanswered = self.waiting.iter().filter(|due_ns| **due_ns < end_ns).map(|due_ns| OpenLoopCall {
             due_ns: *due_ns,
             waited_ns: end_ns - due_ns,
             granted: false,
@@ -65,8 +62,7 @@ mod tests {
         callers.answer(9, 60, true);
         callers.end(90);
         let wait = |due_ns, waited_ns, granted| OpenLoopCall { due_ns, waited_ns, granted };
-        // The third was called and never answered, for the fourth there was no task, the fifth was due after
-        // the end.
+        // The third was never answered, for the fourth there was no task, the fifth was due after the end.
         let waits = [wait(10, 5, true), wait(20, 40, false), wait(30, 60, false), wait(40, 50, false)];
         assert_eq!(callers.waits(), waits);
     }

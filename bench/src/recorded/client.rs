@@ -1,5 +1,4 @@
-//! A connected client as running tasks, a gate that stops them all, and a pump for what the library reports
-//! unasked.
+//! A connected client as running tasks, a gate that stops them, and a pump for what the library reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +30,7 @@ pub struct RunningClient {
 pub struct ClientReport {
     /// Tasks that did not end in time.
     pub late: Option<String>,
-    /// How its process had ended before it was closed: the line that broke the protocol, and the end of its
-    /// log.
+    /// How its process had ended before it was closed: the line that broke the protocol, the end of its log.
     pub ended: Option<String>,
     /// Requests that it never answered.
     pub unanswered: Option<String>,
@@ -121,8 +119,7 @@ impl RunningClient {
         self.gate.died().await;
     }
 
-    /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client in an
-    /// orderly way.
+    /// Waits for the tasks to end (stop the load first, or let the client die) and closes the client.
     pub async fn finish(self) -> ClientReport {
         let wait = self.history.record.shared.load.wait.unwrap_or_default();
         let end = tokio::time::Instant::now() + wait + END_WITHIN;

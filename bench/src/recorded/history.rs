@@ -1,5 +1,4 @@
-//! The sink that writes a client's steps into the history, and does its holders' work on what their locks
-//! protect.
+//! The sink that writes a client's steps into the history, and does its holders' work on what is protected.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -26,11 +25,9 @@ pub(super) struct ClientHistory {
 
 #[derive(Default)]
 struct Grants {
-    /// Those on record, and whether the library has said that they are lost. What is said of one after its
-    /// release is about it too.
+    /// Those on record, and whether the library has said that they are lost; also after their release.
     lost: HashMap<String, bool>,
-    /// What was said of grants that are not on record yet: the `ok` of a grant is written by another task
-    /// than what is said of it.
+    /// What was said of grants that are not on record yet: another task writes the `ok`.
     early: Vec<ClientEvent>,
     beyond: usize,
 }
@@ -90,9 +87,8 @@ impl ClientHistory {
                 grants.lost.insert(grant, true);
             }
             ClientEvent::Extended { grant, lease, sent_at: Some(sent_at) } => {
-                // A history is in order of time, so the call cannot be written into the past: the lease is
-                // shortened instead. Of one that is over by now nothing is left to write: it would last until
-                // now, where nobody promised it.
+                // The call cannot be written into the past, so the lease is shortened. Of one that is over by
+                // now nothing is written: it would last until now, where nobody promised it.
                 let age = Instant::now().saturating_duration_since(sent_at);
                 let lease_ms = ms(lease.saturating_sub(age));
                 if lease_ms > 0 {
@@ -160,8 +156,7 @@ impl Sink for ClientHistory {
         let now: Vec<ClientEvent> = now;
         now.into_iter().for_each(|event| self.write(&mut grants, event));
         drop(grants);
-        let granted_ns = sink.ns(held.granted);
-        self.record.callers().answer(call, granted_ns, true);
+        self.record.callers().answer(call, sink.ns(held.granted), true);
         self.record.grants.send_modify(|grants| *grants += 1);
     }
 
@@ -221,8 +216,7 @@ impl Sink for ClientHistory {
         match (load.protects, held.token) {
             _ if is_shared(&held.asked.kind) => Vec::new(),
             (Protects::Counter, _) => {
-                let locks = held.asked.names(load);
-                locks.iter().map(|lock| resources.read(lock)).collect()
+                held.asked.names(load).iter().map(|lock| resources.read(lock)).collect()
             }
             (Protects::Register, Some(_)) => {
                 self.ends_work(task, held, Vec::new());
@@ -232,8 +226,7 @@ impl Sink for ClientHistory {
         }
     }
 
-    /// Writes; what a client's writes are late by, they arrive later, whatever has become of the hold until
-    /// then.
+    /// Writes; what is late arrives later, whatever has become of the hold until then.
     fn ends_work(&self, task: &Task, held: &TaskHold, seen: Vec<i64>) {
         let protects = task.shared.load.protects;
         if protects == Protects::None || is_shared(&held.asked.kind) {

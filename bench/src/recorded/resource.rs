@@ -1,5 +1,4 @@
-//! What a lock protects in a scenario: a counter that shows lost updates, and a register that checks fencing
-//! tokens.
+//! What a lock protects in a scenario: a counter that shows lost updates, a register that checks tokens.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -23,13 +22,11 @@ struct AcceptedToken {
 
 impl Resources {
     pub(super) fn read(&self, lock: &str) -> i64 {
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        counters.get(lock).copied().unwrap_or(0)
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner).get(lock).copied().unwrap_or(0)
     }
 
-    /// Writes what was read plus one: unsynchronised on purpose, so that two holders lose an update. The
-    /// record is made under the counter's own mutex, so that writes stand in the history in the order in
-    /// which they happened.
+    /// Writes what was read plus one, unsynchronised on purpose: two holders lose an update. The record is
+    /// made under the counter's mutex, so that writes stand in the history in their order.
     pub(super) fn write(&self, lock: &str, grant: &str, token: Option<u64>, read: i64, sink: &dyn Sink) {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let wrote = read + 1;
@@ -44,8 +41,7 @@ impl Resources {
         }));
     }
 
-    /// Shows a token to the register. It takes one that is higher than any before, or equal from the same
-    /// hold.
+    /// Shows a token to the register, which takes a higher one than before, or an equal one of the same hold.
     pub(super) fn show(&self, lock: &str, grant: &str, token: u64, sink: &dyn Sink) {
         let mut registers = self.registers.lock().unwrap_or_else(PoisonError::into_inner);
         let accepted = registers

@@ -1,5 +1,4 @@
-//! The way of a client's writes to the protected resource: they arrive at once, or late, as a packet that was
-//! held up.
+//! The way of a client's writes to the protected resource: they arrive at once, or late, as a held-up packet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +9,7 @@ use tokio::time::Instant;
 
 use crate::load::LoadState;
 
-/// The way from a client to the protected resource. What has been sent arrives, also when its sender is
-/// stopped or dies.
+/// The way from a client to the protected resource. What was sent arrives, also when its sender dies.
 #[derive(Default)]
 pub(super) struct WritePath {
     latency_ns: AtomicU64,
@@ -21,8 +19,7 @@ pub(super) struct WritePath {
 
 impl WritePath {
     pub(super) fn set_latency(&self, latency: Duration) {
-        let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.latency_ns.store(ns, Ordering::Release);
+        self.latency_ns.store(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     pub(super) fn late(&self) -> u64 {

@@ -1,12 +1,10 @@
-//! The figures of a round: what tasks leave behind while they run, so that others can watch, judge and count
-//! it.
+//! The figures of a round: what tasks leave behind while they run, so that others can watch and judge it.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::ledger::{LockCycle, part_of};
@@ -14,7 +12,7 @@ use super::record::{SHARDS, Samples, TaskState, raise};
 use super::renewals::Renewals;
 use crate::load::{CycleRequest, LoadState, LoadTiming, Sink, Task, TaskHold};
 use crate::per_thread::PerThread;
-use crate::stats::histogram::{add, add_coarse, as_pairs, histogram};
+use crate::stats::histogram::{Latencies, add_coarse};
 use crate::subject::{AcquireEnd, ReleaseEnd};
 use crate::workload::{CycleShape, Rhythm};
 
@@ -26,22 +24,14 @@ const AFTER_ERROR: Duration = Duration::from_millis(20);
 const LATE_NS: u64 = 1_000_000;
 
 /// What an open loop offered within the window.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct OfferedLoad {
     pub(crate) due: u64,
     /// From the due time to the pacer's waking.
-    #[serde(with = "as_pairs")]
-    pub(crate) lag: Histogram<u64>,
+    pub(crate) lag: Latencies,
 }
 
-impl Default for OfferedLoad {
-    fn default() -> Self {
-        OfferedLoad { due: 0, lag: histogram() }
-    }
-}
-
-/// What the tasks of a round have done so far. Times are nanoseconds on the round's clock, never 0, so that 0
-/// can mean none.
+/// What the tasks of a round have done so far. Times: nanoseconds on the round's clock; 0: none.
 pub(super) struct Figures {
     asks: CycleShape,
     lease: Option<Duration>,
@@ -118,8 +108,7 @@ impl Figures {
     }
 
     pub(super) fn first_error(&self) -> Option<String> {
-        let mut shards = self.samples.parts();
-        shards.find_map(|shard| shard.first_error.clone())
+        self.samples.parts().find_map(|shard| shard.first_error.clone())
     }
 
     /// What was offered; the round is over. `None` in a closed loop.
@@ -140,22 +129,16 @@ impl Figures {
         matches!(self.asks, CycleShape::Sides { .. }) && &*asked.kind == "read"
     }
 
-    /// When a hold ended that was given back then: by contract it may have been before. A renewed one does
-    /// not end by itself.
+    /// When a hold ended, by contract perhaps before its release. A renewed one does not end by itself.
     fn end_ns(&self, held: &TaskHold, release_ns: u64) -> u64 {
-        let Some(lease) = held.lease.or(self.lease) else {
-            return release_ns;
-        };
-        // It counts from the sending, which comes after the call: one that is long beside all the time since
-        // then is not over.
-        let since_ns = release_ns.saturating_sub(self.ns_at(held.called));
-        if lease / 2 > Duration::from_nanos(since_ns) {
+        let Some(lease) = held.lease.or(self.lease) else { return release_ns };
+        // It counts from the sending, after the call: one that is long beside the time since is not over.
+        if lease / 2 > Duration::from_nanos(release_ns.saturating_sub(self.ns_at(held.called))) {
             return release_ns;
         }
         let sent_ns = self.ns_at(held.sent_at.unwrap_or(held.called));
         let trusted = lease.mul_f64(1.0 - DRIFT);
-        let trusted_ns = u64::try_from(trusted.as_nanos()).unwrap_or(u64::MAX);
-        release_ns.min(sent_ns.saturating_add(trusted_ns))
+        release_ns.min(sent_ns.saturating_add(u64::try_from(trusted.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     pub(super) fn cycle_done(&self, number: u32, t_ns: u64) {
@@ -222,13 +205,11 @@ impl Sink for Figures {
             state.holding_since.store(granted_ns, Release);
         }
         if self.asks != CycleShape::One {
-            let inside = self.inside.fetch_add(1, Relaxed) + 1;
-            self.most_inside.fetch_max(inside, Relaxed);
+            self.most_inside.fetch_max(self.inside.fetch_add(1, Relaxed) + 1, Relaxed);
         }
         state.calling_since.store(0, Release);
         if self.listens {
-            let client = task.number % self.clients;
-            self.renewals.granted(client, &held.grant, held.sent_at);
+            self.renewals.granted(task.number % self.clients, &held.grant, held.sent_at);
         }
         let (from, to) = self.window();
         let mut samples = self.samples();
@@ -239,10 +220,7 @@ impl Sink for Figures {
         let service_ns = granted_ns - called_ns;
         samples.add(LoadTiming::Acquire, service_ns);
         if matches!(self.asks, CycleShape::Sides { .. }) {
-            let side = match self.is_read(&held.asked) {
-                true => LoadTiming::Read,
-                false => LoadTiming::Write,
-            };
+            let side = if self.is_read(&held.asked) { LoadTiming::Read } else { LoadTiming::Write };
             samples.add(side, service_ns);
         }
         let mut response_ns = service_ns;
@@ -306,10 +284,9 @@ impl Sink for Figures {
     fn due(&self, at: Instant) {
         let due_ns = self.ns_at(at);
         if self.within(due_ns) {
-            let offered = self.offered.as_ref().expect("an open loop");
-            let mut offered = offered.lock().expect("no panic");
+            let mut offered = self.offered.as_ref().expect("an open loop").lock().expect("no panic");
             offered.due += 1;
-            add(&mut offered.lag, self.now_ns().saturating_sub(due_ns));
+            offered.lag.add(self.now_ns().saturating_sub(due_ns));
         }
     }
 
@@ -321,8 +298,7 @@ impl Sink for Figures {
             _ => to_ns,
         };
         if self.within(counts) {
-            let took_ns = to_ns.saturating_sub(from_ns);
-            self.samples().add(what, took_ns);
+            self.samples().add(what, to_ns.saturating_sub(from_ns));
         }
     }
 

@@ -61,8 +61,7 @@ impl Caller for GrantAllCaller {
     }
 }
 
-/// Processor time of one cycle in microseconds; `None` where the workload is not one of cycles, or the
-/// machine does not say.
+/// CPU time of one cycle in microseconds; `None` for workloads without cycles, or if the machine is silent.
 pub(super) fn cpu_us(load: &Load, asks: CycleShape, clients: &[SharedClient]) -> Option<f64> {
     let rhythm = load.workload.rhythm;
     if !matches!(rhythm, Rhythm::Cycles | Rhythm::Chain | Rhythm::Herd) {
@@ -97,8 +96,7 @@ pub(super) fn cpu_us(load: &Load, asks: CycleShape, clients: &[SharedClient]) ->
     let began = cpu_time()?;
     let cycles = spend(&mut tasks)?;
     look(&mut ledger, &figures, true);
-    let spent = cpu_time()?.checked_sub(began)?;
-    Some(spent.as_secs_f64() * 1e6 / cycles as f64)
+    Some(cpu_time()?.checked_sub(began)?.as_secs_f64() * 1e6 / cycles as f64)
 }
 
 type Running = (Option<Box<dyn Caller>>, Task);
@@ -117,8 +115,7 @@ fn spend(tasks: &mut [Running]) -> Option<u64> {
 }
 
 fn cpu_time() -> Option<Duration> {
-    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
-    Some(time.into())
+    Some(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?.into())
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 use super::{ResourceUse, Round, ledger::HandoffCounts};
 
 impl Round {
-    /// Leaves out what one generator alone cannot know of locks that others take too: who had them in
-    /// between.
+    /// Leaves out what one generator cannot know of locks that others take too: who had them between.
     pub(crate) fn forget_hand_offs(&mut self) {
         self.passed = HandoffCounts { grants: self.passed.grants, ..HandoffCounts::default() };
         self.most_inside = None;
@@ -22,8 +21,7 @@ impl Round {
         };
     }
 
-    /// Adds what another generator measured in the same window. What the servers spent is read by each, and
-    /// taken from the first.
+    /// Adds what another generator measured in the window. All read what the servers spent: the first counts.
     pub(crate) fn join(&mut self, mut other: Round) {
         self.spent.join(&other.spent, self.cycles, other.cycles);
         self.cycles += other.cycles;
@@ -33,7 +31,7 @@ impl Round {
         self.passed.merge(&other.passed);
         if let (Some(offered), Some(more)) = (&mut self.offered, &other.offered) {
             offered.due += more.due;
-            crate::stats::histogram::merge(&mut offered.lag, &more.lag);
+            offered.lag.merge(&more.lag);
         }
         self.renewed.join(&other.renewed);
         self.starved += other.starved;

@@ -1,5 +1,4 @@
-//! Whether two holds of a round overlapped, found without keeping them: those of a lock come in the order in
-//! which they began.
+//! Whether two holds of a round overlapped, without keeping them: those of a lock come in their order.
 //!
 //! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease −
 //! drift. Intervals are closed.
@@ -53,8 +52,7 @@ impl Judge {
 
     /// Adds a hold that began after all of its lock before it, or with them.
     pub(crate) fn add(&mut self, hold: Hold) {
-        // A hold whose contract was over before it began (a late grant) protects nothing and overlaps
-        // nothing.
+        // A hold that was over by contract before it began (a late grant) protects and overlaps nothing.
         if hold.to_ns < hold.from_ns {
             return;
         }

@@ -7,15 +7,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::judge::{Hold, Judge};
 use super::record::PARTS;
-use crate::stats::histogram::{Coarse, add, add_coarse, as_pairs, histogram, merge};
+use crate::stats::histogram::{Coarse, Latencies, add_coarse};
 
-/// A lock that was free for longer than this while somebody waited was free because nobody was notified, or
-/// nobody listened.
+/// A lock that was free for longer than this beside a waiter: nobody was notified, or nobody listened.
 const LOST_WAKEUP_NS: u64 = 100_000_000;
 
 /// One trip through a lock, on the round's clock in nanoseconds. Ordered by grant.
@@ -34,21 +32,19 @@ pub(crate) struct LockCycle {
 }
 
 /// What was seen of hand-offs within the window.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct HandoffCounts {
     pub(crate) grants: u64,
     pub(crate) to_another: u64,
     pub(crate) to_itself: u64,
     /// From the sending of a release to the grant of another task.
-    #[serde(with = "as_pairs")]
-    pub(crate) handoff: Histogram<u64>,
+    pub(crate) handoff: Latencies,
+    /// Of a round that was watched, for each part of its window.
     pub(crate) handoff_per_part: Vec<Coarse>,
     /// From the sending of a release to the next grant of the same task.
-    #[serde(with = "as_pairs")]
-    pub(crate) again: Histogram<u64>,
+    pub(crate) again: Latencies,
     /// From the answer to a release to the grant of another task that was waiting by then.
-    #[serde(with = "as_pairs")]
-    pub(crate) notified: Histogram<u64>,
+    pub(crate) notified: Latencies,
     pub(crate) most_bypasses: u64,
     /// Grants that passed over an earlier call.
     pub(crate) inversions: u64,
@@ -58,30 +54,11 @@ pub(crate) struct HandoffCounts {
     pub(crate) lost_wakeups: u64,
 }
 
-impl Default for HandoffCounts {
-    fn default() -> Self {
-        HandoffCounts {
-            grants: 0,
-            to_another: 0,
-            to_itself: 0,
-            handoff: histogram(),
-            handoff_per_part: vec![Coarse::new(); PARTS],
-            again: histogram(),
-            notified: histogram(),
-            most_bypasses: 0,
-            inversions: 0,
-            idle_ns: 0,
-            longest_idle_ns: 0,
-            lost_wakeups: 0,
-        }
-    }
-}
-
 impl HandoffCounts {
     /// Adds what was seen in another window; the parts of each stay by themselves.
     pub(crate) fn merge(&mut self, other: &HandoffCounts) {
-        merge(&mut self.handoff, &other.handoff);
-        merge(&mut self.notified, &other.notified);
+        self.handoff.merge(&other.handoff);
+        self.notified.merge(&other.notified);
         self.grants += other.grants;
         self.to_another += other.to_another;
         self.to_itself += other.to_itself;
@@ -122,15 +99,13 @@ struct OfLock {
     /// The latest end of all, and of those that shared with nobody.
     last: Option<FreedSlot>,
     last_alone: Option<FreedSlot>,
-    /// Ends that no grant has used up yet, where permits are counted: as many as there are permits, the
-    /// earliest first.
+    /// Ends that no grant has used up yet, where permits are counted: as many as permits, the earliest first.
     rooms: BinaryHeap<Reverse<FreedSlot>>,
     recent: VecDeque<RecentGrant>,
 }
 
 impl OfLock {
-    /// The hold whose end let this turn in; `None` where nothing stood in its way. Remembers the turn's own
-    /// end.
+    /// The hold whose end let this turn in; `None`: nothing stood in its way. Remembers the turn's own end.
     fn room_for(&mut self, turn: &LockCycle, permits: usize) -> Option<FreedSlot> {
         let end = FreedSlot { release_ns: turn.release_ns, freed_ns: turn.freed_ns, task: turn.task };
         let latest = |of: Option<FreedSlot>| of.map_or(end, |last| last.max(end));
@@ -174,7 +149,10 @@ impl Ledger {
             judge: Judge::new(permits),
             window: (u64::MAX, u64::MAX),
             locks: Vec::new(),
-            passed: HandoffCounts::default(),
+            passed: HandoffCounts {
+                handoff_per_part: vec![Coarse::new(); PARTS],
+                ..HandoffCounts::default()
+            },
             spare: Vec::new(),
         }
     }
@@ -184,8 +162,7 @@ impl Ledger {
         self.window = (from_ns, to_ns);
     }
 
-    /// Takes the turns that are over from where they were written down, which nobody has to wait for while
-    /// they are sorted in.
+    /// Takes the turns that are over from where they were written; nobody waits while they are sorted in.
     pub(crate) fn take(&mut self, from: impl FnOnce(&mut Vec<LockCycle>)) {
         let mut turns = std::mem::take(&mut self.spare);
         from(&mut turns);
@@ -205,8 +182,7 @@ impl Ledger {
 
     /// Looks at those that were granted before the watermark.
     pub(crate) fn look(&mut self, watermark_ns: u64) {
-        // Each lock by itself: no rule is about two of them, and their turns together would have to be
-        // sorted.
+        // Each lock by itself: no rule is about two, and their turns together would have to be sorted.
         for at in 0..self.locks.len() {
             let mut turns = std::mem::take(&mut self.locks[at].early);
             // Mostly in order already; those that are equal are the same.
@@ -278,16 +254,16 @@ impl Ledger {
             match (counted, last.task == turn.task) {
                 (true, true) => {
                     passed.to_itself += 1;
-                    add(&mut passed.again, gap_ns);
+                    passed.again.add(gap_ns);
                 }
                 (true, false) => {
                     passed.to_another += 1;
-                    add(&mut passed.handoff, gap_ns);
+                    passed.handoff.add(gap_ns);
                     let part = part_of(turn.granted_ns, from, to);
                     add_coarse(&mut passed.handoff_per_part[part], gap_ns);
                     if turn.called_ns < last.release_ns {
                         // The news may well overtake the answer: then it took no time after it.
-                        add(&mut passed.notified, turn.granted_ns.saturating_sub(last.freed_ns));
+                        passed.notified.add(turn.granted_ns.saturating_sub(last.freed_ns));
                     }
                 }
                 (false, _) => {}
@@ -311,8 +287,7 @@ fn settle(passed: &mut HandoffCounts, recent: &RecentGrant) {
 /// The part of the window that a moment lies in.
 pub(crate) fn part_of(t_ns: u64, from_ns: u64, to_ns: u64) -> usize {
     let length = to_ns.saturating_sub(from_ns).max(1);
-    // Within a window of less than 14 years nothing is cut off; and a division of 64 bits takes half of the
-    // time of one of 128.
+    // Within 14 years nothing is cut off, and a division of 64 bits takes half the time of one of 128.
     let parts = t_ns.saturating_sub(from_ns).saturating_mul(PARTS as u64);
     usize::try_from(parts / length).unwrap_or(PARTS).min(PARTS - 1)
 }
@@ -431,8 +406,7 @@ mod tests {
         let whole = passed(&turns);
         let mut ledger = Ledger::new(None);
         ledger.set_window(0, 1_000_000_000_000);
-        // Over in the order of time, but handed over in pairs the wrong way round, with the watermark at the
-        // open call.
+        // Over in the order of time, handed over in pairs the wrong way round, the watermark at the open one.
         turns.sort_by_key(|turn| turn.freed_ns);
         for pair in turns.chunks_mut(2) {
             pair.reverse();

@@ -54,12 +54,10 @@ impl Machine {
 
 /// `total=` of the `some` line.
 fn total_us(pressure: &str) -> Option<u64> {
-    let some = pressure.lines().find(|line| line.starts_with("some"))?;
-    some.rsplit_once("total=")?.1.trim().parse().ok()
+    pressure.lines().find(|line| line.starts_with("some"))?.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-/// CPU time of the clients in microseconds and their memory in bytes: of all processes of their drivers where
-/// they have some, else of this one.
+/// The clients' CPU time in microseconds and memory in bytes: of their drivers' processes, else of this one.
 pub(crate) fn client_use(clients: &[SharedClient]) -> (Option<f64>, Option<u64>) {
     let mut drivers = clients.iter().filter_map(|c| c.processes()).peekable();
     if drivers.peek().is_none() {
@@ -72,8 +70,7 @@ pub(crate) fn client_use(clients: &[SharedClient]) -> (Option<f64>, Option<u64>)
         Some(own + ended)
     });
     let cpu_us = cpu.reduce(|sum, one| sum + one);
-    let memory = members.iter();
-    let memory = memory.filter_map(|member| rss_bytes(&member.pid.to_string()));
+    let memory = members.iter().filter_map(|member| rss_bytes(&member.pid.to_string()));
     (cpu_us, memory.reduce(|sum, one| sum + one))
 }
 
@@ -105,8 +102,7 @@ mod tests {
 
     #[test]
     fn between_two_readings_shares_are_shares() {
-        let before = Machine::read();
-        let d = before.until(&Machine::read(), 0.01);
+        let d = Machine::read().until(&Machine::read(), 0.01);
         assert!((0.0..=1.0).contains(&d.steal) && d.pressure.is_none_or(|p| (0.0..=1.0).contains(&p)));
         assert!(rss_bytes("self").unwrap() > 100_000);
         assert!(own_cpu_us().unwrap() > 0.0);

@@ -29,7 +29,6 @@ use crate::driver_loop::{Counts, LoadReport};
 use crate::load::{self, Connector, Load, LoadState, LoadTiming, Pacer, SharedClient, Task};
 use crate::parts::{Barrier, BarrierError};
 use crate::server_stats::{ServerCounts, ServerWatch};
-use crate::stats::histogram::fill;
 use crate::subject::ClientEvent;
 use crate::workload::CycleShape;
 use figures::Figures;
@@ -50,7 +49,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// How long tasks may prepare: a million locks are taken at some thousand a second.
 const PREPARE: Duration = Duration::from_secs(600);
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Round {
     pub(crate) cycles: u64,
     pub(crate) elapsed: Duration,
@@ -98,7 +97,7 @@ impl Round {
         samples.first_error = (samples.errors > 0).then(|| "the driver does not say which".into());
         let count = |counts: &Counts| counts.iter().map(|(_, times)| times).sum::<u64>();
         let mut passed = HandoffCounts::default();
-        fill(&mut passed.handoff, &report.handoff_other);
+        passed.handoff.fill(&report.handoff_other);
         passed.grants = report.cycles;
         passed.to_another = passed.handoff.len();
         passed.to_itself = count(&report.handoff).saturating_sub(passed.to_another);
@@ -106,19 +105,12 @@ impl Round {
             cycles: report.cycles,
             elapsed: Duration::from_nanos(report.elapsed_ns),
             per_task: report.per_task.clone(),
-            share_min: None,
             samples,
             passed,
-            offered: None,
-            renewed: renewals::Renewals::default().take(),
             starved: report.per_task.iter().filter(|n| **n == 0).count() as u64,
-            most_inside: None,
-            judge: Judge::default(),
-            little: Little::default(),
             spent,
             disturbance,
-            apart: Duration::ZERO,
-            cut_short: None,
+            ..Round::default()
         }
     }
 
@@ -217,8 +209,7 @@ pub(crate) async fn run(
     let mut cut_short = prepared(&shared, &figures, &mut ledger, &cancelled).await;
     let mut apart = Duration::ZERO;
     if let (None, Some((barrier, step))) = (&cut_short, &plan.meeting) {
-        let met = barrier.meet(*step);
-        match with_others(met, &figures, &mut ledger, &cancelled).await {
+        match with_others(barrier.meet(*step), &figures, &mut ledger, &cancelled).await {
             Ok(off) => apart = off,
             Err(why) => cut_short = Some(why),
         }
@@ -230,8 +221,7 @@ pub(crate) async fn run(
     let noise = Machine::read();
     let sampler = sampler::Sampler::start(figures.clone());
     let from_ns = figures.now_ns();
-    let length_ns = u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX);
-    let to_ns = from_ns.saturating_add(length_ns);
+    let to_ns = from_ns.saturating_add(u64::try_from(plan.duration.as_nanos()).unwrap_or(u64::MAX));
     ledger.set_window(from_ns, to_ns);
     figures.set_window(from_ns, to_ns);
     if cut_short.is_none() {
@@ -241,8 +231,7 @@ pub(crate) async fn run(
     let to_ns = figures.now_ns().min(to_ns);
     figures.set_window(from_ns, to_ns);
     let samples = sampler.finish();
-    let seconds = Duration::from_nanos(to_ns - from_ns).as_secs_f64();
-    let disturbance = noise.until(&Machine::read(), seconds);
+    let disturbance = noise.until(&Machine::read(), Duration::from_nanos(to_ns - from_ns).as_secs_f64());
     // Once the load is over, a library that goes away gives up what it was to keep.
     figures.renewals.end();
     let after = snapshot(&figures, &shared, clients, servers).await;
@@ -292,8 +281,7 @@ fn look(ledger: &mut Ledger, figures: &Figures, all: bool) {
     let watermark_ns = if all {
         u64::MAX
     } else {
-        let open = figures.states.iter().map(|s| s.earliest_open(now_ns));
-        open.min().unwrap_or(now_ns)
+        figures.states.iter().map(|s| s.earliest_open(now_ns)).min().unwrap_or(now_ns)
     };
     for mut shard in figures.samples.parts() {
         ledger.take(|room| {
@@ -345,8 +333,7 @@ async fn with_others(
     }
 }
 
-/// Lets `length` pass; meanwhile judges turns and looks whether anything moves. What ended it early, if
-/// anything did.
+/// Lets `length` pass; meanwhile judges turns and looks whether anything moves. What ended it early.
 async fn watch(
     figures: &Figures,
     length: Duration,
@@ -464,13 +451,11 @@ fn collect(
         judge,
         little: sampler::little(seen, samples.in_calls_ns, to_ns.saturating_sub(from_ns)),
         spent: spent(before, after),
-        disturbance: Disturbance::default(),
-        apart: Duration::ZERO,
         cut_short,
         samples,
+        ..Round::default()
     };
-    // Servers that answered before the window and do not now, or that neither answer nor grant: what was
-    // measured is the target's death.
+    // Servers that stopped answering, or that neither answer nor grant: what was measured is their death.
     let suspect = before.servers.is_some() || round.cycles == 0;
     if round.cut_short.is_none() && suspect && after.servers.is_none() {
         round.cut_short =

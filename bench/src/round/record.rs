@@ -1,5 +1,4 @@
-//! What tasks leave behind while they run: counters that others may read at any time, and samples in a few
-//! shared shards.
+//! What tasks leave behind while they run: counters that others may read at any time, samples in shards.
 //!
 //! Shards instead of a record per task, so that a thousand waiters need no more memory than sixteen.
 
@@ -7,21 +6,19 @@ use std::ops::Index;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::ledger::LockCycle;
 use crate::load::LoadTiming;
-use crate::stats::histogram::{Coarse, add, as_pairs, fill, histogram, merge, merge_coarse};
+use crate::stats::histogram::{Coarse, Latencies, merge_coarse};
 
 /// Parts of a window that are counted apart, for intervals within a round.
 pub(crate) const PARTS: usize = 40;
 pub(crate) const SHARDS: usize = 4;
 
-/// One task's state as others see it; nobody else writes it, but for the listener of a task that only keeps.
-/// Times are nanoseconds on the round's clock, never 0, so that 0 can mean none.
-///
-/// Each in cache lines of its own, as the parts of [`PerThread`](crate::per_thread::PerThread).
+/// One task's state as others see it; nobody else writes it but the listener of a task that only keeps. Times
+/// are nanoseconds on the round's clock, 0 for none. In cache lines of its own, as parts of
+/// [`PerThread`](crate::per_thread::PerThread).
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct TaskState {
@@ -43,9 +40,7 @@ impl TaskState {
     /// through between the two: what is released there is acquired here.
     pub(crate) fn earliest_open(&self, now_ns: u64) -> u64 {
         let or_now = |ns: u64| if ns == 0 { now_ns } else { ns };
-        let calling = or_now(self.calling_since.load(Acquire));
-        let holding = or_now(self.holding_since.load(Acquire));
-        calling.min(holding).min(now_ns)
+        or_now(self.calling_since.load(Acquire)).min(or_now(self.holding_since.load(Acquire))).min(now_ns)
     }
 
     pub(crate) fn in_call(&self) -> bool {
@@ -64,8 +59,7 @@ pub(super) fn raise(counter: &AtomicU64, by: i64) -> u64 {
 /// What some tasks have seen within the measured window, and the turns of the whole round.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Samples {
-    #[serde(with = "as_pairs::each")]
-    histograms: Vec<Histogram<u64>>,
+    histograms: Vec<Latencies>,
     /// Cycles of an open loop that began too long after they were due.
     pub(crate) late: u64,
     /// Per part of the window: cycles that ended in it, and acquire latencies.
@@ -83,9 +77,9 @@ pub(crate) struct Samples {
 }
 
 impl Index<LoadTiming> for Samples {
-    type Output = Histogram<u64>;
+    type Output = Latencies;
 
-    fn index(&self, what: LoadTiming) -> &Histogram<u64> {
+    fn index(&self, what: LoadTiming) -> &Latencies {
         &self.histograms[what as usize]
     }
 }
@@ -93,7 +87,7 @@ impl Index<LoadTiming> for Samples {
 impl Default for Samples {
     fn default() -> Self {
         Samples {
-            histograms: (0..LoadTiming::COUNT).map(|_| histogram()).collect(),
+            histograms: vec![Latencies::default(); LoadTiming::COUNT],
             late: 0,
             cycles_per_part: vec![0; PARTS],
             acquire_per_part: vec![Coarse::new(); PARTS],
@@ -108,11 +102,11 @@ impl Default for Samples {
 
 impl Samples {
     pub(crate) fn add(&mut self, what: LoadTiming, ns: u64) {
-        add(&mut self.histograms[what as usize], ns);
+        self.histograms[what as usize].add(ns);
     }
 
     pub(crate) fn fill(&mut self, what: LoadTiming, counts: &[(u64, u64)]) {
-        fill(&mut self.histograms[what as usize], counts);
+        self.histograms[what as usize].fill(counts);
     }
 
     pub(crate) fn error(&mut self, what: &str, why: &str) {
@@ -140,7 +134,7 @@ impl Samples {
     /// Adds what other tasks have seen; turns are not among it, since they are judged on the way.
     pub(crate) fn merge(&mut self, other: &Samples) {
         for (sum, part) in self.histograms.iter_mut().zip(&other.histograms) {
-            merge(sum, part);
+            sum.merge(part);
         }
         for (sum, part) in self.cycles_per_part.iter_mut().zip(&other.cycles_per_part) {
             *sum += part;

@@ -6,19 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::figures::Figures;
-use crate::stats::histogram::{add, as_pairs, histogram, merge};
+use crate::stats::histogram::Latencies;
 use crate::subject::ClientEvent;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct RenewalMargins {
     /// What was left of the lease when its renewal was sent, within the window.
-    #[serde(with = "as_pairs")]
-    pub(crate) margin: Histogram<u64>,
+    pub(crate) margin: Latencies,
     /// Renewals reported within the window.
     pub(crate) renewed: u64,
     pub(crate) lost: u64,
@@ -30,29 +28,16 @@ pub(crate) struct RenewalMargins {
 impl RenewalMargins {
     /// Adds what another generator saw in the same window.
     pub(crate) fn join(&mut self, other: &RenewalMargins) {
-        merge(&mut self.margin, &other.margin);
+        self.margin.merge(&other.margin);
         self.renewed += other.renewed;
         self.lost += other.lost;
     }
 }
 
+#[derive(Default)]
 pub(crate) struct Renewals {
     seen: Mutex<RenewalMargins>,
     over: AtomicBool,
-}
-
-impl Default for Renewals {
-    fn default() -> Self {
-        Renewals {
-            seen: Mutex::new(RenewalMargins {
-                margin: histogram(),
-                renewed: 0,
-                lost: 0,
-                last: HashMap::new(),
-            }),
-            over: AtomicBool::new(false),
-        }
-    }
 }
 
 impl Renewals {
@@ -68,13 +53,7 @@ impl Renewals {
     }
 
     pub(crate) fn take(&self) -> RenewalMargins {
-        let mut seen = self.seen.lock().expect("no panic");
-        RenewalMargins {
-            margin: std::mem::replace(&mut seen.margin, histogram()),
-            renewed: std::mem::take(&mut seen.renewed),
-            lost: std::mem::take(&mut seen.lost),
-            last: std::mem::take(&mut seen.last),
-        }
+        std::mem::take(&mut *self.seen.lock().expect("no panic"))
     }
 }
 
@@ -91,10 +70,8 @@ pub(super) async fn watch(figures: &Figures, client: u32, mut events: mpsc::Unbo
                 let Some(sent_at) = sent_at else { continue };
                 let before = seen.last.insert((client, grant), sent_at);
                 if let (Some(before), true) = (before, within) {
-                    let age = sent_at.saturating_duration_since(before);
-                    let left = lease.saturating_sub(age);
-                    let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
-                    add(&mut seen.margin, left_ns);
+                    let left = lease.saturating_sub(sent_at.saturating_duration_since(before));
+                    seen.margin.add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX));
                 }
             }
             ClientEvent::Lost { .. } => {

@@ -1,5 +1,4 @@
-//! Little's law as a self-check: calls under way on average, seen from outside, and the same reckoned from
-//! the latencies.
+//! Little's law as a self-check: calls under way on average, as seen, and as reckoned from the latencies.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,8 +19,7 @@ pub(crate) struct Little {
     pub(crate) reckoned: f64,
 }
 
-/// Looks each 4 ms how many calls are under way, from a thread of its own: a task would look only when others
-/// rest.
+/// Looks each 4 ms how many calls are under way, from a thread: a task would look only when others rest.
 pub(super) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Vec<f64>>,
@@ -48,8 +46,7 @@ impl Sampler {
     }
 }
 
-/// Means of stretches, of which two become one whenever there are too many: a long run needs no more memory
-/// than a short one.
+/// Means of stretches, of which two become one when there are too many: memory stays bounded.
 #[derive(Debug)]
 struct StretchMeans {
     per_stretch: u32,

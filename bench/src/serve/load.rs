@@ -5,12 +5,10 @@ use std::{sync::Arc, time::Duration};
 use crate::driver_loop::{LoadReport, LoadRequest};
 use crate::load::{Connector, Load, LoadTiming, SharedClient};
 use crate::round::{self, Clients};
-use crate::stats::histogram::{merge, pairs};
 use crate::subject::{ConnectTo, Subject, is_shared};
 use crate::workload::{self, CycleShape};
 
-/// How long an acquire waits at most: in a chain of a thousand somebody's turn may take long, and no call
-/// waits for ever.
+/// How long an acquire waits at most: in a chain of a thousand a turn takes long, and nothing waits for ever.
 const WAIT: Duration = Duration::from_secs(60);
 
 /// Runs the loop; what ended it before its time is an error.
@@ -56,7 +54,7 @@ pub(super) async fn run(
         return Err(why);
     }
     let mut handoff = round.passed.handoff.clone();
-    merge(&mut handoff, &round.passed.again);
+    handoff.merge(&round.passed.again);
     Ok(LoadReport {
         cycles: round.cycles,
         failed: round.samples.errors - round.samples.unknown,
@@ -64,10 +62,10 @@ pub(super) async fn run(
         elapsed_ns: u64::try_from(round.elapsed.as_nanos()).unwrap_or(u64::MAX),
         client_cpu_ns: round.spent.client_cpu_us.map(|us| (us * 1e3) as u64),
         per_task: round.per_task,
-        acquire: pairs(&round.samples[LoadTiming::Acquire]),
-        release: pairs(&round.samples[LoadTiming::Release]),
-        handoff: pairs(&handoff),
-        handoff_other: pairs(&round.passed.handoff),
+        acquire: round.samples[LoadTiming::Acquire].pairs(),
+        release: round.samples[LoadTiming::Release].pairs(),
+        handoff: handoff.pairs(),
+        handoff_other: round.passed.handoff.pairs(),
         overlap: round.judge.overlap.filter(|_| exclusive).map(|overlap| {
             let length = Duration::from_nanos(overlap.to_ns - overlap.from_ns);
             format!("two holds of lock {} overlapped for {length:?}", overlap.lock)

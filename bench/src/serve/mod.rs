@@ -36,8 +36,7 @@ pub enum ServeError {
 
 /// Answers requests from `input` on `output` until `bye` or the end of the input, each in a task of its own.
 ///
-/// The first request must be `hello`, which connects; when that fails the answer says why and the next
-/// `hello` may try again.
+/// The first request must be `hello`, which connects; after one that fails the next may try again.
 ///
 /// # Errors
 /// A malformed line or a broken stream; what was in flight is then unknown to the harness.
@@ -125,8 +124,7 @@ async fn serve_all(
                 Some(ok(request.id, json!({})))
             }
             ("block", Some(_)) => {
-                let time = Duration::from_millis(request.for_ms.unwrap_or(0));
-                block(time, request.id, replies.clone());
+                block(Duration::from_millis(request.for_ms.unwrap_or(0)), request.id, replies.clone());
                 None
             }
             (op, Some((client, _))) => {
@@ -141,8 +139,7 @@ async fn serve_all(
                     let _ = replies.send(tokio::select! {
                         biased;
                         answer = answer(client.as_ref().as_ref(), request) => answer,
-                        // The call is dropped, which ends it in this language, and says nothing of what was
-                        // sent.
+                        // Dropping the call ends it in this language, and says nothing of what was sent.
                         Ok(()) = cancelled => protocol::unknown(id, "given up by its caller"),
                     });
                 });
@@ -167,8 +164,7 @@ async fn serve_all(
     ended
 }
 
-/// Blocks every worker of this runtime, as a caller does who computes or waits for a file where only tasks
-/// should run. A thread beside them measures how long nothing ran.
+/// Blocks every worker of this runtime, as careless callers do; a thread measures how long nothing ran.
 fn block(time: Duration, id: u64, replies: mpsc::UnboundedSender<Value>) {
     let runtime = tokio::runtime::Handle::current();
     std::thread::spawn(move || {
@@ -191,8 +187,7 @@ fn block(time: Duration, id: u64, replies: mpsc::UnboundedSender<Value>) {
 
 async fn hello(subject: &dyn Subject, request: &Request) -> Result<(Value, Connected, ConnectTo), Value> {
     if request.protocol != Some(protocol::VERSION) {
-        let why = format!("this driver speaks version {}", protocol::VERSION);
-        return Err(failed(request.id, &why));
+        return Err(failed(request.id, &format!("this driver speaks version {}", protocol::VERSION)));
     }
     let Some(target) = request.target.clone() else {
         return Err(failed(request.id, "hello without a target"));
@@ -266,9 +261,7 @@ async fn answer(client: &dyn LockClient, request: Request) -> Value {
             acquire_reply(id, client.acquire(asked).await)
         }
         op @ ("release" | "extend" | "held") => {
-            let Some(grant) = request.grant else {
-                return failed(id, &format!("{op} without a grant"));
-            };
+            let Some(grant) = request.grant else { return failed(id, &format!("{op} without a grant")) };
             let end = match (op, ms(request.lease_ms), &request.owner) {
                 ("release", _, None) => client.release(&grant).await,
                 ("release", _, Some(owner)) => client.release_as(&grant, owner).await,

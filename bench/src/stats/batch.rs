@@ -1,5 +1,4 @@
-//! The interval of the mean of counts per stretch of time, although neighbouring stretches resemble each
-//! other.
+//! The interval of the mean of counts per stretch of time, although neighbours resemble each other.
 
 use results::measures::Interval;
 
@@ -61,65 +60,11 @@ fn interval(rounds: &[Vec<f64>], length: usize, number: usize) -> Batches {
     }
     let freedom = (number - rounds.len()) as f64;
     let variance = squares / freedom;
-    // The mean that is taken off is a mean of the same values: it makes neighbours look less alike by one in
-    // the round's length.
+    // The mean taken off is one of the same values: neighbours look less alike by one in the round's length.
     let bias = rounds.len() as f64 / number as f64;
     let lag1 = if variance > 0.0 { neighbours / pairs / variance + bias } else { 0.0 };
     let left = lag1.clamp(0.0, 0.9);
     let error = (variance / number as f64 * (1.0 + left) / (1.0 - left)).sqrt();
     let half = student_quantile(0.025, freedom) * error;
     Batches { interval: Interval { low: mean - half, high: mean + half }, length, lag1 }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
-
-    use super::*;
-    use crate::stats::testing::{autoregressive, share};
-
-    #[test]
-    fn too_few_values_have_no_interval() {
-        assert_eq!(means(&[vec![1.0; 19]]), None);
-        assert!(means(&[vec![1.0; 20]]).is_some());
-        assert_eq!(means(&[]), None);
-    }
-
-    #[test]
-    fn batches_grow_where_neighbours_resemble_each_other() {
-        let mut random = ChaCha8Rng::seed_from_u64(2);
-        let alike: Vec<Vec<f64>> = (0..6).map(|_| autoregressive(&mut random, 0.8, 200)).collect();
-        let apart: Vec<Vec<f64>> = (0..6).map(|_| autoregressive(&mut random, 0.0, 200)).collect();
-        assert!(means(&alike).unwrap().length >= 8);
-        assert!(means(&apart).unwrap().length <= 2);
-    }
-
-    #[test]
-    fn differences_between_rounds_do_not_count() {
-        let mut random = ChaCha8Rng::seed_from_u64(2);
-        let mut rounds: Vec<Vec<f64>> = (0..4).map(|_| autoregressive(&mut random, 0.0, 40)).collect();
-        let width = |rounds: &[Vec<f64>]| {
-            let found = means(rounds).unwrap().interval;
-            found.high - found.low
-        };
-        let before = width(&rounds);
-        rounds[3].iter_mut().for_each(|x| *x += 1_000.0);
-        assert!((width(&rounds) - before).abs() < 1e-6);
-    }
-
-    /// The mean of the process is 0. Six rounds of 40 stretches, as the driver makes them, from independent
-    /// to very alike.
-    #[test]
-    fn intervals_cover_the_truth_as_often_as_they_say() {
-        for phi in [0.0, 0.3, 0.6] {
-            let mut random = ChaCha8Rng::seed_from_u64(3);
-            let covered = share(1_000, |_| {
-                let rounds: Vec<Vec<f64>> = (0..6).map(|_| autoregressive(&mut random, phi, 40)).collect();
-                let found = means(&rounds).unwrap().interval;
-                found.low <= 0.0 && 0.0 <= found.high
-            });
-            assert!((0.93..=0.97).contains(&covered), "autocorrelation {phi}: {covered}");
-        }
-    }
 }

@@ -50,8 +50,7 @@ fn interval(rounds: &[&[Coarse]], q: f64, seed: u64, resamples: usize) -> Option
     Some(Interval { low: found[tail] as f64, high: found[resamples - 1 - tail] as f64 })
 }
 
-/// For each stretch, how often each value was seen before it; the round twice over, so that blocks may go
-/// round its end.
+/// For each stretch how often each value was seen before it; the round twice, so that blocks may wrap.
 fn sums(parts: &[Coarse], values: &[u64]) -> Vec<Vec<u32>> {
     let mut sums = vec![vec![0; values.len()]];
     for part in parts.iter().chain(parts) {

@@ -1,76 +1,70 @@
 //! Histograms of latencies: exact ones in nanoseconds, and small ones of which many are kept.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-/// A latency histogram in nanoseconds with three digits, which grows as far as it must.
-pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits are allowed")
-}
+/// A latency histogram in nanoseconds with three digits, which grows as far as it must. In a file it is its
+/// [pairs](Latencies::pairs): read back, it has the same quantiles.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
+pub(crate) struct Latencies(Histogram<u64>);
 
-/// Adds a sample. Not by `saturating_record`, which never grows the histogram and so would call every sample
-/// 2 ns.
-pub(crate) fn add(histogram: &mut Histogram<u64>, ns: u64) {
-    // Fails only above half of i64::MAX, which is 146 years.
-    let _ = histogram.record(ns);
-}
-
-/// Adds samples by how often each was seen.
-pub(crate) fn fill(histogram: &mut Histogram<u64>, counts: &[(u64, u64)]) {
-    for (ns, times) in counts {
-        let _ = histogram.record_n(*ns, *times);
+impl Default for Latencies {
+    fn default() -> Self {
+        Latencies(Histogram::new(3).expect("three digits are allowed"))
     }
 }
 
-/// Adds all samples of another histogram.
-pub(crate) fn merge(sum: &mut Histogram<u64>, part: &Histogram<u64>) {
-    sum.add(part).expect("both grow as far as they must");
+impl Deref for Latencies {
+    type Target = Histogram<u64>;
+
+    fn deref(&self) -> &Histogram<u64> {
+        &self.0
+    }
 }
 
-/// What a histogram holds, as it is kept and sent: each value and how often, in rising order.
-pub(crate) fn pairs(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
-    histogram.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())).collect()
+impl From<Vec<(u64, u64)>> for Latencies {
+    fn from(pairs: Vec<(u64, u64)>) -> Self {
+        let mut latencies = Latencies::default();
+        latencies.fill(&pairs);
+        latencies
+    }
 }
 
-/// A histogram in a file, as what it [holds](pairs): read back, it has the same quantiles.
-pub(crate) mod as_pairs {
-    use hdrhistogram::Histogram;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+impl From<Latencies> for Vec<(u64, u64)> {
+    fn from(latencies: Latencies) -> Self {
+        latencies.pairs()
+    }
+}
 
-    type Pairs = Vec<(u64, u64)>;
-
-    fn filled(pairs: &Pairs) -> Histogram<u64> {
-        let mut histogram = super::histogram();
-        super::fill(&mut histogram, pairs);
-        histogram
+impl Latencies {
+    /// Adds a sample. `saturating_record` never grows the histogram and would call every sample 2 ns.
+    pub(crate) fn add(&mut self, ns: u64) {
+        // Fails only above half of i64::MAX, which is 146 years.
+        let _ = self.0.record(ns);
     }
 
-    pub(crate) fn serialize<S: Serializer>(from: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
-        super::pairs(from).serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
-        Ok(filled(&Pairs::deserialize(from)?))
-    }
-
-    pub(crate) mod each {
-        use super::*;
-
-        pub(crate) fn serialize<S: Serializer>(from: &[Histogram<u64>], to: S) -> Result<S::Ok, S::Error> {
-            to.collect_seq(from.iter().map(crate::stats::histogram::pairs))
-        }
-
-        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Vec<Histogram<u64>>, D::Error> {
-            Ok(Vec::<Pairs>::deserialize(from)?.iter().map(filled).collect())
+    /// Adds samples by how often each was seen.
+    pub(crate) fn fill(&mut self, counts: &[(u64, u64)]) {
+        for (ns, times) in counts {
+            let _ = self.0.record_n(*ns, *times);
         }
     }
+
+    pub(crate) fn merge(&mut self, part: &Latencies) {
+        self.0.add(&part.0).expect("both grow as far as they must");
+    }
+
+    /// Each value and how often it was seen, in rising order.
+    pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
+        self.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())).collect()
+    }
 }
 
-/// A small histogram: values rounded to seven bits (below 1 %), and how often. One is kept per part of a
-/// window, so that resampling can draw parts.
+/// A small histogram: values rounded to seven bits (below 1 %), and how often; one per part of a window.
 pub(crate) type Coarse = BTreeMap<u64, u32>;
 
 /// Adds a sample to a small histogram.
@@ -93,9 +87,9 @@ mod tests {
 
     #[test]
     fn samples_keep_their_size() {
-        let mut kept = histogram();
+        let mut kept = Latencies::default();
         for ns in [800, 5_000_000, 90_000_000_000] {
-            add(&mut kept, ns);
+            kept.add(ns);
         }
         assert_eq!(kept.len(), 3);
         let near = |ns: u64, wanted: u64| ns.abs_diff(wanted) <= wanted / 500;

@@ -57,8 +57,7 @@ pub fn estimate(rounds: &[f64]) -> Estimate {
     Estimate { median: median(rounds), low, high }
 }
 
-/// How often an interval of [`estimate`] over so many rounds holds the true median; `None` without an
-/// interval.
+/// How often an interval of [`estimate`] over so many rounds holds the true median; `None`: no interval.
 pub fn coverage(rounds: usize) -> Option<f64> {
     match rounds {
         0 | 1 => None,
@@ -117,81 +116,7 @@ pub fn quantiles(histogram: &Histogram<u64>) -> Quantiles {
     }
 }
 
-/// Jain's index of fairness: 1 where all are equal, 1/n where one has everything; `None` where nobody has
-/// anything.
+/// Jain's index of fairness: 1 where all are equal, 1/n where one has all; `None` where nobody has anything.
 pub fn jain(shares: &[u64]) -> Option<f64> {
     results::over_time::jain(shares.iter().map(|share| *share as f64))
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::SeedableRng;
-    use rand_chacha::ChaCha8Rng;
-
-    use super::*;
-
-    #[test]
-    fn median_is_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert_eq!(median(&[]), 0.0);
-    }
-
-    #[test]
-    fn one_round_has_no_interval() {
-        let one = estimate(&[5.0]);
-        assert_eq!((one.median, one.low, one.high), (5.0, None, None));
-    }
-
-    #[test]
-    fn intervals_leave_out_what_the_binomial_allows() {
-        // The range of five covers 93.75 %, that of six 96.9 %: from then on the ends lie between two values.
-        assert_eq!(ranks(5), (0, 0.0));
-        for (n, cut) in [(6, 0), (8, 0), (9, 1), (11, 1), (12, 2), (20, 5)] {
-            let (left_out, share) = ranks(n);
-            assert_eq!(left_out, cut, "of {n} rounds");
-            assert!((0.0..1.0).contains(&share), "of {n} rounds: {share}");
-        }
-    }
-
-    #[test]
-    fn intervals_of_the_median_cover_the_truth_as_often_as_they_say() {
-        for n in [2, 3, 4, 5, 6, 7, 8, 9, 12, 20] {
-            let mut random = ChaCha8Rng::seed_from_u64(n as u64);
-            let covered = testing::share(2_000, |_| {
-                let rounds: Vec<f64> = (0..n).map(|_| testing::normal(&mut random)).collect();
-                let found = estimate(&rounds);
-                found.low.unwrap() <= 0.0 && 0.0 <= found.high.unwrap()
-            });
-            let said = coverage(n).unwrap();
-            assert!((covered - said).abs() <= 0.02, "{n} rounds: {covered}, not {said}");
-        }
-        assert_eq!(coverage(1), None);
-    }
-
-    #[test]
-    fn quantiles_are_refused_where_too_few_samples_lie_beyond() {
-        let mut histogram = Histogram::new(3).unwrap();
-        for value in 1..=1_999 {
-            histogram.record(value).unwrap();
-        }
-        let few = quantiles(&histogram);
-        assert_eq!(few.p50, Some(1_000));
-        assert_eq!(few.p99, None, "19.99 samples beyond it are not 20");
-        histogram.record(2_000).unwrap();
-        assert!(quantiles(&histogram).p99.is_some());
-        for value in 2_001..=20_000 {
-            histogram.record(value).unwrap();
-        }
-        assert!(quantiles(&histogram).p999.is_some());
-        let none = quantiles(&Histogram::new(3).unwrap());
-        assert_eq!((none.p50, none.max, none.n), (None, None, 0));
-    }
-
-    #[test]
-    fn jain_knows_equal_and_one_sided() {
-        assert!((jain(&[7, 7, 7]).unwrap() - 1.0).abs() < 1e-12);
-        assert!((jain(&[9, 0, 0]).unwrap() - 1.0 / 3.0).abs() < 1e-12);
-        assert_eq!(jain(&[0, 0]), None, "nobody was served");
-    }
 }

@@ -15,8 +15,7 @@ pub(super) fn student_two_sided(t: f64, freedom: f64) -> f64 {
 
 /// The value that Student's t exceeds with probability `tail` (0 to 0.5).
 pub(super) fn student_quantile(tail: f64, freedom: f64) -> f64 {
-    let distribution = StudentsT::new(0.0, 1.0, freedom).expect("degrees of freedom are above 0");
-    distribution.inverse_cdf(1.0 - tail)
+    StudentsT::new(0.0, 1.0, freedom).expect("degrees of freedom are above 0").inverse_cdf(1.0 - tail)
 }
 
 #[cfg(test)]

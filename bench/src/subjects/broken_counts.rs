@@ -78,9 +78,7 @@ impl ManyClient {
             let _: i64 = links.query(first, &cmd(&["INCR", &counter])).await?;
             return Ok(Some((sent, vec![counter])));
         }
-        let Some(sent) = self.steps.take(first, value, lease).await? else {
-            return Ok(None);
-        };
+        let Some(sent) = self.steps.take(first, value, lease).await? else { return Ok(None) };
         let mut taken = vec![first.to_owned()];
         for other in request.others {
             if self.steps.take(other, value, lease).await?.is_some() {
@@ -100,8 +98,7 @@ impl LockClient for ManyClient {
         loop {
             match self.attempt(&request, &value).await {
                 Ok(Some((sent, taken))) => {
-                    let grant = self.grants.keep(number, (taken, value));
-                    return AcquireEnd::ok(grant, Some(sent));
+                    return AcquireEnd::ok(self.grants.keep(number, (taken, value)), Some(sent));
                 }
                 Ok(None) => {}
                 Err(trouble) => return trouble.into(),

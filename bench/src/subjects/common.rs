@@ -1,5 +1,4 @@
-//! What the subjects that live in this process have in common: names for grants, tries one after the other,
-//! and what they refuse.
+//! What the subjects in this process have in common: names for grants, repeated tries, what they refuse.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -18,22 +17,11 @@ use crate::subject::{
     SubjectError,
 };
 
-/// What is there, or returns how the call ended instead.
-macro_rules! or_end {
-    ($found:expr) => {
-        match $found {
-            Ok(found) => found,
-            Err(end) => return end,
-        }
-    };
-}
-
 /// Lease of a renewed lock, where the caller names none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// What a client holds, by the number of the grant; its name is `g` and the number.
-///
-/// A grant lies in the part of the thread that got it, and its number says in which.
+/// What a client holds, by the number of the grant, whose name is `g` and the number. The number says in
+/// which thread's part it lies.
 pub(super) struct Grants<T>(PerThread<GrantTable<T>, PARTS>);
 
 /// More than a machine for measurements has threads at work; more share.
@@ -140,6 +128,23 @@ impl Jitter {
     }
 }
 
+pub(super) fn lost(grant: &str, reason: &str) -> ClientEvent {
+    ClientEvent::Lost { grant: grant.to_owned(), reason: reason.to_owned(), at: Instant::now() }
+}
+
+pub(super) fn extended(grant: &str, lease: Duration, sent_at: Instant) -> ClientEvent {
+    ClientEvent::Extended { grant: grant.to_owned(), lease, sent_at: Some(sent_at) }
+}
+
+/// A name that no other client has: two runs with one seed on one server must not take each other's keys.
+pub(super) fn identity(client: &str) -> String {
+    let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+    format!("{client}-{}-{since_epoch:x}", std::process::id())
+}
+
+/// A century is without bound.
+pub(super) const UNBOUND: Duration = Duration::from_secs(3_153_600_000);
+
 /// Pauses before the next try; false if the wait would be over by then.
 pub(super) async fn try_again(called: Instant, wait: Option<Duration>, pause: Duration) -> bool {
     if wait.is_some_and(|wait| called.elapsed() + pause > wait) {
@@ -166,8 +171,7 @@ pub(super) struct LockClientParts {
     pub(super) links: Links,
     pub(super) events: mpsc::UnboundedSender<ClientEvent>,
     pub(super) name: String,
-    /// A name that no other client has: two runs with one seed on one server must not take each other's keys
-    /// for their own.
+    /// See [`identity`].
     pub(super) identity: String,
     pub(super) lease: Duration,
     pub(super) jitter: Jitter,
@@ -181,8 +185,7 @@ impl ByHand {
         Duration::from_secs(if self.masters { 10 } else { 3 })
     }
 
-    /// Refuses what none of these locks can do: another kind of target than it is for, and waiting for
-    /// replicas.
+    /// Refuses what none of these locks can do: another kind of target, and waiting for replicas.
     fn refuse(&self, links: &Links, to: &ConnectTo) -> Result<(), SubjectError> {
         let name = self.name;
         let masters = links.topology_kind() == TopologyKind::Masters;
@@ -190,9 +193,7 @@ impl ByHand {
             (true, false) => format!(
                 "{name} lives in one deployment: it takes redis://, redis-sentinel:// and redis-cluster:// targets, not redlock://"
             ),
-            (false, true) => {
-                format!("{name} takes several independent masters: a redlock:// target")
-            }
+            (false, true) => format!("{name} takes several independent masters: a redlock:// target"),
             _ if !self.says_durable && !matches!(to.durability.as_str(), "" | "none") => {
                 return Err(SubjectError::NotApplicable(format!(
                     "{name} does not wait for replicas: durability `{}` cannot be asked of it",
@@ -232,19 +233,15 @@ impl Subject for ByHand {
                 // A cluster's key may lie elsewhere; an error reply is an answer too.
                 Err(CommandError::Refused(why))
                     if !why.contains("cannot connect") && !why.contains("cannot tell") => {}
-                Err(e) => {
-                    let why = format!("{}: {e}", self.name);
-                    return Err(SubjectError::unreachable(why));
-                }
+                Err(e) => return Err(SubjectError::unreachable(format!("{}: {e}", self.name))),
             }
         }
         let (events, receiver) = mpsc::unbounded_channel();
-        let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let client = (self.client)(LockClientParts {
             links,
             events,
             name: to.client.clone(),
-            identity: format!("{}-{}-{since_epoch:x}", to.client, std::process::id()),
+            identity: identity(&to.client),
             lease: to.watchdog.unwrap_or(LEASE),
             jitter: Jitter::new(to.seed),
         });

@@ -29,8 +29,7 @@ use crate::subject::{
     SubjectError,
 };
 
-/// So many locks a client keeps by name in each part. Who takes more of them hardly takes one again, and
-/// memory is a figure, too.
+/// So many locks a client keeps by name in each part: who takes more hardly takes one again.
 const MOST_KEPT: usize = 256;
 
 /// So often a client tries to connect to servers that are silent.
@@ -49,12 +48,10 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
         about: format!("the re-entrant lock, with a provider of its password that {does}"),
         vault: Some(vault),
     });
-    let all = kinds.chain(vaults);
-    all.map(|engine| Arc::new(engine) as Arc<dyn Subject>)
+    kinds.chain(vaults).map(|engine| Arc::new(engine) as Arc<dyn Subject>)
 }
 
-/// Where a client asks for its password, which the fault `change-password` sets and a server without any
-/// takes as well.
+/// Where a client asks for its password: what the fault `change-password` sets, or any where none is set.
 #[derive(Clone, Copy)]
 enum Vault {
     Slow,
@@ -76,14 +73,11 @@ impl Vault {
             async move {
                 match self {
                     Vault::Slow => tokio::time::sleep(Duration::from_millis(400)).await,
-                    Vault::Failing if before.is_multiple_of(2) => {
-                        return Err("the vault is sealed".into());
-                    }
+                    Vault::Failing if before.is_multiple_of(2) => return Err("the vault is sealed".into()),
                     Vault::Silent if before > 1 => std::future::pending().await,
                     Vault::Failing | Vault::Silent => {}
                 }
-                let told = Credentials::new(CHANGED_PASSWORD).user("default");
-                Ok(told.valid_for(Duration::from_secs(1)))
+                Ok(Credentials::new(CHANGED_PASSWORD).user("default").valid_for(Duration::from_secs(1)))
             }
         })
     }
@@ -116,9 +110,7 @@ impl SubjectKind {
 
     fn about(self) -> String {
         match self {
-            SubjectKind::One(kind) => {
-                format!("the {} lock of this workspace's library", kind.name())
-            }
+            SubjectKind::One(kind) => format!("the {} lock of this workspace's library", kind.name()),
             SubjectKind::Multi => "several re-entrant locks of this workspace's library as one".into(),
             SubjectKind::Semaphore => {
                 "a permit of this workspace's semaphore, which has as many as the request says".into()
@@ -207,12 +199,9 @@ impl Subject for Engine {
             match Client::connect(&target, options.clone()).await {
                 Ok(client) => break client,
                 Err(e) if e.kind() == ErrorKind::Invalid => bail!("{}: {e}", self.name),
-                // On a busy machine servers that run are slow to say so, and a run that cannot begin shows
-                // nothing of the lock.
+                // On a busy machine servers are slow to answer, and a run that cannot begin shows nothing.
                 Err(_) if tries < TRIES && began.elapsed() >= options.connect_timeout => {}
-                Err(e) => {
-                    return Err(SubjectError::unreachable(format!("{}: {e}", self.name)));
-                }
+                Err(e) => return Err(SubjectError::unreachable(format!("{}: {e}", self.name))),
             }
         };
         let (events, receiver) = mpsc::unbounded_channel();
@@ -308,8 +297,7 @@ impl EngineClient {
         // Apart, so that what is taken most often is not as large as what is largest.
         Box::pin(async move {
             if kind == SubjectKind::Semaphore {
-                let semaphore = self.client.semaphore(request.lock)?;
-                let held = semaphore.acquire_with(1, how.wait).await?;
+                let held = self.client.semaphore(request.lock)?.acquire_with(1, how.wait).await?;
                 return Ok(LibraryHold::Counted(held));
             }
             if kind == SubjectKind::Permits {
@@ -319,8 +307,7 @@ impl EngineClient {
             let members = std::iter::once(&request.lock).chain(request.others);
             let members = members.map(|name| self.client.lock(Kind::Reentrant, name));
             let members: Vec<_> = members.collect::<Result<_, _>>()?;
-            let guard = MultiLock::new(members)?.acquire_with(how).await?;
-            Ok(LibraryHold::Several(guard))
+            Ok(LibraryHold::Several(MultiLock::new(members)?.acquire_with(how).await?))
         })
         .await
     }
@@ -334,8 +321,7 @@ impl EngineClient {
         }
         let permits = request.permits.unwrap_or(1);
         if kind == SubjectKind::Semaphore {
-            let semaphore = self.client.semaphore(name)?;
-            semaphore.try_set_permits(permits, None).await?;
+            self.client.semaphore(name)?.try_set_permits(permits, None).await?;
         } else {
             self.client.permits(name)?.try_set_permits(permits).await?;
         }
@@ -343,8 +329,7 @@ impl EngineClient {
         Ok(())
     }
 
-    /// Passes on what is reported of a hold. A caller that wants no events drops the receiver and pays for
-    /// none.
+    /// Passes on what is reported of a hold; a caller that wants none drops the receiver and pays nothing.
     fn watch(&self, number: u64, held: &LibraryHold) {
         if self.events.is_closed() {
             return;
@@ -411,17 +396,12 @@ pub(super) fn release_end(error: &LockError) -> ReleaseEnd {
 #[async_trait]
 impl LockClient for EngineClient {
     async fn acquire(&self, request: AcquireRequest<'_>) -> AcquireEnd {
-        let kind = match self.default_kind.or_named(request.kind) {
-            Ok(kind) => kind,
-            Err(why) => return AcquireEnd::Failed(why),
-        };
+        let kind = or_end!(self.default_kind.or_named(request.kind).map_err(AcquireEnd::Failed));
         if !request.others.is_empty() && kind != SubjectKind::Multi {
-            let why = format!("a {} lock is one; several at once are multi", kind.name());
-            return AcquireEnd::Failed(why);
+            return AcquireEnd::Failed(format!("a {} lock is one; several at once are multi", kind.name()));
         }
         if !kind.has_permits() && request.permits.is_some_and(|permits| permits != 1) {
-            let why = format!("a {} lock has no permits", kind.name());
-            return AcquireEnd::Failed(why);
+            return AcquireEnd::Failed(format!("a {} lock has no permits", kind.name()));
         }
         let mut wait = request.wait;
         if kind.has_permits() {
@@ -437,8 +417,7 @@ impl LockClient for EngineClient {
             }
             wait = request.wait.map(|wait| {
                 // None at all would be one try, of the response timeout.
-                let least = wait.min(Duration::from_millis(1));
-                wait.saturating_sub(called.elapsed()).max(least)
+                wait.saturating_sub(called.elapsed()).max(wait.min(Duration::from_millis(1)))
             });
         }
         let mut how = how(wait, request.lease);
@@ -468,8 +447,7 @@ impl LockClient for EngineClient {
     }
 
     async fn release(&self, grant: &str) -> ReleaseEnd {
-        let hold = or_end!(self.grants.take(grant));
-        let held = match Arc::try_unwrap(hold) {
+        let held = match Arc::try_unwrap(or_end!(self.grants.take(grant))) {
             Ok(alone) => alone.into_inner(),
             Err(extended) => extended.lock().await.take(),
         };
@@ -492,9 +470,7 @@ impl LockClient for EngineClient {
     }
 
     async fn held(&self, grant: &str) -> Option<bool> {
-        let Ok(hold) = self.grants.get(grant) else {
-            return Some(false);
-        };
+        let Ok(hold) = self.grants.get(grant) else { return Some(false) };
         let guard = hold.lock().await;
         Some(guard.as_ref().is_some_and(|guard| !guard.is_lost()))
     }
@@ -508,12 +484,16 @@ impl LockClient for EngineClient {
         // What is reported of a hold names its grant.
         let has_names = !self.events.is_closed();
         (!has_names && kinds.iter().all(is_lock)).then(|| {
-            caller(
-                self.locks.clone(),
-                self.default_kind,
-                |lock, how| async move { lock.acquire_with(how).await },
-                |guard| async move { guard.release().await },
-            )
+            Box::new(EngineCaller {
+                locks: self.locks.clone(),
+                default_kind: self.default_kind,
+                last: None,
+                lease: None,
+                held: None,
+                ask: |lock: Lock, how| async move { lock.acquire_with(how).await },
+                give: |guard: Guard| async move { guard.release().await },
+                call: Box::pin(None),
+            }) as Box<dyn Caller>
         })
     }
 
@@ -540,8 +520,7 @@ impl LockClient for EngineClient {
     }
 }
 
-/// A caller of single locks. `A` and `R` are the futures of `Lock::acquire_with` and `Guard::release`, which
-/// have no names.
+/// A caller of single locks. `A` and `R` are the futures of its acquire and release, which have no names.
 struct EngineCaller<A, R> {
     locks: Arc<Locks>,
     default_kind: SubjectKind,
@@ -555,40 +534,16 @@ struct EngineCaller<A, R> {
     call: Pin<Box<Option<Either<A, R>>>>,
 }
 
-fn caller<A, R>(
-    locks: Arc<Locks>,
-    default_kind: SubjectKind,
-    ask: fn(Lock, Acquire) -> A,
-    give: fn(Guard) -> R,
-) -> Box<dyn Caller>
-where
-    A: Future<Output = Result<Guard, LockError>> + Send + 'static,
-    R: Future<Output = Result<Released, LockError>> + Send + 'static,
-{
-    Box::new(EngineCaller {
-        locks,
-        default_kind,
-        last: None,
-        lease: None,
-        held: None,
-        ask,
-        give,
-        call: Box::pin(None),
-    })
-}
-
 impl<A, R> EngineCaller<A, R> {
     fn begun(&mut self) -> Option<Either<Pin<&mut A>, Pin<&mut R>>> {
-        let call = self.call.as_mut().as_pin_mut();
-        call.map(Either::as_pin_mut)
+        self.call.as_mut().as_pin_mut().map(Either::as_pin_mut)
     }
 
     fn lock(&mut self, request: &AcquireRequest<'_>) -> Result<Lock, AcquireEnd> {
         let kind = match self.default_kind.or_named(request.kind) {
             Ok(SubjectKind::One(kind)) => kind,
             Ok(other) => {
-                let why = format!("a caller of single locks has no {}", other.name());
-                return Err(AcquireEnd::Failed(why));
+                return Err(AcquireEnd::Failed(format!("a caller of single locks has no {}", other.name())));
             }
             Err(why) => return Err(AcquireEnd::Failed(why)),
         };
@@ -596,9 +551,7 @@ impl<A, R> EngineCaller<A, R> {
         if let Some(last) = self.last.as_ref().filter(is_it) {
             return Ok(last.clone());
         }
-        let lock = self.locks.get(kind, request.lock);
-        let lock = lock.map_err(|error| acquire_end(&error))?;
-        Ok(self.last.insert(lock).clone())
+        Ok(self.last.insert(self.locks.get(kind, request.lock).map_err(|error| acquire_end(&error))?).clone())
     }
 }
 
@@ -610,15 +563,12 @@ where
     fn begin_acquire(&mut self, request: AcquireRequest<'_>) -> Result<(), AcquireEnd> {
         let lock = self.lock(&request)?;
         self.lease = request.lease;
-        let how = how(request.wait, request.lease);
-        self.call.set(Some(Either::Left((self.ask)(lock, how))));
+        self.call.set(Some(Either::Left((self.ask)(lock, how(request.wait, request.lease)))));
         Ok(())
     }
 
     fn poll_acquire(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Duration>, AcquireEnd>> {
-        let Some(Either::Left(call)) = self.begun() else {
-            panic!("no acquire was begun");
-        };
+        let Some(Either::Left(call)) = self.begun() else { panic!("no acquire was begun") };
         let ended = ready!(call.poll(context));
         self.call.set(None);
         Poll::Ready(match ended {
@@ -636,14 +586,11 @@ where
     }
 
     fn begin_release(&mut self) {
-        let guard = self.held.take().expect("acquired before");
-        self.call.set(Some(Either::Right((self.give)(guard))));
+        self.call.set(Some(Either::Right((self.give)(self.held.take().expect("acquired before")))));
     }
 
     fn poll_release(&mut self, context: &mut Context<'_>) -> Poll<ReleaseEnd> {
-        let Some(Either::Right(call)) = self.begun() else {
-            panic!("no release was begun");
-        };
+        let Some(Either::Right(call)) = self.begun() else { panic!("no release was begun") };
         let ended = ready!(call.poll(context));
         self.call.set(None);
         Poll::Ready(ended.map_or_else(|error| release_end(&error), |_| ReleaseEnd::Ok))

@@ -36,8 +36,7 @@ impl Mixed {
 
 /// Which of `parts` a client is, by the number in its name: `c1` is the first.
 pub fn turn(client: &str, parts: usize) -> usize {
-    let digits = client.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let number: usize = digits.parse().unwrap_or(1);
+    let number: usize = client.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(1);
     (number.max(1) - 1) % parts
 }
 
@@ -52,8 +51,7 @@ impl Subject for Mixed {
     }
 
     fn kinds(&self) -> Vec<String> {
-        let lists = self.parts.iter().map(|part| part.kinds());
-        let mut known = lists.filter(|kinds| !kinds.is_empty());
+        let mut known = self.parts.iter().map(|part| part.kinds()).filter(|kinds| !kinds.is_empty());
         let mut common = known.next().unwrap_or_default();
         for kinds in known {
             common.retain(|kind| kinds.contains(kind));
@@ -72,23 +70,5 @@ impl Subject for Mixed {
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
         let part = &self.parts[turn(&to.client, self.parts.len())];
         part.connect(to).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::subjects::find;
-
-    #[test]
-    fn clients_take_turns_and_kinds_are_common() {
-        let turns = ["c1", "c2", "c3", "c4", "nobody"].map(|client| turn(client, 3));
-        assert_eq!(turns, [0, 1, 2, 0, 0]);
-        let mixed = find("lock-core:fair + peer:redisson").expect("two");
-        assert_eq!(mixed.kinds().first().map(String::as_str), Some("fair"));
-        assert_eq!(mixed.parts().len(), 2);
-        for wrong in ["lock-core:redlock + lock-core:plain", "lock-core:fair + nobody"] {
-            assert!(find(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -9,10 +9,9 @@
 //! | `peers.rs`, `mixed.rs` | other libraries, alone and several on one lock |
 //! | `baselines/` | locks of other systems |
 
-#[macro_use]
-mod common;
 mod baselines;
 mod broken_counts;
+mod common;
 mod engine;
 mod flawed;
 mod library_hold;
@@ -36,8 +35,7 @@ use crate::subject::{Subject, SubjectError};
 /// The password that servers get from a fault, and that clients whose password a provider tells are told.
 pub const CHANGED_PASSWORD: &str = "changed";
 
-/// Every subject known by name, in the order of the docs. `exec:PROGRAM ARG…` is the one that cannot be
-/// listed.
+/// Every subject known by name, in the order of the docs; `exec:PROGRAM ARG…` cannot be listed.
 pub fn all() -> Vec<Arc<dyn Subject>> {
     each().collect()
 }
@@ -71,13 +69,9 @@ fn each() -> impl Iterator<Item = Arc<dyn Subject>> {
 pub fn typed(name: &str) -> String {
     let named = |part: &str| {
         let known = part.starts_with("exec:") || each().any(|subject| subject.name() == part);
-        match !known && is_command(part) {
-            true => format!("exec:{part}"),
-            false => part.to_owned(),
-        }
+        if !known && is_command(part) { format!("exec:{part}") } else { part.to_owned() }
     };
-    let parts = name.split(mixed::AND).map(|part| named(part.trim()));
-    parts.collect::<Vec<_>>().join(mixed::AND)
+    name.split(mixed::AND).map(|part| named(part.trim())).collect::<Vec<_>>().join(mixed::AND)
 }
 
 /// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject
@@ -102,6 +96,40 @@ pub fn by_comma(given: &[String]) -> Vec<String> {
         }
     }
     all
+}
+
+/// The locks that are measured at a target where nobody names any; [`check_usual`] refuses workloads that need
+/// different ones.
+pub fn usual(url: &str, workloads: &[String]) -> Vec<String> {
+    let own = system_of(url).map(of_system);
+    let names: &[&str] = if let Some(own) = &own {
+        own
+    } else if url.starts_with("redlock") {
+        &["lock-core:redlock"]
+    } else {
+        match workloads.first().map_or(&[][..], |name| locks_for(name)) {
+            [] => &["baseline:set-nx-px", "lock-core:reentrant"],
+            special => special,
+        }
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Refuses workloads that need different locks.
+pub fn check_usual(workloads: &[String]) -> Result<(), SubjectError> {
+    let (first, others) = workloads.split_first().expect("a workload");
+    match others.iter().find(|name| locks_for(name) != locks_for(first)) {
+        None => Ok(()),
+        Some(other) => Err(SubjectError::Usage(format!(
+            "`{first}` and `{other}` are for different kinds of lock: name locks that can do both with --subject, or \
+             measure one after the other"
+        ))),
+    }
+}
+
+/// The locks that a workload needs; empty: any will do.
+fn locks_for(workload: &str) -> &'static [&'static str] {
+    crate::workload::find(workload).map_or(&[], |workload| workload.asks.subjects())
 }
 
 /// The subject of that name.
@@ -139,27 +167,4 @@ pub fn startable(name: &str) -> Result<Arc<dyn Subject>, SubjectError> {
         }
     }
     Ok(subject)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn subjects_are_split_at_commas_but_drivers_are_not() {
-        let given = [
-            "lock-core:reentrant,baseline:set-nx-px".to_owned(),
-            "exec:driver --kinds a,b,lock-core:plain,exec:other".to_owned(),
-        ];
-        assert_eq!(
-            by_comma(&given),
-            [
-                "lock-core:reentrant",
-                "baseline:set-nx-px",
-                "exec:driver --kinds a,b",
-                "lock-core:plain",
-                "exec:other"
-            ]
-        );
-    }
 }

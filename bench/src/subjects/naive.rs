@@ -1,7 +1,6 @@
 //! Locks on one key that follow a recipe: the baselines, and the machinery that the flawed ones share.
 //!
-//! The key is the lock's name and its value names the hold. Waiting is polling with jitter, the way most
-//! people write it.
+//! The key is the lock's name, its value names the hold. Waiting is polling with jitter, as most write it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
-use super::common::{ByHand, Grants, only_lock, try_again};
+use super::common::{ByHand, Grants, UNBOUND, only_lock, try_again};
 use super::recipe::{AcquireStep, BusyWait, EntryRule, READERS_UNSEEN, Recipe, Silence, Tokens};
 use super::steps::Steps;
 use crate::abilities::Abilities;
@@ -37,8 +36,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
     })
 }
 
-/// One hold of the key on the server, by one owner or, where the recipe lets owners enter again, by several
-/// grants of one.
+/// One hold of the key on the server, of one owner, by several grants where owners may enter again.
 struct Hold {
     key: String,
     value: String,
@@ -127,10 +125,9 @@ impl NaiveClient {
 
     /// The hold that this owner is in already, one grant deeper.
     fn enter(&self, key: &str, who: &str) -> Option<Arc<Hold>> {
-        let entered = self.entered.lock().expect("no panic");
-        let hold = entered.get(&(key.to_owned(), who.to_owned()))?;
+        let hold = self.entered.lock().expect("no panic").get(&(key.to_owned(), who.to_owned()))?.clone();
         hold.depth.fetch_add(1, Ordering::Relaxed);
-        Some(hold.clone())
+        Some(hold)
     }
 
     /// Asks until the key is ours, or the wait is over: when the lease began.
@@ -143,9 +140,7 @@ impl NaiveClient {
     ) -> Result<Option<Instant>, CommandError> {
         let called = Instant::now();
         if self.recipe().take == AcquireStep::Token {
-            // A century is without bound.
-            let century = Duration::from_secs(3_153_600_000);
-            return self.steps.pop_token(key, wait.unwrap_or(century)).await;
+            return self.steps.pop_token(key, wait.unwrap_or(UNBOUND)).await;
         }
         let mut heard = None;
         loop {
@@ -157,8 +152,7 @@ impl NaiveClient {
                         Err(_) => return Ok(Some(Instant::now())),
                     },
                     Silence::Busy(after) => {
-                        let take = self.steps.take(key, value, lease);
-                        match tokio::time::timeout(after, take).await {
+                        match tokio::time::timeout(after, self.steps.take(key, value, lease)).await {
                             Ok(answer) => answer?,
                             Err(_) => None,
                         }
@@ -190,8 +184,7 @@ impl NaiveClient {
         self.steps.own.links.query(key, &leave).await
     }
 
-    /// Whether the recipe would try now. `heard` is how many releases had been heard of at the last look, or
-    /// that it is in the line.
+    /// Whether the recipe would try now. `heard`: releases heard of at the last look, or a place in line.
     async fn worth_asking(
         &self,
         key: &str,
@@ -203,8 +196,7 @@ impl NaiveClient {
             BusyWait::InLine => {
                 let line = line_key(key);
                 if heard.is_none() {
-                    let join = cmd(&["RPUSH", &line, value]);
-                    *heard = Some(self.steps.own.links.query(key, &join).await?);
+                    *heard = Some(self.steps.own.links.query(key, &cmd(&["RPUSH", &line, value])).await?);
                 }
                 let first = cmd(&["LINDEX", &line, "0"]);
                 let first: Option<String> = self.steps.own.links.query(key, &first).await?;
@@ -314,8 +306,7 @@ impl LockClient for NaiveClient {
             renewals,
         });
         if let Some(who) = who {
-            let mut entered = self.entered.lock().expect("no panic");
-            entered.insert((key.to_owned(), who), hold.clone());
+            self.entered.lock().expect("no panic").insert((key.to_owned(), who), hold.clone());
         }
         AcquireEnd::Ok {
             grant: self.grants.keep(number, Some(hold)),
@@ -323,10 +314,7 @@ impl LockClient for NaiveClient {
             returned_at: None,
             lease: None,
             at: None,
-            sent_at: Some(match recipe.from_reply {
-                true => Instant::now(),
-                false => sent,
-            }),
+            sent_at: Some(if recipe.from_reply { Instant::now() } else { sent }),
         }
     }
 
@@ -359,10 +347,7 @@ impl LockClient for NaiveClient {
     }
 
     async fn release_as(&self, grant: &str, _owner: &str) -> ReleaseEnd {
-        match self.recipe().bound {
-            true => ReleaseEnd::Ok,
-            false => self.release(grant).await,
-        }
+        if self.recipe().bound { ReleaseEnd::Ok } else { self.release(grant).await }
     }
 
     async fn extend(&self, grant: &str, lease: Duration) -> ReleaseEnd {

@@ -16,59 +16,29 @@ struct Peer {
     built: &'static str,
 }
 
-const PEERS: &[Peer] = &[
-    Peer {
-        name: "redisson",
-        about: "Redisson 4.7.0 (Java), asynchronous calls: reentrant, fair, read-write, fenced, spin, multi, redlock, semaphores; notified waits, a watchdog",
-        system: None,
-        built: "build/classes/RedissonDriver.class",
-    },
-    Peer {
-        name: "redsync",
-        about: "redsync 4.18.1 over go-redis 9.23.0 (Go): SET NX PX on one server or a majority of several, tries every 50 to 250 ms; no renewal",
-        system: None,
-        built: "build/driver",
-    },
-    Peer {
-        name: "bsm-redislock",
-        about: "bsm/redislock 0.9.4 over go-redis 9.23.0 (Go): SET NX PX by a script, tries every 100 ms; no renewal",
-        system: None,
-        built: "build/driver",
-    },
-    Peer {
-        name: "redis-py",
-        about: "redis-py 8.1.0 (Python): SET NX PX, tries every 100 ms, sends a command again up to ten times; no renewal",
-        system: None,
-        built: ".venv/built",
-    },
-    Peer {
-        name: "node-redlock",
-        about: "node-redlock 5.0.0-beta.2 over ioredis 5.11.1 (Node): a script on one server or a majority of several, tries every 100 to 300 ms; `using` renews",
-        system: None,
-        built: "node_modules/redlock/package.json",
-    },
-    Peer {
-        name: "redis-semaphore",
-        about: "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX on one server or a majority of several, semaphores, tries every 10 ms; renews at 0.8 of the lease",
-        system: None,
-        built: "node_modules/redis-semaphore/package.json",
-    },
-    Peer {
-        name: "rslock",
-        about: "rslock 0.10.0 over redis-rs 1.8.1 (Rust): SET NX PX on one server or a majority of several, tries every 0 to 200 ms; no renewal",
-        system: None,
-        built: "build/release/rslock-driver",
-    },
-    Peer {
-        name: "curator",
-        about: "Curator 5.9.0 (Java), InterProcessMutex on ZooKeeper: an ephemeral sequential node for each acquire; notified waits, a session",
-        system: Some("zookeeper"),
-        built: "build/classes/CuratorDriver.class",
-    },
-];
+const PEER: Peer = Peer { name: "", about: "", system: None, built: "" };
 
-/// Where the folder `peers` is: as the environment says, beside the sources that this was built from, or
-/// here.
+#[allow(clippy::needless_update, reason = "the last row differs in everything")]
+const PEERS: &[Peer] = rows! { Peer;
+    "redisson": PEER { built: "build/classes/RedissonDriver.class" }
+        "Redisson 4.7.0 (Java), asynchronous calls: reentrant, fair, read-write, fenced, spin, multi, redlock, semaphores; notified waits, a watchdog"
+    "redsync": PEER { built: "build/driver" }
+        "redsync 4.18.1 over go-redis 9.23.0 (Go): SET NX PX on one server or a majority of several, tries every 50 to 250 ms; no renewal"
+    "bsm-redislock": PEER { built: "build/driver" }
+        "bsm/redislock 0.9.4 over go-redis 9.23.0 (Go): SET NX PX by a script, tries every 100 ms; no renewal"
+    "redis-py": PEER { built: ".venv/built" }
+        "redis-py 8.1.0 (Python): SET NX PX, tries every 100 ms, sends a command again up to ten times; no renewal"
+    "node-redlock": PEER { built: "node_modules/redlock/package.json" }
+        "node-redlock 5.0.0-beta.2 over ioredis 5.11.1 (Node): a script on one server or a majority of several, tries every 100 to 300 ms; `using` renews"
+    "redis-semaphore": PEER { built: "node_modules/redis-semaphore/package.json" }
+        "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX on one server or a majority of several, semaphores, tries every 10 ms; renews at 0.8 of the lease"
+    "rslock": PEER { built: "build/release/rslock-driver" }
+        "rslock 0.10.0 over redis-rs 1.8.1 (Rust): SET NX PX on one server or a majority of several, tries every 0 to 200 ms; no renewal"
+    "curator": PEER { built: "build/classes/CuratorDriver.class", system: Some("zookeeper") }
+        "Curator 5.9.0 (Java), InterProcessMutex on ZooKeeper: an ephemeral sequential node for each acquire; notified waits, a session"
+};
+
+/// Where the folder `peers` is: as the environment says, beside the sources of this build, or here.
 fn drivers() -> PathBuf {
     let sources = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers"));
     env::var_os("LOCKLAB_DRIVERS")
@@ -99,8 +69,7 @@ impl Peer {
 
 pub(super) fn subjects() -> Vec<Arc<dyn Subject>> {
     let drivers = drivers();
-    let all = PEERS.iter();
-    all.map(|peer| Arc::new(peer.subject(&drivers)) as Arc<dyn Subject>).collect()
+    PEERS.iter().map(|peer| Arc::new(peer.subject(&drivers)) as Arc<dyn Subject>).collect()
 }
 
 #[cfg(test)]

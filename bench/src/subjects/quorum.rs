@@ -26,8 +26,7 @@ pub(super) struct Recipe {
     checks_validity: bool,
     /// What the lease is said to count from is the reply's time, not the request's.
     from_reply: bool,
-    /// It asks one master after the other, everybody beginning elsewhere, and keeps what it has got while it
-    /// waits for its next try.
+    /// It asks master after master, from different ones on, and keeps what it has until its next try.
     hoards: bool,
     /// A server that has its value already is counted once more: it was asked by another name.
     counts_names: bool,
@@ -51,46 +50,23 @@ const RIGHT: Recipe = Recipe {
     counts_names: false,
 };
 
-pub(super) static BROKEN: &[Recipe] = &[
+pub(super) static BROKEN: &[Recipe] = rows! { Recipe;
     // With an even number of servers two clients can have half each. It convicts itself without any fault.
-    Recipe {
-        name: "broken:quorum-half",
-        about: "a quorum lock that is content with half of the masters; use four of them",
-        enough: Enough::Half,
-        ..RIGHT
-    },
+    "broken:quorum-half": RIGHT { enough: Enough::Half }
+        "a quorum lock that is content with half of the masters; use four of them"
     // No fault is needed: each of two callers at once finds a master that is free.
-    Recipe {
-        name: "broken:quorum-of-one",
-        about: "a quorum lock that is content with one master",
-        enough: Enough::One,
-        ..RIGHT
-    },
+    "broken:quorum-of-one": RIGHT { enough: Enough::One }
+        "a quorum lock that is content with one master"
     // With slow replies the leases on the servers are over before the majority is known.
-    Recipe {
-        name: "broken:no-validity",
-        about: "a quorum lock that does not look how long it took to get: its lease may be over when it is granted",
-        checks_validity: false,
-        from_reply: true,
-        ..RIGHT
-    },
-    // Those who begin together have a master each, are refused by the others, and try again in step. Three
-    // masters and three clients will do.
-    Recipe {
-        name: "broken:quorum-hoards",
-        about: "a quorum lock that asks master after master and keeps what it has until its next try, without jitter",
-        hoards: true,
-        ..RIGHT
-    },
-    // Where a name resolves to the server of another name, its clients count one server twice, and those with
-    // older connections do not.
-    Recipe {
-        name: "broken:quorum-counts-names",
-        about: "a quorum lock that takes a server that has its value already for one more vote: a majority of names, not of servers",
-        counts_names: true,
-        ..RIGHT
-    },
-];
+    "broken:no-validity": RIGHT { checks_validity: false, from_reply: true }
+        "a quorum lock that does not look how long it took to get: its lease may be over when it is granted"
+    // Who begin together have a master each, and try again in step. Three masters and three clients will do.
+    "broken:quorum-hoards": RIGHT { hoards: true }
+        "a quorum lock that asks master after master and keeps what it has until its next try, without jitter"
+    // Where two names lead to one server, clients count it twice, but not those with older connections.
+    "broken:quorum-counts-names": RIGHT { counts_names: true }
+        "a quorum lock that takes a server that has its value already for one more vote: a majority of names, not of servers"
+};
 
 pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
     Arc::new(ByHand {
@@ -140,8 +116,7 @@ impl QuorumClient {
             if number > 0 {
                 tokio::time::sleep(NEXT_MASTER).await;
             }
-            let at = &endpoints[(self.first + number) % endpoints.len()];
-            answers.push(self.own.links.ask(at, set).await);
+            answers.push(self.own.links.ask(&endpoints[(self.first + number) % endpoints.len()], set).await);
         }
         answers
     }
@@ -157,8 +132,7 @@ impl QuorumClient {
             .map(|at| self.own.links.script_at::<i64>(Some(at), &COMPARE_DELETE, &keys, &args));
         let answers = join_all(answers).await;
         let deleted = answers.iter().filter(|a| matches!(a, Ok(1))).count();
-        let silent = answers.iter().filter(|a| a.is_err()).count();
-        (deleted, silent)
+        (deleted, answers.iter().filter(|a| a.is_err()).count())
     }
 }
 
@@ -187,23 +161,16 @@ impl LockClient for QuorumClient {
             let in_time = !self.recipe.checks_validity || sent.elapsed() < lease;
             if taken >= self.needed() && in_time {
                 let grant = self.grants.keep(number, (key.to_owned(), value));
-                let sent_at = match self.recipe.from_reply {
-                    true => Instant::now(),
-                    false => sent,
-                };
+                let sent_at = if self.recipe.from_reply { Instant::now() } else { sent };
                 return AcquireEnd::ok(grant, Some(sent_at));
             }
             if self.recipe.hoards {
                 tokio::time::sleep(NEXT_TRY).await;
             }
             let (_, silent) = self.give(key, &value).await;
-            let pause = match self.recipe.hoards {
-                true => Duration::ZERO,
-                false => self.own.jitter.pause(),
-            };
+            let pause = if self.recipe.hoards { Duration::ZERO } else { self.own.jitter.pause() };
             if !try_again(called, request.wait, pause).await {
-                // What a silent server still has runs out with its lease: it may be ours, but no quorum says
-                // so.
+                // What a silent server has runs out with its lease: it may be ours, but no quorum says so.
                 return match silent >= self.needed() {
                     true => AcquireEnd::Unknown(format!("{silent} masters did not answer")),
                     false => AcquireEnd::Busy,

@@ -35,8 +35,7 @@ pub(super) enum ReleaseStep {
     Script,
     /// `DEL`, without a comparison.
     Delete,
-    /// As `CompareAndDelete`; after the first time by the digest alone, and a script that the server does not
-    /// know any more is taken for done.
+    /// As `CompareAndDelete`; later by the digest alone, and a script that is not there is taken for done.
     LoadedOnce,
     /// `GET`, compare here, so long apart, `DEL`.
     GetThenDelete(Duration),
@@ -51,8 +50,7 @@ pub(super) enum Extend {
     Script,
     /// `PEXPIRE`, without a comparison.
     Expire,
-    /// As `CompareAndExpire`, but a lock that is gone is taken anew, though another may have had it in
-    /// between.
+    /// As `CompareAndExpire`, but a lock that is gone is taken anew, though others may have had it since.
     OrTakeAgain,
     /// Nothing is sent, and it worked.
     Nothing,
@@ -64,11 +62,9 @@ pub(super) enum Renewal {
     /// Extends each third of the lease, and says lost when it cannot.
     Thirds,
     ThirdsByWallClock,
-    /// As `Thirds`, until the first error of any command of this client: then nothing of it is renewed any
-    /// more, and nobody is notified.
+    /// As `Thirds`, until the first error of any command of this client: then nothing is renewed or said.
     UntilFirstError,
-    /// As `Thirds`, until the first error of a hold's own renewal: then it is not renewed any more, and its
-    /// holder is not notified.
+    /// As `Thirds`, until the first error of a hold's own renewal: it ends, and its holder is not notified.
     UntilOwnError,
     /// As `Thirds`, and tries again for ever where it cannot, without a word to the holder.
     NeverSaysLost,
@@ -141,18 +137,15 @@ pub(super) struct Recipe {
     pub(super) give: ReleaseStep,
     pub(super) extend: Extend,
     pub(super) renewal: Renewal,
-    /// The lease is taken to begin when its reply came, which is too late by as much as that took, and not
-    /// when the command was sent.
+    /// The lease is taken to begin when its reply came, too late by as much as that took.
     pub(super) from_reply: bool,
     pub(super) enters: EntryRule,
     pub(super) waits: BusyWait,
     pub(super) tokens: Tokens,
     pub(super) silence: Silence,
-    /// An acquire that its caller gives up goes on by itself, takes the lock for nobody, and renews it where
-    /// it is renewed.
+    /// An acquire that its caller gives up goes on, takes the lock for nobody, and renews it.
     pub(super) goes_on: bool,
-    /// A release by another caller than the one that acquired finds nothing that is that caller's, and says
-    /// that it is done.
+    /// A release by another caller than the one that acquired finds nothing, and says that it is done.
     pub(super) bound: bool,
     /// The name of its server is looked up once, and kept as an address for ever.
     pub(super) resolves_once: bool,
@@ -162,8 +155,8 @@ pub(super) struct Recipe {
 
 /// The usual correct recipe; the others differ from it in what they name.
 pub(super) const SET_NX_PX: Recipe = Recipe {
-    name: "baseline:set-nx-px",
-    about: "SET NX PX and a compare-and-delete script, polled each 1 to 3 ms: what most people write",
+    name: "",
+    about: "",
     kinds: &["plain"],
     take: AcquireStep::SetNxPx,
     give: ReleaseStep::CompareAndDelete,
@@ -181,54 +174,25 @@ pub(super) const SET_NX_PX: Recipe = Recipe {
 };
 
 /// Locks that people write by hand.
-pub(super) static BASELINES: &[Recipe] = &[
-    SET_NX_PX,
-    Recipe {
-        name: "baseline:setnx-expire",
-        about: "SETNX, then PEXPIRE at once, and a compare-and-delete script: the old recipe, in two steps",
-        take: AcquireStep::SetNxThenExpire(Duration::ZERO),
-        ..SET_NX_PX
-    },
-    Recipe {
-        name: "baseline:poll-1ms",
-        about: "as baseline:set-nx-px, asked again each millisecond",
-        waits: BusyWait::Every(Duration::from_millis(1)),
-        ..SET_NX_PX
-    },
-    Recipe {
-        name: "baseline:poll-10ms",
-        about: "as baseline:set-nx-px, asked again each 10 ms",
-        waits: BusyWait::Every(Duration::from_millis(10)),
-        ..SET_NX_PX
-    },
-    Recipe {
-        name: "baseline:poll-100ms",
-        about: "as baseline:set-nx-px, asked again each 100 ms",
-        waits: BusyWait::Every(Duration::from_millis(100)),
-        ..SET_NX_PX
-    },
-    Recipe {
-        name: "baseline:watch-multi",
-        about: "WATCH, a look and a transaction instead of SET NX and scripts, a connection for each try; polled each 1 to 3 ms",
-        take: AcquireStep::Watch,
-        give: ReleaseStep::Watch,
-        ..SET_NX_PX
-    },
-    Recipe {
-        name: "baseline:blpop",
-        about: "BLPOP of a token that the release pushes back, a connection for each waiter; no lease: who dies keeps it for ever",
-        take: AcquireStep::Token,
-        give: ReleaseStep::Token,
-        extend: Extend::Nothing,
-        renewal: Renewal::Never,
-        ..SET_NX_PX
-    },
-    Recipe {
-        name: "baseline:raw-scripts",
-        about: "RLock's two scripts over one connection and nothing around them, polled each 1 to 3 ms: the ceiling of a library",
-        take: AcquireStep::Script,
-        give: ReleaseStep::Script,
-        extend: Extend::Script,
-        ..SET_NX_PX
-    },
-];
+pub(super) static BASELINES: &[Recipe] = rows! { Recipe;
+    "baseline:set-nx-px": SET_NX_PX {}
+        "SET NX PX and a compare-and-delete script, polled each 1 to 3 ms: what most people write"
+    "baseline:setnx-expire": SET_NX_PX { take: AcquireStep::SetNxThenExpire(Duration::ZERO) }
+        "SETNX, then PEXPIRE at once, and a compare-and-delete script: the old recipe, in two steps"
+    "baseline:poll-1ms": SET_NX_PX { waits: BusyWait::Every(Duration::from_millis(1)) }
+        "as baseline:set-nx-px, asked again each millisecond"
+    "baseline:poll-10ms": SET_NX_PX { waits: BusyWait::Every(Duration::from_millis(10)) }
+        "as baseline:set-nx-px, asked again each 10 ms"
+    "baseline:poll-100ms": SET_NX_PX { waits: BusyWait::Every(Duration::from_millis(100)) }
+        "as baseline:set-nx-px, asked again each 100 ms"
+    "baseline:watch-multi": SET_NX_PX { take: AcquireStep::Watch, give: ReleaseStep::Watch }
+        "WATCH, a look and a transaction instead of SET NX and scripts, a connection for each try; polled each 1 to 3 ms"
+    "baseline:blpop": SET_NX_PX {
+        take: AcquireStep::Token, give: ReleaseStep::Token, extend: Extend::Nothing, renewal: Renewal::Never
+    }
+        "BLPOP of a token that the release pushes back, a connection for each waiter; no lease: who dies keeps it for ever"
+    "baseline:raw-scripts": SET_NX_PX {
+        take: AcquireStep::Script, give: ReleaseStep::Script, extend: Extend::Script
+    }
+        "RLock's two scripts over one connection and nothing around them, polled each 1 to 3 ms: the ceiling of a library"
+};

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use redis::Cmd;
 
-use super::common::LockClientParts;
+use super::common::{LockClientParts, extended, lost};
 use super::recipe::{AcquireStep, CLAIMED, Extend, Recipe, ReleaseStep, Renewal};
 use crate::links::{CommandError, NO_SCRIPT, Script, cmd};
 use crate::protocol::whole_ms;
-use crate::subject::ClientEvent;
 
 /// Deletes the key if it is ours: 1, else 0.
 pub(super) static COMPARE_DELETE: LazyLock<Script> = LazyLock::new(|| {
@@ -81,9 +80,7 @@ impl Steps {
         let sent = Instant::now();
         let set = cmd(&["SET", key, value, "PX", &px]);
         let taken = match self.recipe.take {
-            AcquireStep::SetNxThenExpire(gap) => {
-                return self.take_then_expire(key, value, &px, gap).await;
-            }
+            AcquireStep::SetNxThenExpire(gap) => return self.take_then_expire(key, value, &px, gap).await,
             AcquireStep::Watch => self.guarded(key, None, set).await?,
             AcquireStep::Script => {
                 let args = [&px, value];
@@ -99,8 +96,7 @@ impl Steps {
                     return Ok(reply.map(|_| sent));
                 }
                 if reply.is_some() && other == AcquireStep::ThenWait {
-                    let wait = cmd(&["WAIT", "1", "100"]);
-                    let _unread: i64 = self.own.links.query(key, &wait).await?;
+                    let _unread: i64 = self.own.links.query(key, &cmd(&["WAIT", "1", "100"])).await?;
                 }
                 reply.is_some()
             }
@@ -170,8 +166,7 @@ impl Steps {
             } else {
                 let seconds = format!("{:.3}", left.as_secs_f64());
                 let mut alone = self.own.links.alone(key).await?;
-                let pop = cmd(&["BLPOP", &token, &seconds]);
-                let popped = self.own.links.over(&mut alone, &pop).await?;
+                let popped = self.own.links.over(&mut alone, &cmd(&["BLPOP", &token, &seconds])).await?;
                 self.own.links.keep(alone);
                 popped
             };
@@ -269,32 +264,20 @@ impl Steps {
         sent: Instant,
     ) {
         let mut sure_until = sent + lease;
-        let lost = |reason: &str| {
-            let _ = self.own.events.send(ClientEvent::Lost {
-                grant: grant.clone(),
-                reason: reason.to_owned(),
-                at: Instant::now(),
-            });
-        };
+        let lost = |reason| drop(self.own.events.send(lost(&grant, reason)));
         loop {
             self.third(lease).await;
             if self.renewer_ended.load(Ordering::Relaxed) {
                 return;
             }
             let sent_at = Instant::now();
-            let extended = tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease));
-            match extended.await {
+            let answer = tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease));
+            match answer.await {
                 Ok(Ok(true)) => {
                     sure_until = sent_at + lease;
-                    let _ = self.own.events.send(ClientEvent::Extended {
-                        grant: grant.clone(),
-                        lease,
-                        sent_at: Some(sent_at),
-                    });
+                    let _ = self.own.events.send(extended(&grant, lease, sent_at));
                 }
-                Ok(Err(_)) if self.recipe.renewal == Renewal::UntilFirstError => {
-                    return self.failed();
-                }
+                Ok(Err(_)) if self.recipe.renewal == Renewal::UntilFirstError => return self.failed(),
                 Ok(Err(_)) | Err(_) if self.recipe.renewal == Renewal::UntilOwnError => return,
                 _ if self.recipe.renewal == Renewal::NeverSaysLost => sure_until += lease,
                 Ok(Ok(false)) => return lost("the server has it no more"),

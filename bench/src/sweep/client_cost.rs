@@ -37,8 +37,7 @@ pub async fn client_cost(plan: &BenchPlan, subject: &str) -> Result<ClientCost, 
         let began = Instant::now();
         let client = subject.connect(&to).await?.client;
         for name in 0..=NAMES * watch.nodes() {
-            let name = format!("{}cost-{number}-{name}", plan.key_prefix);
-            let grant = granted(&*client, plan, &name).await?;
+            let grant = granted(&*client, plan, &format!("{}cost-{number}-{name}", plan.key_prefix)).await?;
             if first_lock_ns.len() == number {
                 first_lock_ns.push(began.elapsed().as_nanos() as f64);
                 first.extend(since(open, connections().await));
@@ -50,8 +49,7 @@ pub async fn client_cost(plan: &BenchPlan, subject: &str) -> Result<ClientCost, 
     }
     // Drivers have processes of their own, which were not there before.
     let before = clients[0].processes().map_or(before, |_| Some(0));
-    let grown = client_use(&clients).1.zip(before);
-    let grown = grown.map(|(now, before)| now.saturating_sub(before) as f64);
+    let grown = client_use(&clients).1.zip(before).map(|(now, before)| now.saturating_sub(before) as f64);
     Ok(ClientCost {
         first_lock_ns: median(&first_lock_ns) as u64,
         first_connections: (!first.is_empty()).then(|| median(&first)),

@@ -25,8 +25,7 @@ const CYCLES: f64 = 120.0;
 /// The rows of a plan that was measured, and what ends the sweep with them.
 type Measured<E> = (Vec<BenchRow>, Option<E>);
 
-/// One curve per subject over rising levels, up to `most`. What ended it early is given; the curves so far
-/// are in `sweeps`.
+/// One curve per subject over rising levels up to `most`, in `sweeps`. What ended it early, if anything did.
 pub async fn over_levels<E>(
     what: &str,
     most: u32,
@@ -46,8 +45,7 @@ pub async fn over_levels<E>(
     subjects.sort_unstable();
     subjects.dedup();
     for subject in subjects {
-        let rows = done.iter().filter(|(_, row)| row.subject == subject);
-        sweeps.push(curve(what, rows));
+        sweeps.push(curve(what, done.iter().filter(|(_, row)| row.subject == subject)));
     }
     ended
 }
@@ -108,15 +106,13 @@ pub async fn over_rates<E>(
 /// How long a rate is offered.
 fn window(usual: Duration, rate_per_s: f64, long: bool) -> Duration {
     let (times, cycles) = if long { (LONG, 2.0 * CYCLES) } else { (1, CYCLES) };
-    let enough = Duration::from_secs_f64(cycles / rate_per_s);
-    (usual.max(SHORTEST) * times).max(enough)
+    (usual.max(SHORTEST) * times).max(Duration::from_secs_f64(cycles / rate_per_s))
 }
 
 /// What a row says of the rate that it was offered.
 fn answer(row: &BenchRow) -> Answer {
     let pacing = row.measures.pacing.as_ref();
-    let late = pacing.is_some_and(|pacing| !pacing.is_kept());
-    match (row.valid, late) {
+    match (row.valid, pacing.is_some_and(|pacing| !pacing.is_kept())) {
         (true, _) => Answer::Kept,
         (false, true) => Answer::NotKept,
         (false, false) => Answer::Unknown,
@@ -125,8 +121,7 @@ fn answer(row: &BenchRow) -> Answer {
 
 /// The rows of one subject, level by level.
 fn curve<'a>(over: &str, rows: impl Iterator<Item = &'a (f64, BenchRow)> + Clone) -> Sweep {
-    let first = rows.clone().next().map(|(_, row)| row.clone());
-    let first = first.unwrap_or_default();
+    let first = rows.clone().next().map(|(_, row)| row.clone()).unwrap_or_default();
     Sweep {
         over: over.to_owned(),
         subject: first.subject,

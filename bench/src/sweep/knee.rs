@@ -43,7 +43,7 @@ pub(super) enum Answer {
 }
 
 /// A search.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Search {
     rate: f64,
     lowest: f64,
@@ -65,18 +65,7 @@ const NARROW: f64 = 1.1;
 impl Search {
     /// Begins at `first` and stays within `lowest..=highest`, with at most `tries` measurements.
     pub(super) fn new(first: f64, lowest: f64, highest: f64, tries: u32) -> Self {
-        Search {
-            rate: first.clamp(lowest, highest),
-            lowest,
-            highest,
-            good: None,
-            bad: None,
-            doubted: false,
-            unknown: None,
-            proven: false,
-            long: false,
-            left: tries,
-        }
+        Search { rate: first.clamp(lowest, highest), lowest, highest, left: tries, ..Search::default() }
     }
 
     /// What to do next. Asked again without an answer in between it says the same.
@@ -216,9 +205,7 @@ mod tests {
                 _ => Answer::NotKept,
             });
         }
-        let Step::Done(knee) = search.next() else {
-            panic!("it is over");
-        };
+        let Step::Done(knee) = search.next() else { panic!("it is over") };
         (knee, asked)
     }
 
@@ -230,8 +217,7 @@ mod tests {
         assert_eq!(found, (Some(10.0), None, Some(20.0)));
         let (knee, asked) = in_the_dark(5.0, true);
         assert_eq!(asked, [10.0, 10.0]);
-        let found = (knee.good_per_s, knee.bad_per_s, knee.unknown_per_s);
-        assert_eq!(found, (None, None, Some(10.0)));
+        assert_eq!((knee.good_per_s, knee.bad_per_s, knee.unknown_per_s), (None, None, Some(10.0)));
     }
 
     #[test]

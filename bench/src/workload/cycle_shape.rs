@@ -103,19 +103,3 @@ impl CycleShape {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lock_of_another_kind_is_told_what_is_needed() {
-        let offered = |kinds: &[&str]| kinds.iter().map(|kind| (*kind).to_owned()).collect::<Vec<_>>();
-        let asks = CycleShape::Permit { of: 4 };
-        let error = asks.kind("", &offered(&["fair", "semaphore"])).unwrap_err();
-        assert!(error.contains("lock-core:semaphore"), "{error}");
-        assert_eq!(asks.kind("", &offered(&["permits"])).unwrap(), "permits");
-        assert_eq!(asks.kind("", &[]).unwrap(), "semaphore");
-        assert_eq!(CycleShape::One.kind("", &offered(&["fair"])).unwrap(), "");
-    }
-}

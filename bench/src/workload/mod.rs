@@ -1,5 +1,4 @@
-//! What the tasks of a load do: the one list of workloads, as data. The [load engine](crate::load) carries it
-//! out.
+//! What the tasks of a load do: the one list of workloads, as data, for the [load engine](crate::load).
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -50,8 +49,7 @@ pub enum LeaseOf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rhythm {
-    /// Acquire, hold, release, think, over and over. The only rhythm that can begin its cycles on a schedule
-    /// (open loop).
+    /// Acquire, hold, release, think, over and over. Only this rhythm can follow a schedule (open loop).
     Cycles,
     /// As `Cycles`, but a releaser queues again only when the next one has the lock. Without this rule a
     /// releaser mostly meets itself again, and the figure says little about waking somebody else.
@@ -133,28 +131,5 @@ impl Workload {
     /// Whether it connects clients of its own, beside those that it is given.
     pub fn connects(&self) -> bool {
         matches!(self.rhythm, Rhythm::Crash | Rhythm::Churn)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_misspelt_workload_is_told_the_nearest() {
-        let error = find("contendet").unwrap_err();
-        assert!(error.to_string().contains("did you mean `contended`"), "{error}");
-    }
-
-    #[test]
-    fn every_task_has_a_lock_of_its_own_where_locks_are_own() {
-        for workload in WORKLOADS {
-            let locks = workload.locks(16, Some(4));
-            match workload.spread {
-                Spread::Own => assert_eq!(locks, 16, "{}", workload.name),
-                Spread::One => assert_eq!(locks, 1, "{}", workload.name),
-                Spread::Uniform | Spread::Zipf => assert_eq!(locks, 4, "{}", workload.name),
-            }
-        }
     }
 }

@@ -1,16 +1,17 @@
 //! Decides which scenarios a lock can be tried on, and what a result says of it: kept, broken, inherent or
 //! unknown.
 //!
-//! Pure, but for `probe` and `runs`: a scenario and what a lock says of itself go in, and so do results.
+//! Pure, but for `probe`, `driver_trial` and `runs`: a scenario and what a lock says of itself go in, and so do results.
 //!
 //! | file | what it is for |
 //! |---|---|
 //! | this one | which scenarios fit a lock, and what a result says of it |
 //! | `drawn_faults` | faults on messages, at each point of a lock's protocol |
-//! | [`probe`] | what a lock has, before anything is asked of it |
+//! | [`probe`], [`driver_trial`] | what a lock has, before anything is asked of it; whether its driver keeps to the protocol |
 //! | [`runs`] | each lock on each scenario that fits, a sound lock beside each suspicion |
 
 mod drawn_faults;
+pub mod driver_trial;
 pub mod probe;
 pub mod runs;
 

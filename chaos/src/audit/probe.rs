@@ -69,14 +69,12 @@ impl ProbedLock {
     }
 }
 
-/// Says hello as one client of `subject`, on servers of this shape or on the target, and does `then` with the
-/// answer while they are there. Gives the version of our servers too.
-pub async fn ask<T>(
-    subject: &dyn Subject,
+/// Does `then` on servers of this shape, or on the target: by their URL, with a directory that is removed
+/// afterwards. Gives the version of our servers too.
+pub(super) async fn on_servers<T>(
     shape: TopologyKind,
     target: Option<&str>,
-    log: Option<PathBuf>,
-    then: impl AsyncFnOnce(Answer, &str) -> T,
+    then: impl AsyncFnOnce(&str, &Path) -> T,
 ) -> Result<(T, Option<String>), RunError> {
     let missing = |error: cluster_config::ClusterError| RunError::Missing(error.to_string());
     let work = tempfile::tempdir().map_err(|error| {
@@ -86,25 +84,36 @@ pub async fn ask<T>(
             place.display()
         ))
     })?;
+    if let Some(url) = target {
+        return Ok((then(url, work.path()).await, None));
+    }
     let mut up = UpOptions::new(work.path());
     up.in_memory = true;
-    let ours = match target {
-        Some(_) => None,
-        None => Some(Process.up(&Topology::of(shape), &up).await.map_err(missing)?),
+    let ours = Process.up(&Topology::of(shape), &up).await.map_err(missing)?;
+    let done = then(&ours.url(), work.path()).await;
+    let version = ours.server_version().to_owned();
+    ours.down().await.map_err(missing)?;
+    Ok((done, Some(version)))
+}
+
+/// Says hello as one client of `subject`, on servers of this shape or on the target, and does `then` with the
+/// answer while they are there. Gives the version of our servers too.
+pub async fn ask<T>(
+    subject: &dyn Subject,
+    shape: TopologyKind,
+    target: Option<&str>,
+    log: Option<PathBuf>,
+    then: impl AsyncFnOnce(Answer, &str) -> T,
+) -> Result<(T, Option<String>), RunError> {
+    let hello = async |url: &str, work: &Path| {
+        let to = ConnectTo {
+            log: Some(log.unwrap_or_else(|| work.join("hello.log"))),
+            watchdog: Some(WATCHDOG),
+            ..ConnectTo::new(url, "c1", 7, "none")
+        };
+        then(Abilities::of(subject, &to).await, url).await
     };
-    let own = ours.as_ref().map(|deployment| deployment.url());
-    let url = own.as_deref().or(target).unwrap_or_default();
-    let to = ConnectTo {
-        log: Some(log.unwrap_or_else(|| work.path().join("hello.log"))),
-        watchdog: Some(WATCHDOG),
-        ..ConnectTo::new(url, "c1", 7, "none")
-    };
-    let done = then(Abilities::of(subject, &to).await, url).await;
-    let version = ours.as_ref().map(|ours| ours.server_version().to_owned());
-    if let Some(deployment) = ours {
-        deployment.down().await.map_err(missing)?;
-    }
-    Ok((done, version))
+    on_servers(shape, target, hello).await
 }
 
 /// Meets a lock on servers of each shape, or on the target, where `conform` is tried on the first.

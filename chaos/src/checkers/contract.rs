@@ -26,8 +26,13 @@ type Start = (u64, Option<u64>);
 type Renewal = (Start, u64);
 
 /// When each grant's promise ran out by itself, releases and signals aside; `u64::MAX`: not by itself. A
-/// re-entry counts by `entered_ns`.
-fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) -> Vec<u64> {
+/// re-entry counts by `entered_ns`. `believed_ns` is the end of belief of a grant by its index.
+fn deadlines(
+    record: &Record,
+    drift: f64,
+    entered_ns: impl Fn(&Grant) -> u64,
+    believed_ns: impl Fn(usize) -> u64,
+) -> Vec<u64> {
     let starts = Starts::of(record);
     let own = |grant: &Grant| match grant.held {
         true => deadline(starts.last(grant), drift),
@@ -56,7 +61,8 @@ fn deadlines(record: &Record, drift: f64, entered_ns: impl Fn(&Grant) -> u64) ->
             }
             renewals.sort_unstable_by_key(|(start, _)| start.0);
             for index in grants() {
-                deadlines[index] = starts.chained(&record.grants[index], &renewals, drift);
+                deadlines[index] =
+                    starts.chained(&record.grants[index], &renewals, believed_ns(index), drift);
             }
         }
     }
@@ -110,8 +116,7 @@ impl<'a> Starts<'a> {
     }
 
     /// The deadline of a grant that may have been renewed by re-entries of its owner.
-    fn chained(&self, grant: &'a Grant, renewals: &[Renewal], drift: f64) -> u64 {
-        let until_ns = belief::end_ns(self.record, grant);
+    fn chained(&self, grant: &'a Grant, renewals: &[Renewal], until_ns: u64, drift: f64) -> u64 {
         let mut at = self.first(grant);
         let first = renewals.partition_point(|(start, _)| start.0 < at.0);
         for (start, by_ns) in renewals[first..].iter().take_while(|(start, _)| start.0 <= until_ns) {
@@ -132,13 +137,15 @@ fn deadline((from_ns, lease_ns): Start, drift: f64) -> u64 {
 }
 
 pub(crate) fn intervals(record: &Record, drift: f64) -> Vec<Option<(u64, u64)>> {
-    let deadlines = deadlines(record, drift, |grant| grant.handed_over_ns);
+    let belief = belief::intervals(record);
+    let believed_ns = |index: usize| belief[index].map_or(0, |(_, to_ns)| to_ns);
+    let deadlines = deadlines(record, drift, |grant| grant.handed_over_ns, believed_ns);
     let cut = |(interval, deadline_ns): (Option<(u64, u64)>, u64)| {
         let (from_ns, to_ns) = interval?;
         let to_ns = to_ns.min(deadline_ns);
         (from_ns <= to_ns).then_some((from_ns, to_ns))
     };
-    belief::intervals(record).into_iter().zip(deadlines).map(cut).collect()
+    belief.into_iter().zip(deadlines).map(cut).collect()
 }
 
 /// One finding per lock.
@@ -197,7 +204,8 @@ fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
 /// that was answered `failed`, `unknown` or nothing. It only excuses, so that a re-entry that started before
 /// the deadline renews here: it may have.
 pub(crate) fn still_held_until(record: &Record, drift: f64) -> Vec<u64> {
-    let deadlines = deadlines(record, drift, |grant| record.lease_from_ns(grant));
+    let believed_ns = |index: usize| belief::end_ns(record, &record.grants[index]);
+    let deadlines = deadlines(record, drift, |grant| record.lease_from_ns(grant), believed_ns);
     let until = |(grant, deadline_ns): (&Grant, u64)| {
         let released = record
             .releases(grant)

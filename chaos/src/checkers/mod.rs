@@ -41,6 +41,7 @@ mod recovery;
 mod severity;
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -186,7 +187,10 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         length_ns: options.load.map_or(record.end_ns - record.begin_ns, nanoseconds),
         faults: record.faults.len() as u64,
     };
-    let classes = findings(&record, options);
+    let (classes, without_grant_ns) = thread::scope(|scope| {
+        let without_grant = scope.spawn(|| recovery::without_grant_ns(&record));
+        (findings(&record, options), without_grant.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
     let of_lock = |lock: usize| {
         severity::verdicts(|class| {
             classes.get(class).and_then(|locks| locks.get(lock)).cloned().unwrap_or_default().verdict(&whole)
@@ -202,7 +206,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         verdicts,
         operations: operations(&record),
         recovery: Recovery { first_grant_after_fault_ns: record.recovery_ns() },
-        without_grant_ns: recovery::without_grant_ns(&record),
+        without_grant_ns,
         grants: record.granted().count() as u64,
         faults: recovery::rows(&record, &locks),
         fairness: fairness::of(&record),
@@ -228,10 +232,7 @@ fn findings(record: &Record, options: &CheckOptions<'_>) -> Vec<Vec<Finding>> {
     let mut found = thread::scope(|scope| {
         let other = scope.spawn(work);
         let mut found = work();
-        match other.join() {
-            Ok(others) => found.extend(others),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        found.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         found
     });
     found.sort_by_key(|(place, _)| *place);

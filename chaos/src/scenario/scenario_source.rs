@@ -50,7 +50,24 @@ impl ScenarioSource {
         )))
     }
 
-    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario of the program.
+    /// Those of several names.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_all(names: &[String]) -> Result<Vec<Self>, RunError> {
+        names.iter().map(|name| Self::find(name)).collect()
+    }
+
+    /// Those that come with the program and that are wanted.
+    pub fn suite(wanted: impl Fn(&Builtin, &Scenario) -> bool) -> Vec<Self> {
+        let all = builtin::suite().into_iter().map(|one| (one, Self::of(one)));
+        let all =
+            all.filter(|(one, source)| source.scenario.as_ref().is_ok_and(|scenario| wanted(one, scenario)));
+        all.map(|(_, source)| source).collect()
+    }
+
+    /// Where its file says what it expects, as `locks.toml:12`; empty of a scenario that comes with the
+    /// program.
     pub(crate) fn declared_at(&self) -> String {
         if BUILTINS.iter().any(|one| one.path == self.file) {
             return String::new();

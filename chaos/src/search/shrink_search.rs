@@ -1,14 +1,17 @@
 //! Looks for the smallest plan that still convicts: runs what [`Shrinker`] proposes, and writes what was
 //! found.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use results::store::RunStore;
 use results::verdict::State;
+use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::batch::{BatchOptions, PlannedRun, run_options};
-use crate::planning::kept_plan::seal;
+use crate::planning::kept_plan::{KeptPlan, of_run, seal};
 use crate::planning::plan::Plan;
 use crate::run::{RunError, run_scenario};
 use crate::scenario::scenario_text;
@@ -92,19 +95,65 @@ pub fn write(dir: &Path, plan: &Plan) -> std::io::Result<(PathBuf, PathBuf)> {
     Ok((scenario, file))
 }
 
-/// How much a plan has, in words.
-pub fn size(plan: &Plan) -> String {
-    format!(
-        "{} faults, {} clients × {} tasks, {} locks, {}",
-        plan.faults.len(),
-        plan.load.clients.len(),
-        tasks(plan),
-        plan.load.locks.len(),
-        results::units::duration(plan.load.does.duration.ns())
-    )
+/// The plan of a run that is to be shrunk, by its scenario where one is named, and the verdict that must stay
+/// violated: the one that is named, or the gravest.
+///
+/// # Errors
+/// No plan of it is known to violate that.
+pub fn plan_to_shrink(
+    run: &str,
+    store: &RunStore,
+    scenario: Option<&str>,
+    verdict: Option<&str>,
+) -> Result<(KeptPlan, String), RunError> {
+    let class_of = |kept: &KeptPlan| {
+        let violated = kept.violated();
+        match verdict {
+            // A plan without a result may convict: running it shows.
+            Some(class) => (kept.result.is_none() || violated.contains(&class)).then_some(class),
+            None => GRAVEST_FIRST.into_iter().find(|class| violated.contains(class)),
+        }
+        .map(str::to_owned)
+    };
+    let plans = of_run(run, store)?.into_iter();
+    let mut named = plans.filter(|kept| scenario.is_none_or(|name| kept.plan.name == name));
+    named.find_map(|kept| class_of(&kept).map(|class| (kept, class))).ok_or_else(|| {
+        RunError::Input(format!(
+            "no plan of {run} is known to violate {}, so there is nothing to shrink{}",
+            verdict.unwrap_or("anything"),
+            if verdict.is_none() { "; a plan.json by itself needs --verdict" } else { "" }
+        ))
+    })
 }
 
-/// The tasks of each client.
-pub fn tasks(plan: &Plan) -> usize {
-    plan.load.clients.first().map_or(0, |client| client.task_seeds.len())
+/// How much a plan has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PlanSize {
+    faults: usize,
+    clients: usize,
+    /// Of each client.
+    tasks: usize,
+    locks: usize,
+    duration_ns: u64,
+}
+
+impl PlanSize {
+    /// The size of this plan.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            faults: plan.faults.len(),
+            clients: plan.load.clients.len(),
+            tasks: plan.load.clients.first().map_or(0, |client| client.task_seeds.len()),
+            locks: plan.load.locks.len(),
+            duration_ns: plan.load.does.duration.ns(),
+        }
+    }
+}
+
+impl fmt::Display for PlanSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { faults, clients, tasks, locks, duration_ns } = *self;
+        let duration = results::units::duration(duration_ns);
+        write!(f, "{faults} faults, {clients} clients × {tasks} tasks, {locks} locks, {duration}")
+    }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use results::limits;
 use results::run::ScenarioResult;
+use results::verdict::State;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{PlanOutcome, PlannedRun};
@@ -76,6 +77,19 @@ pub fn outcome(ended: PlanOutcome, runs: &Path, code_of: impl Fn(&RunError) -> u
 fn verdicts(result: &ScenarioResult) -> BTreeMap<String, String> {
     let verdicts = result.verdicts.iter();
     verdicts.map(|(class, verdict)| (class.to_owned(), verdict.state.word().to_owned())).collect()
+}
+
+/// How often each scenario came out how.
+pub fn tally(done: &[SoakedSeed]) -> String {
+    let outcomes = done.iter().map(|done| {
+        let state = match done.exit_code {
+            0 => State::Clean,
+            1 => State::Violated,
+            _ => State::Unknown,
+        };
+        (&*done.scenario, state, done.exit_code == 0)
+    });
+    results::report::text::tally(outcomes)
 }
 
 /// Which verdicts are not clean, and which faults are without proof.

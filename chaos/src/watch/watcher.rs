@@ -24,7 +24,7 @@ use crate::watch::sources::key_reads::{KeyState, WantedKey, value_command};
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
 /// Of more than these less is remembered.
-const MANY_LOCKS: usize = 2_000;
+const MANY_LOCKS: usize = 300;
 
 /// Keys are read so often at most, and so many at once.
 const READ_EVERY_US: u64 = 20_000;
@@ -52,7 +52,8 @@ enum ServerNews {
     KeyRead(KeyState),
 }
 
-type Locks = HashMap<Box<[u8]>, LockState>;
+/// Boxed, so that a table that grows moves and reserves little.
+type Locks = HashMap<Box<[u8]>, Box<LockState>>;
 
 /// Follows locks through the commands of one or several servers.
 #[derive(Debug, Default)]
@@ -279,7 +280,7 @@ impl Watcher {
     }
 
     fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
-        self.locks.get(&(place.group, place.database))?.get(place.key)
+        self.locks.get(&(place.group, place.database))?.get(place.key).map(Box::as_ref)
     }
 
     pub(super) fn is_followed(&self, place: &LockPlace<'_>) -> bool {
@@ -367,8 +368,7 @@ impl Watcher {
             let name: Box<str> = String::from_utf8_lossy(place.key).into();
             let pattern = records.patterns.number(&pattern_of(&name));
             records.patterns.of(pattern).add_name(&name);
-            let state = LockState { name, pattern, ..LockState::default() };
-            locks.insert(place.key.into(), state);
+            locks.insert(place.key.into(), Box::new(LockState::new(name, pattern)));
         }
         let mut step = WatchStep {
             options: self.options,

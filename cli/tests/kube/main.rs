@@ -4,6 +4,7 @@
 mod chaos_mesh;
 mod control_plane;
 mod kubelet;
+mod packed_run;
 mod schemas;
 #[path = "../support/mod.rs"]
 mod support;

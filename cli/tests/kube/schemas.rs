@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use chaos::scenario::{Scenario, Setting, Settings};
-use kubernetes::chaos_mesh::{FaultInjection, FaultTarget, objects as harms};
+use kubernetes::chaos_mesh::{Carrier, FaultInjection, FaultTarget, carrier, objects as harms};
 use kubernetes::cluster::{Cluster, ClusterError};
 use kubernetes::kube::Api;
 use kubernetes::kube::api::{ApiResource, DynamicObject, PostParams};
@@ -194,4 +194,63 @@ async fn faults_are_taken(plane: &ControlPlane) {
             assert!(refused.is_err(), "{} with a wrong {key} was taken", resource.kind);
         }
     }
+}
+
+/// A topology; who carries a fault on it out, or why nobody can; and the fault.
+const CARRIERS: &str = r#"
+    sentinel; Chaos Mesh; fault = "kill", on = "master", for = "2s"
+    single; the harness; fault = "kill", on = "client 1"
+    single; the harness; fault = "flushall", on = "master"
+    sentinel; Chaos Mesh; fault = "delay", on = "master -> replicas", with = { latency = "1s" }
+    single; the harness; fault = "delay", on = "client 1 -> master", with = { latency = "1s" }
+    single; the harness; fault = "hold", on = "client 1 -> master", with = { match = "EVALSHA" }
+    masters; one pod; fault = "partition", on = "n1, client 1 | n2, n3, n4, n5, client 2"
+    cluster; Chaos Mesh; fault = "cut", on = "clients <-> n1"
+    single; Chaos Mesh; fault = "clock", on = "master", with = { jump = "5s" }
+    cluster; Chaos Mesh; fault = "stress", on = "masters"
+    single; no such chaos; fault = "pause", on = "master", for = "1s"
+    single; own speed; fault = "clock", on = "master", with = { drift = "2%" }
+    sentinel; one pod; fault = "cut", on = "client 1 <-> master"
+    sentinel; no byte arrives wrong; fault = "corrupt", on = "master -> replicas", with = { rate = 0.1 }
+    sentinel; bursts; fault = "loss", on = "master -> replicas", with = { rate = 0.1, burst = 3 }
+    single; comes back; fault = "restart", on = "master", with = { after = "1s" }
+"#;
+
+#[test]
+fn each_fault_has_its_carrier_or_a_reason() {
+    let rows = CARRIERS.lines().filter(|row| !row.trim().is_empty());
+    for row in rows {
+        let cells: Vec<&str> = row.trim().split("; ").collect();
+        let [kind, says, fault] = cells[..] else {
+            panic!("three cells: {row}");
+        };
+        let text = format!("name = \"x\"\nfaults = [{{ {fault} }}]\ntopology.kind = \"{kind}\"\n");
+        let scenario = Scenario::parse("x.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        let found = match carrier(&scenario.faults[0], scenario.topology.kind) {
+            Ok(Carrier::ChaosMesh) => "Chaos Mesh".to_owned(),
+            Ok(Carrier::Harness) => "the harness".to_owned(),
+            Err(why) => why,
+        };
+        assert!(found.contains(says), "{row}: {found}");
+    }
+}
+
+#[test]
+fn senders_with_the_same_receivers_share_an_object() {
+    let link = |from: &str, to: &str| (from.to_owned(), to.to_owned());
+    let links = [link("a", "b"), link("a", "c"), link("b", "a"), link("c", "a")];
+    let with = Settings::new();
+    let harm = FaultInjection {
+        fault: "partition",
+        with: &with,
+        on: FaultTarget::Links(links.to_vec()),
+        lasts: Some(Duration::from_secs(2)),
+    };
+    let made = harms(&harm, "lab", "run", "run-1").expect("a fault on links");
+    let specs: Vec<_> = made.iter().map(|(_, object)| object.data["spec"].clone()).collect();
+    assert_eq!(specs.len(), 2, "{specs:?}");
+    assert_eq!(specs[0]["selector"]["pods"]["lab"], json!(["b", "c"]));
+    assert_eq!(specs[0]["target"]["selector"]["pods"]["lab"], json!(["a"]));
+    assert_eq!((&specs[0]["action"], &specs[0]["direction"]), (&"partition".into(), &"to".into()));
+    assert_eq!(specs[0]["duration"], "62000ms");
 }

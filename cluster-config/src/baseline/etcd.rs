@@ -67,8 +67,7 @@ impl System for Etcd {
         // "locklab:probe" and "1", as JSON carries bytes.
         const PUT: &str = r#"{"key": "bG9ja2xhYjpwcm9iZQ==", "value": "MQ=="}"#;
         let put = |node: &Node| Box::pin(ask(node.address, "/v3/kv/put", PUT));
-        let any = tokio::time::timeout(timeout, select_ok(nodes.iter().map(put))).await;
-        matches!(any, Ok(Ok(_)))
+        matches!(tokio::time::timeout(timeout, select_ok(nodes.iter().map(put))).await, Ok(Ok(_)))
     }
 }
 

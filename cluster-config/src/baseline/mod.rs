@@ -34,15 +34,13 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(1);
 
 #[async_trait]
 pub(crate) trait System: Debug + Send + Sync {
-    /// Its server on this machine: the one that is usual, or the one of a topology's `server` if that is a
-    /// path.
+    /// Its server on this machine: the usual one, or the one of a topology's `server` if that is a path.
     fn find(&self, server: &str) -> Result<Server, ClusterError>;
 
     /// What clients connect to, given the announced addresses with commas between them.
     fn url(&self, addresses: &str) -> String;
 
-    /// Decides the arguments and files of every node. Ports are the first three that follow one another at a
-    /// node's address.
+    /// Decides the arguments and files of every node, whose ports are three in a row at its address.
     fn plan(&self, topology: &Topology, nodes: &mut [PlannedNode]);
 
     /// What the server's arguments come after.
@@ -103,8 +101,7 @@ pub(crate) async fn roles<S: System + ?Sized>(
 }
 
 pub(crate) async fn listens(address: SocketAddr) -> bool {
-    let dialled = tokio::time::timeout(ANSWER, TcpStream::connect(address)).await;
-    matches!(dialled, Ok(Ok(_)))
+    matches!(tokio::time::timeout(ANSWER, TcpStream::connect(address)).await, Ok(Ok(_)))
 }
 
 /// What a server says to `request` on a connection of its own, until it closes or has said `enough`.
@@ -128,14 +125,10 @@ async fn exchange(
 
 /// The path that a topology's `server` gives, else the one that a variable names.
 fn chosen(server: &str, usual: &str, variable: &str) -> Option<PathBuf> {
-    match server == usual {
-        false => Some(PathBuf::from(server)),
-        true => non_empty_var(variable).map(PathBuf::from),
-    }
+    if server == usual { non_empty_var(variable).map(PathBuf::from) } else { Some(PathBuf::from(server)) }
 }
 
-/// A program: the path that is given, else the one that a variable names, else where its package or
-/// `make setup-baselines` puts it.
+/// A program: the path given, else the one a variable names, else its package's or `make setup-baselines`'.
 fn program(
     server: &str,
     usual: &str,
@@ -144,10 +137,9 @@ fn program(
     folders: impl IntoIterator<Item = PathBuf>,
 ) -> Result<Server, ClusterError> {
     let own = servers_dir().map(|dir| dir.join("bin"));
-    let path = chosen(server, usual, variable).or_else(|| in_path(name)).or_else(|| {
-        let mut places = folders.into_iter().chain(own).map(|dir| dir.join(name));
-        places.find(|path| path.is_file())
-    });
+    let path = chosen(server, usual, variable)
+        .or_else(|| in_path(name))
+        .or_else(|| folders.into_iter().chain(own).map(|dir| dir.join(name)).find(|path| path.is_file()));
     let remedy = match name {
         "mongod" => "no package source has it; its makers ship it as an image (`--provisioner container`)",
         _ => "`make setup-baselines` installs it",
@@ -158,15 +150,12 @@ fn program(
     Ok(Server { path, flavour: usual.to_owned(), version })
 }
 
-/// The topology's own settings, each in the form in which its server takes them. They come before the
-/// harness's, which win.
+/// The topology's own settings in the form of its server. They come before the harness's, which win.
 fn settings(topology: &Topology, form: fn(&str, &str) -> Vec<String>) -> Vec<String> {
-    let lines = topology.config.iter();
-    lines.flat_map(|(name, value)| form(name, value)).collect()
+    topology.config.iter().flat_map(|(name, value)| form(name, value)).collect()
 }
 
-/// What a container is started with: what prepares the node's directory if that is empty, and then the server
-/// in its place.
+/// What a container is started with: what prepares an empty directory, then the server in its place.
 #[cfg(feature = "containers")]
 pub(crate) fn container_words(system: &dyn System, server: &Path, node: &PlannedNode) -> Vec<String> {
     let words = |command: Command| -> Vec<String> {
@@ -174,9 +163,7 @@ pub(crate) fn container_words(system: &dyn System, server: &Path, node: &Planned
         words.map(|word| word.to_string_lossy().into_owned()).collect()
     };
     let own = [words(system.program(server)), node.args.clone()].concat();
-    let Some(first) = system.bootstrap(server, node) else {
-        return own;
-    };
+    let Some(first) = system.bootstrap(server, node) else { return own };
     let (first, own) = (shell_words::join(words(first)), shell_words::join(own));
     words(shell(&format!("{first}; exec {own}"), []))
 }
@@ -212,9 +199,7 @@ mod tests {
     #[test]
     fn a_path_that_is_no_server_counts_as_missing_and_is_named() {
         for kind in TopologyKind::ALL {
-            let Some(system) = kind.system() else {
-                continue;
-            };
+            let Some(system) = kind.system() else { continue };
             let error = system.find("/nowhere/server").unwrap_err();
             assert!(matches!(error, ClusterError::Missing(_)), "{error}");
             assert!(error.to_string().contains("/nowhere/server"), "{error}");

@@ -9,8 +9,7 @@ use super::{System, exchange, flag, program, settings};
 use crate::layout::PlannedNode;
 use crate::{ClusterError, Role, Server, Topology};
 
-/// The command buildInfo on the database `admin`: length, number, number answered, OP_MSG, no flags, and one
-/// document of BSON.
+/// buildInfo on the database `admin`: length, number, number answered, OP_MSG, no flags, a document of BSON.
 const BUILD_INFO: &[u8] = b"\x38\0\0\0\x01\0\0\0\0\0\0\0\xdd\x07\0\0\0\0\0\0\0\
     \x23\0\0\0\x10buildInfo\0\x01\0\0\0\x02$db\0\x06\0\0\0admin\0\0";
 

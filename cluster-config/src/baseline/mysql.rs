@@ -28,8 +28,7 @@ pub(super) struct Mysql;
 #[async_trait]
 impl System for Mysql {
     fn find(&self, server: &str) -> Result<Server, ClusterError> {
-        let folders = ["/usr/sbin".into()];
-        program(server, "mariadb", "LOCKLAB_MARIADBD", "mariadbd", folders)
+        program(server, "mariadb", "LOCKLAB_MARIADBD", "mariadbd", ["/usr/sbin".into()])
     }
 
     fn url(&self, addresses: &str) -> String {

@@ -62,8 +62,7 @@ impl System for Postgres {
     async fn hello(&self, address: SocketAddr) -> Result<(Role, String), String> {
         let mut hello = Vec::from(&b"\0\0\0\0\0\x03\0\0user\0postgres\0database\0locklab\0\0"[..]);
         hello[3] = hello.len() as u8;
-        // Messages are a letter, a length that counts itself, and the rest; Z is "ready for a query", E an
-        // error.
+        // Messages are a letter, a length that counts itself, the rest; Z: ready for a query, E: an error.
         let last = |said: &[u8]| {
             let (mut at, mut kind) = (0, None);
             while let Some([letter, a, b, c, d]) = said.get(at..at + 5) {

@@ -14,8 +14,7 @@ use crate::{ClusterError, Role, Server, Topology};
 
 const VARIABLE: &str = "LOCKLAB_ZOOKEEPER";
 
-/// The folder may be a pattern, as its version is in its name in an image; without separators it stays one
-/// word.
+/// The folder may be a pattern (an image has its version in the name); without separators it stays one word.
 const RUN: &str = r#"IFS=; cd $1; shift; exec java -Xmx256m -Djava.net.preferIPv4Stack=true -cp '*' "$@""#;
 
 #[derive(Debug)]
@@ -66,8 +65,7 @@ impl System for ZooKeeper {
         let addresses: Vec<_> = nodes.iter().map(|node| (node.address, node.announced)).collect();
         let ensemble = nodes.len() > 1;
         for (own, node) in nodes.iter_mut().enumerate() {
-            let hosts = addresses.iter().zip(&names).enumerate();
-            let hosts = hosts.map(|(index, ((real, announced), name))| {
+            let hosts = addresses.iter().zip(&names).enumerate().map(|(index, ((real, announced), name))| {
                 let seen = if index == own { real } else { announced };
                 format!("{} {name}\n", seen.ip())
             });

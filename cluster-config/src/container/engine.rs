@@ -1,5 +1,4 @@
-//! Finds a container engine that answers (`DOCKER_HOST`, else the usual sockets), or says what to do about
-//! it.
+//! Finds a container engine that answers (`DOCKER_HOST`, else the usual sockets), or says what to do.
 
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
@@ -27,8 +26,7 @@ pub(crate) struct Engine {
     pub(crate) version: String,
 }
 
-/// The version of the container engine that answers here, for example `20.10.24`; else an error that says how
-/// to get one.
+/// The version of the container engine that answers here, as `20.10.24`; else how to get one.
 pub async fn engine() -> Result<String, ClusterError> {
     run(connect()).await.map(|engine| engine.version)
 }
@@ -58,9 +56,8 @@ fn absent(why: &str) -> ClusterError {
     missing!("no container engine answers: {why}; {REMEDY}")
 }
 
-/// The runtime on which everything is said to the engine. Connections belong to the runtime that opened them,
-/// and containers are also removed in a drop and after the caller's runtime has ended; so this one lives as
-/// long as the process.
+/// The runtime for everything that is said to the engine. It lives as long as the process: connections belong
+/// to their runtime, and containers are removed in drops and after the caller's runtime, too.
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {

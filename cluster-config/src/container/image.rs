@@ -15,8 +15,8 @@ use testcontainers::bollard::query_parameters::CreateImageOptionsBuilder;
 use testcontainers::core::BuildImageOptions;
 use testcontainers::runners::AsyncBuilder;
 
+use crate::ports::state_dir;
 use crate::server::wanted_version;
-use crate::state_dir::state_dir;
 use crate::{ClusterError, Server, Topology};
 
 const REGISTRY_ANSWER: Duration = Duration::from_secs(5);
@@ -59,9 +59,7 @@ pub(crate) async fn choose(docker: &Docker, topology: &Topology) -> Result<Serve
             .filter(|(image, ..)| server == topology.kind.server() && !image.is_empty())
             .map(|(image, _, variable)| (image.to_owned(), variable)),
     };
-    let Some((name, variable)) = usual else {
-        return of_installed(Server::of(topology)?, system).await;
-    };
+    let Some((name, variable)) = usual else { return of_installed(Server::of(topology)?, system).await };
     if std::env::var_os(variable).is_none_or(|path| path.is_empty())
         && (is_there(docker, &name).await || try_pull(docker, &name).await)
     {
@@ -81,8 +79,7 @@ async fn of_installed(server: Server, system: Option<&str>) -> Result<ServerImag
     // A folder of jars, or a program.
     let own = Some(&path).filter(|own| !own.starts_with("/usr"));
     let folders = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"].map(PathBuf::from);
-    let folders = folders.iter().filter(|dir| dir.exists());
-    let mounts = folders.chain(own).cloned().collect();
+    let mounts = folders.iter().filter(|dir| dir.exists()).chain(own).cloned().collect();
     Ok(ServerImage {
         name: format!("{REPOSITORY}:empty"),
         program: path.to_string_lossy().into_owned(),
@@ -91,8 +88,7 @@ async fn of_installed(server: Server, system: Option<&str>) -> Result<ServerImag
     })
 }
 
-/// The image of `redis`, `valkey`, or a version such as `redis-7.2`, and the variable that names a binary
-/// instead; `None` for everything else.
+/// The image of `redis`, `valkey` or a version, and the variable that names a binary instead; else `None`.
 fn registry_name(server: &str) -> Option<(String, &'static str)> {
     let (flavour, version) = wanted_version(server).unwrap_or((Some(server), "8"));
     match flavour? {
@@ -145,8 +141,7 @@ async fn is_there(docker: &Docker, name: &str) -> bool {
 async fn try_pull(docker: &Docker, name: &str) -> bool {
     let note = state_dir().map(|dir| dir.join("no-registry"));
     let age_of = |path: &PathBuf| {
-        let written = fs::metadata(path).and_then(|found| found.modified()).ok()?;
-        SystemTime::now().duration_since(written).ok()
+        SystemTime::now().duration_since(fs::metadata(path).and_then(|found| found.modified()).ok()?).ok()
     };
     if let Ok(path) = &note
         && age_of(path).is_some_and(|age| age < REMEMBER)
@@ -204,8 +199,7 @@ async fn build(server: Server) -> Result<ServerImage, ClusterError> {
 
 async fn build_image(image: GenericBuildableImage) -> Result<(), ClusterError> {
     let options = BuildImageOptions::new().with_skip_if_exists(true);
-    let built = image.build_image_with(options).await;
-    built.map(drop).map_err(|error| failed!("cannot build an image: {error}"))
+    image.build_image_with(options).await.map(drop).map_err(|error| failed!("cannot build an image: {error}"))
 }
 
 /// The binary and its libraries: where each is, and where it belongs in the image.
@@ -244,8 +238,7 @@ fn libraries(ldd: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The version and a digest of every file and of its place. It names a cached image and guards against
-/// nobody.
+/// The version, and a digest of every file and its place: names a cached image, guards against nobody.
 fn content_tag(version: &str, files: &[(PathBuf, String)]) -> Result<String, ClusterError> {
     let mut digest = DefaultHasher::new();
     for (source, target) in files {

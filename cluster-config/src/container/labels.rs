@@ -1,5 +1,4 @@
-//! Marks containers as ours and as whose, finds them by these marks, and removes what dead owners left
-//! behind.
+//! Marks containers as ours and as whose, finds them by that, and removes what dead owners left.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -53,10 +52,7 @@ pub(crate) fn remove_all(id: &str) -> Result<(), ClusterError> {
 
 pub(crate) fn any_running(id: &str) -> Result<bool, ClusterError> {
     let label = format!("{DEPLOYMENT}={id}");
-    engine::block(async move {
-        let docker = engine::connect().await?.docker;
-        Ok(!list(&docker, &label, false).await?.is_empty())
-    })
+    engine::block(async move { Ok(!list(&engine::connect().await?.docker, &label, false).await?.is_empty()) })
 }
 
 /// The process that a label names: its number, then its start tick.
@@ -87,12 +83,10 @@ pub(crate) async fn sweep(docker: &Docker) -> Result<(), ClusterError> {
 async fn list(docker: &Docker, label: &str, all: bool) -> Result<Vec<ContainerSummary>, ClusterError> {
     let filters = HashMap::from([("label", vec![label])]);
     let options = ListContainersOptionsBuilder::new().all(all).filters(&filters).build();
-    let found = docker.list_containers(Some(options)).await;
-    found.map_err(|error| failed!("cannot list containers: {error}"))
+    docker.list_containers(Some(options)).await.map_err(|error| failed!("cannot list containers: {error}"))
 }
 
-/// Ends and removes one container by name or id, with its anonymous volumes; one that is gone, or that
-/// somebody else is removing, is no error.
+/// Ends and removes one container with its anonymous volumes; one that is gone or being removed is no error.
 pub(crate) async fn remove(docker: &Docker, container: &str) -> Result<(), ClusterError> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match docker.remove_container(container, Some(options)).await {

@@ -1,5 +1,4 @@
-//! Servers as containers of a local engine: what others ship, with the addresses, faults and clean-up of
-//! processes.
+//! Servers as containers of a local engine, with the addresses, faults and clean-up of processes.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -25,8 +24,7 @@ use crate::{ClusterError, Deployment, Provisioner, ProvisionerKind, Topology, Up
 use engine::connect;
 use runner::Containers;
 
-/// Containers of the engine that answers on this machine (Docker, or what speaks its API), by way of
-/// testcontainers.
+/// Containers of this machine's engine (Docker, or what speaks its API), by way of testcontainers.
 ///
 /// Containers are promised to be gone after [`Deployment::down`], after its drop, and within seconds after
 /// this process ended in any way, unless detached: a small process of ours watches over them, and every start

@@ -1,5 +1,4 @@
-//! A small process that outlives this one by seconds: when the pipe that both hold closes, it removes the
-//! containers.
+//! A small process that outlives this one by seconds: when their pipe closes, it removes the containers.
 //!
 //! Containers are children of the engine, so no death signal reaches them. The reaper is a fork that runs no
 //! other program: all its requests are written before, and it does nothing but read, connect, write and wait,
@@ -37,16 +36,13 @@ impl Reaper {
     /// Starts watching over containers with these names. `None` if the engine is not reached through a socket
     /// of this machine: then only the next start's sweep removes what a sudden death leaves.
     pub(crate) fn start(containers: &[String]) -> Result<Option<Reaper>, ClusterError> {
-        let Some(address) = socket_address() else {
-            return Ok(None);
-        };
+        let Some(address) = socket_address() else { return Ok(None) };
         let requests: Vec<Vec<u8>> = containers.iter().map(|name| request(name)).collect();
         let mut sockets: Vec<libc::c_int> = vec![-1; requests.len()];
         let failed =
             |error: nix::Error| failed!("cannot start the process that watches over containers: {error}");
         let (read_end, pipe) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
-        // SAFETY: until it ends, the child calls only async-signal-safe functions, allocates nothing and
-        // takes no lock.
+        // SAFETY: until it ends, the child calls async-signal-safe functions only; no memory, no lock.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Parent { child } => Ok(Some(Reaper { pipe, process: child })),
             ForkResult::Child => watch(read_end.into_raw_fd(), &address, &requests, &mut sockets),
@@ -108,8 +104,7 @@ fn watch(
     requests: &[Vec<u8>],
     sockets: &mut [libc::c_int],
 ) -> ! {
-    // SAFETY: system calls on plain values and on memory that was made before the fork and that nobody
-    // changes.
+    // SAFETY: system calls on plain values and on memory made before the fork, which nobody changes.
     unsafe {
         // Signals to the terminal's group or to the session are not meant for it.
         libc::setsid();

@@ -74,10 +74,7 @@ impl Containers {
         record: &Running,
     ) -> Result<Containers, ClusterError> {
         let names: Vec<String> = record.nodes.iter().map(|node| name(&record.id, &node.name)).collect();
-        let reaper = match record.detached {
-            true => None,
-            false => Reaper::start(&names)?,
-        };
+        let reaper = if record.detached { None } else { Reaper::start(&names)? };
         Ok(Containers {
             shared: Arc::new(RunnerState {
                 engine,
@@ -186,7 +183,12 @@ impl RunnerState {
             let mount = Mount::bind_mount(path(seen), path(seen));
             request = request.with_mount(mount.with_access_mode(AccessMode::ReadOnly));
         }
-        let id = start(request, &node.name).await?;
+        let started = request.start().await;
+        let started =
+            started.map_err(|error| failed!("cannot start a container for {}: {error}", node.name))?;
+        let id = started.id().to_owned();
+        // Drop needs a current runtime and blocks its thread: `end` and the reaper remove the container.
+        std::mem::forget(started);
         let state = self
             .engine
             .docker
@@ -210,16 +212,6 @@ impl RunnerState {
         engine::spawn(copy_log(self, node.node.name, id, node.node.log));
         Ok(process)
     }
-}
-
-/// Creates and starts one container; returns the engine's id.
-async fn start(request: ContainerRequest<GenericImage>, node: &str) -> Result<String, ClusterError> {
-    let container =
-        request.start().await.map_err(|error| failed!("cannot start a container for {node}: {error}"))?;
-    let id = container.id().to_owned();
-    // Drop needs a current runtime and blocks its thread: `end` and the reaper remove the container.
-    std::mem::forget(container);
-    Ok(id)
 }
 
 /// Whether a process is in another network than this one. Where that cannot be read, nothing is claimed.
@@ -304,8 +296,7 @@ impl Runner for Containers {
                 .await
                 .map_err(|error| ClusterError::new(error.to_string()))
         });
-        let processes = asked.ok()?.processes?;
-        processes.first()?.get(1)?.chars().next()
+        asked.ok()?.processes?.first()?.get(1)?.chars().next()
     }
 
     fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {

@@ -27,9 +27,7 @@ fn server(role: Role, address: SocketAddr) -> DiscoveredServer {
 }
 
 /// The servers behind a target, masters first, then replicas, then sentinels; and the shape that they form.
-///
-/// # Errors
-/// Nobody answered, or what answered is of another kind (`missing`, since a server is).
+/// An error (`missing`): nobody answered, or what answered is of another kind.
 pub(crate) async fn discover(
     target: &ExternalTarget,
 ) -> Result<(Topology, Vec<DiscoveredServer>), ClusterError> {
@@ -41,10 +39,8 @@ pub(crate) async fn discover(
         TopologyKind::Cluster => cluster(target).await?,
         _ => masters(target).await?,
     };
-    let count = |role| {
-        let of_role = found.iter().filter(|found| found.role == role).count();
-        u32::try_from(of_role).unwrap_or(u32::MAX)
-    };
+    let count =
+        |role| u32::try_from(found.iter().filter(|found| found.role == role).count()).unwrap_or(u32::MAX);
     let mut topology = Topology::of(target.kind);
     match target.kind {
         TopologyKind::Masters => topology.masters = count(Role::Master),
@@ -65,21 +61,16 @@ pub(crate) async fn discover(
 fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<DiscoveredServer>) {
     let topology = Topology::of(target.kind);
     let places = topology.places().into_iter().zip(&target.addresses);
-    let all = places.map(|(place, address)| server(place.role, *address));
-    let all = all.collect();
-    (topology, all)
+    (topology, places.map(|(place, address)| server(place.role, *address)).collect())
 }
 
 /// All masters of a set, of which one at least answers.
 async fn masters(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
-    let ping = async |dial: &Dial| Ok(ask(dial, &["PING"], ANSWER).await?);
-    first_answer(target, Role::Master, ping).await?;
-    let all = target.addresses.iter();
-    Ok(all.map(|address| server(Role::Master, *address)).collect())
+    first_answer(target, Role::Master, async |dial: &Dial| Ok(ask(dial, &["PING"], ANSWER).await?)).await?;
+    Ok(target.addresses.iter().map(|address| server(Role::Master, *address)).collect())
 }
 
-/// Whether each server that a target names by its address answers; sentinels and clusters say themselves
-/// which of theirs do.
+/// Whether each server that a target names answers; sentinels and clusters say themselves which do.
 pub(super) async fn require_all(target: &ExternalTarget) -> Result<(), ClusterError> {
     let is_known_by_others = matches!(target.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
     if is_known_by_others || !target.kind.is_redis() {
@@ -141,8 +132,7 @@ async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, Clust
     let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
     let view = text(&first_answer(target, Role::Master, nodes).await?);
     let members = members(&view);
-    let masters = members.iter().filter(|(role, ..)| *role == Role::Master);
-    let masters = masters.count();
+    let masters = members.iter().filter(|(role, ..)| *role == Role::Master).count();
     if masters == 0 || members.len() > MEMBERS_MAX {
         return Err(missing!(
             "the target lists {} members in CLUSTER NODES, {masters} of them masters with slots; of a cluster that serves there is a master \
@@ -152,15 +142,12 @@ async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, Clust
     }
     let mut all = Vec::new();
     for (role, _, address) in members {
-        let resolved = resolved(address).await;
-        let address = resolved.map_err(|why| missing!("{address}: {why}"))?;
-        all.push(server(role, address));
+        all.push(server(role, resolved(address).await.map_err(|why| missing!("{address}: {why}"))?));
     }
     Ok(all)
 }
 
-/// The living members in CLUSTER NODES, each with its role, its first slot and its address: masters with
-/// slots in the order of these, then replicas by address.
+/// The living members in CLUSTER NODES: role, first slot, address; masters by slot, then replicas by address.
 fn members(view: &str) -> Vec<(Role, Option<u16>, &str)> {
     let mut members: Vec<_> = view.lines().filter_map(member).collect();
     members.sort_unstable();

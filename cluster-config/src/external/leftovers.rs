@@ -50,10 +50,7 @@ impl External {
                 Err(why) => wrong.push(format!("{}: {why}", master.address)),
             }
         }
-        match wrong.is_empty() {
-            true => Ok(removed),
-            false => Err(ClusterError::new(wrong.join("; "))),
-        }
+        if wrong.is_empty() { Ok(removed) } else { Err(ClusterError::new(wrong.join("; "))) }
     }
 }
 

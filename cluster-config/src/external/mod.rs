@@ -3,12 +3,15 @@
 //! | file | what it is for |
 //! |---|---|
 //! | `discover.rs` | which nodes and roles a target has |
-//! | `monitor.rs` | what its servers run, by MONITOR |
+//! | `monitor.rs`, `monitor_line.rs` | what its servers run, by MONITOR; how it shows a command |
+//! | `script_calls.rs` | the commands inside scripts, by the same |
 //! | `leftovers.rs` | removes a run's keys |
 
 mod discover;
 mod leftovers;
 mod monitor;
+mod monitor_line;
+mod script_calls;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -32,6 +35,8 @@ use crate::{
     node_commands, ports,
 };
 pub use monitor::MonitorStream;
+pub use monitor_line::{MonitorLine, quoted_words};
+pub use script_calls::ScriptCalls;
 
 use discover::{ANSWER, DiscoveredServer, discover, resolved};
 
@@ -170,8 +175,7 @@ impl External {
         self.found.iter().all(|found| found.address.ip().is_loopback())
     }
 
-    /// Whether clients hold the servers' certificates against their addresses: then no proxy can stand before
-    /// them at another one.
+    /// Whether certificates are held against the servers' addresses: then no proxy can stand at another one.
     pub fn is_named_by_address(&self) -> bool {
         let tls = self.target.tls.as_ref();
         tls.is_some_and(|tls| !tls.0.any_address())
@@ -238,16 +242,11 @@ impl Provisioner for External {
                 "the servers' certificates are for their addresses, and a proxy has another; add tls-server-name=NAME to the URL",
             );
         }
-        let listens = |port| {
-            let nodes = self.nodes(Some(port));
-            nodes.iter().map(|node| node.announced).collect()
-        };
+        let listens = |port| self.nodes(Some(port)).iter().map(|node| node.announced).collect();
         let ports = proxied.then(|| ports::reserve(None, 2, listens)).transpose()?;
         let nodes = self.nodes(ports.as_ref().map(|ports| ports.port));
-        // The servers do not know of the proxies and do not dial through them: each one that dials is a
-        // client.
-        let kind = self.topology.kind;
-        let proxies = Proxies::open(options, &nodes, kind, BTreeMap::new()).await?;
+        // The servers know of no proxies and do not dial through them: each one that dials is a client.
+        let proxies = Proxies::open(options, &nodes, self.topology.kind, BTreeMap::new()).await?;
         let url = if proxied { self.proxied_url(&nodes) } else { self.url().to_owned() };
         Ok(Deployment {
             topology: self.topology.clone(),
@@ -267,14 +266,11 @@ impl Provisioner for External {
 
 /// What the first server says of its version; empty if it does not.
 async fn version(target: &ExternalTarget, found: &[DiscoveredServer]) -> String {
-    let Some(first) = found.first() else {
-        return String::new();
-    };
+    let Some(first) = found.first() else { return String::new() };
     if let Some(system) = target.kind.system() {
         return system.version(first.address).await.unwrap_or_default();
     }
-    let dial = target.dial(first.role, first.address);
-    let info = node_commands::ask(&dial, &["INFO", "server"], ANSWER).await;
+    let info = node_commands::ask(&target.dial(first.role, first.address), &["INFO", "server"], ANSWER).await;
     let info = info.map(|info| node_commands::text(&info)).unwrap_or_default();
     node_commands::server_version(&info).unwrap_or_default().to_owned()
 }
@@ -290,8 +286,7 @@ pub trait Handshake: Debug + Send + Sync {
     /// Secures a connection to `host`.
     async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn SecureStream>>;
 
-    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at
-    /// another one.
+    /// Whether certificates are not held against the dialled address: then a proxy may stand at another.
     fn any_address(&self) -> bool;
 }
 

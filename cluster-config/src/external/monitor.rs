@@ -59,8 +59,7 @@ impl MonitorStream {
     /// The connection is broken.
     pub async fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
-        let mut bounded = (&mut self.lines).take(LINE_MAX);
-        let count = bounded.read_until(b'\n', line).await?;
+        let count = (&mut self.lines).take(LINE_MAX).read_until(b'\n', line).await?;
         if count as u64 == LINE_MAX && line.last() != Some(&b'\n') {
             let mut rest = Vec::new();
             while !rest.ends_with(b"\n") {
@@ -154,7 +153,6 @@ impl External {
         address: SocketAddr,
         timeout: Duration,
     ) -> Result<redis::aio::MultiplexedConnection, String> {
-        let connected = crate::node_commands::connect(&self.dial_of(address), timeout).await;
-        connected.map_err(String::from)
+        crate::node_commands::connect(&self.dial_of(address), timeout).await.map_err(String::from)
     }
 }

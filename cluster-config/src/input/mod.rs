@@ -6,9 +6,11 @@
 //! |---|---|
 //! | `table.rs` | a file's table as a type, with all that the type refuses |
 //! | `section.rs` | checked values of one table |
+//! | `named_choices.rs` | choices by their words |
 //! | `problem.rs` | what is wrong, by line and column |
 //! | `schema.rs` | what all JSON schemas have in common |
 
+pub(crate) mod named_choices;
 mod problem;
 mod schema;
 mod section;

@@ -29,8 +29,7 @@ pub struct FileErrors {
 
 impl fmt::Display for FileErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.problems.iter().take(PROBLEMS_SHOWN);
-        let lines = shown.map(|problem| {
+        let lines = self.problems.iter().take(PROBLEMS_SHOWN).map(|problem| {
             let (line, column) = (problem.line, problem.column);
             format!("{}:{line}:{column}: {}", self.file, problem.message)
         });
@@ -127,9 +126,7 @@ pub fn nearest<'w>(found: &str, known: impl IntoIterator<Item = &'w str>) -> Str
 /// `a`, `b` or `c`.
 pub fn one_of<'w>(known: impl IntoIterator<Item = &'w str>) -> String {
     let mut words: Vec<String> = known.into_iter().map(|word| format!("`{word}`")).collect();
-    let Some(last) = words.pop() else {
-        return "nothing".to_owned();
-    };
+    let Some(last) = words.pop() else { return "nothing".to_owned() };
     if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
 

@@ -54,8 +54,7 @@ impl<'a> Section<'a> {
         self.problems.add(self.span(key), message);
     }
 
-    /// The value of `key` through `read`, which says what is allowed when it does not understand; `None` if
-    /// absent or bad.
+    /// The value of `key` through `read`, which says what is allowed; `None` if absent or bad.
     pub fn read<T, E: AsRef<str>>(
         &self,
         key: &str,

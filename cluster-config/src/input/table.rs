@@ -29,10 +29,7 @@ pub fn read_file<T>(
         problems.add(error.span().unwrap_or(0..0), error.message());
     }
     // After a mistake of grammar the rest is a guess, and complaints about it would be noise.
-    let value = match errors.is_empty() {
-        true => read(document.get_ref(), &problems),
-        false => None,
-    };
+    let value = if errors.is_empty() { read(document.get_ref(), &problems) } else { None };
     match value {
         Some(value) if problems.is_empty() => Ok(value),
         _ => Err(problems.into_errors(file)),
@@ -60,9 +57,7 @@ pub fn read_table<T: DeserializeOwned>(
     // Each mistake costs another reading of the whole table.
     for _ in 1..PROBLEMS_SHOWN {
         let error = match T::deserialize(ValueDeserializer::from(whole.clone())) {
-            Ok(value) => {
-                return ReadTable { value: Some(value), refused };
-            }
+            Ok(value) => return ReadTable { value: Some(value), refused },
             Err(error) => error,
         };
         let span = error.span().unwrap_or(0..0);
@@ -76,8 +71,7 @@ pub fn read_table<T: DeserializeOwned>(
         let asked = |path: &[String], probe| asked_with::<T>(&whole, path, probe);
         if message == "wanted string or table" {
             // Probe with an unknown word: the enum's error then lists the words that it knows.
-            let probe = DeValue::String("".into());
-            message = asked(&path, probe).unwrap_or(message);
+            message = asked(&path, DeValue::String("".into())).unwrap_or(message);
         } else if let [list @ .., entry] = path.as_slice()
             && entry.parse::<usize>().is_ok()
             && let Some(DeValue::Array(_)) = at(whole.get_ref(), list)
@@ -149,8 +143,7 @@ fn asked_with<'i, T: DeserializeOwned>(
 ) -> Option<String> {
     let mut whole = whole.clone();
     *at_mut(whole.get_mut(), path)? = probe;
-    let read = T::deserialize(ValueDeserializer::from(whole));
-    read.err().map(|error| error.message().to_owned())
+    T::deserialize(ValueDeserializer::from(whole)).err().map(|error| error.message().to_owned())
 }
 
 /// Takes what is at the end of a path that is not empty out of a value.
@@ -160,8 +153,7 @@ fn remove(value: &mut DeValue<'_>, path: &[String]) {
         Some(DeValue::Table(table)) => drop(table.remove(last.as_str())),
         Some(DeValue::Array(list)) => {
             let index: usize = last.parse().expect("a place in a list is a number");
-            let others = list.clone().into_iter().enumerate();
-            let others = others.filter(|(number, _)| *number != index);
+            let others = list.clone().into_iter().enumerate().filter(|(number, _)| *number != index);
             *list = others.map(|(_, entry)| entry).collect();
         }
         _ => {}
@@ -195,8 +187,7 @@ fn complaint(message: &str, name: &str, path: &[String], value: Option<&DeValue<
         return format!("{field} is missing in this {}", heading(name, path));
     }
     let allowed = if message.starts_with("unknown variant") {
-        let found = value.as_str().unwrap_or_default();
-        format!("{}{}", one_of(known()), nearest(found, known()))
+        format!("{}{}", one_of(known()), nearest(value.as_str().unwrap_or_default(), known()))
     } else if let (true, Some((_, expected))) =
         (message.starts_with("invalid "), message.split_once(", expected "))
     {
@@ -243,54 +234,4 @@ pub fn word<'de, D: serde::Deserializer<'de>, T, E: AsRef<str>>(
         }
     }
     deserializer.deserialize_str(WordVisitor(form, read))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde::Deserialize;
-
-    use super::*;
-
-    #[derive(Debug, Default, Deserialize)]
-    #[serde(default, deny_unknown_fields)]
-    struct File {
-        name: String,
-        load: Load,
-        faults: Vec<Fault>,
-    }
-
-    #[derive(Debug, Default, Deserialize)]
-    #[serde(default, deny_unknown_fields)]
-    struct Load {
-        clients: u32,
-    }
-
-    #[derive(Debug, Default, Deserialize)]
-    #[serde(default, deny_unknown_fields)]
-    struct Fault {
-        on: String,
-    }
-
-    #[test]
-    fn everything_that_is_refused_is_reported_and_the_rest_is_read() {
-        let text = "nam = 1\nname = \"x\"\n[load]\nclients = \"2\"\nlocks = 1\n[[faults]]\non = 3\n[[faults]]\non = \"n1\"\n";
-        let problems = Problems::new(text);
-        let (document, _) = DeTable::parse_recoverable(text);
-        let read = read_table::<File>(document.get_ref(), "a file", &problems);
-        let file = read.value.expect("the rest is in order");
-        assert_eq!((file.name.as_str(), file.load.clients), ("x", 0));
-        assert_eq!(file.faults[1].on, "n1");
-        assert_eq!(read.refused, [vec!["faults", "0", "on"], vec!["load", "clients"]]);
-        let said = problems.into_errors("f").to_string();
-        let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(
-            lines,
-            [
-                "f:1:1: unknown key `nam` in a file; allowed are `name`, `load` or `faults`; did you mean `name`?",
-                "f:4:11: `clients` is \"2\"; allowed is a whole number",
-                "f:5:1: unknown key `locks` in [load]; allowed are `clients`",
-                "f:7:6: `on` is 3; allowed is a string in quotes",
-            ]
-        );
-    }
 }

@@ -1,5 +1,4 @@
-//! Servers as child processes: forked, signalled and reaped by number. They die with this process, or outlive
-//! it if asked.
+//! Servers as child processes: forked, signalled, reaped by number; they die with this one, unless detached.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -92,14 +91,12 @@ impl Runner for Children {
         let program = self.program.display();
         let child = started.map_err(|error| failed!("cannot start {} ({program}): {error}", node.name))?;
         let process = ProcessId::of(child.id());
-        let mut children = self.children.lock().unwrap();
-        children.insert(node.name.clone(), child);
+        self.children.lock().unwrap().insert(node.name.clone(), child);
         Ok(process)
     }
 
     fn set_program(&self, node: &str, program: PathBuf) -> Result<(), ClusterError> {
-        let mut upgraded = self.upgraded.lock().unwrap();
-        upgraded.insert(node.to_owned(), program);
+        self.upgraded.lock().unwrap().insert(node.to_owned(), program);
         Ok(())
     }
 
@@ -124,8 +121,7 @@ impl Runner for Children {
 
     fn signal(&self, node: &str, signal: Signal) -> Result<(), ClusterError> {
         let pid = self.pid(node).ok_or_else(|| failed!("{node} is not running"))?;
-        // A server may be several processes, as PostgreSQL is. Those of Redis are copies that save its data,
-        // and live and die by themselves.
+        // PostgreSQL is several processes. Those of Redis are copies that save data, and end by themselves.
         let others = self.system.map_or(Vec::new(), |_| children(pid));
         kill(Pid::from_raw(pid as i32), signal)
             .map_err(|error| failed!("cannot send {signal} to {node}: {error}"))?;
@@ -161,8 +157,7 @@ type Request = (Command, oneshot::Sender<io::Result<Child>>);
 async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> {
     let ended = || io::Error::other("the spawning thread has ended");
     let (reply, answer) = oneshot::channel();
-    let request = (with_log(command, log, detach)?, reply);
-    spawner().send(request).map_err(|_| ended())?;
+    spawner().send((with_log(command, log, detach)?, reply)).map_err(|_| ended())?;
     answer.await.map_err(|_| ended())?
 }
 
@@ -176,8 +171,7 @@ fn spawner() -> &'static mpsc::Sender<Request> {
             .name("server-spawner".into())
             .spawn(move || {
                 for (mut command, reply) in requests {
-                    // Nobody waits any more if the start was called off meanwhile: then the server must not
-                    // stay.
+                    // Nobody waits if the start was called off meanwhile: then the server must not stay.
                     if let Err(Ok(mut unwanted)) = reply.send(command.spawn()) {
                         let _ = unwanted.kill();
                         let _ = unwanted.wait();
@@ -198,8 +192,7 @@ fn with_log(mut command: Command, log: &Path, detach: bool) -> io::Result<Comman
             command.pre_exec(|| Ok(setsid().map(drop)?));
         }
     } else {
-        // A group of its own: Ctrl-C in the terminal reaches the harness alone, which then takes the servers
-        // down.
+        // A group of its own: Ctrl-C reaches the harness alone, which then takes the servers down.
         command.process_group(0);
         let parent = getpid();
         // SAFETY: prctl and getppid are async-signal-safe and touch no memory of this process.
@@ -210,8 +203,7 @@ fn with_log(mut command: Command, log: &Path, detach: bool) -> io::Result<Comman
     Ok(command)
 }
 
-/// Asks the kernel for SIGKILL when the parent dies; fails if it is dead already, since then no signal would
-/// come.
+/// Asks for SIGKILL when the parent dies; fails if it is dead already: no signal would come.
 fn die_with(parent: Pid) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;

@@ -1,5 +1,4 @@
-//! The servers of one deployment: started, signalled, waited for and ended by name, and listed in the
-//! registry.
+//! The servers of one deployment: started, signalled, waited for and ended by name, listed in the registry.
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _};
@@ -68,8 +67,7 @@ impl Fleet {
                 .and_then(|()| {
                     let conf = (node.conf_path.clone(), node.conf.clone());
                     let conf = Some(conf).filter(|_| node.conf_path != PathBuf::new());
-                    let mut files = node.files.iter().chain(&conf);
-                    files.try_for_each(|(path, text)| write_private(path, text))
+                    node.files.iter().chain(&conf).try_for_each(|(path, text)| write_private(path, text))
                 });
             made.map_err(|error| failed!("cannot write below {}: {error}", node.dir.display()))?;
         }
@@ -174,8 +172,7 @@ impl Fleet {
     }
 
     /// Ends every server, waits until all are gone, removes data directories and the record; keeps logs.
-    ///
-    /// After an error the record stays, so that the next start can finish the work.
+    /// After an error the record stays, for the next start.
     pub(crate) fn end(&self) -> Result<(), ClusterError> {
         if let Some(own) = &self.own {
             own.runner.end()?;
@@ -205,8 +202,7 @@ impl Drop for Fleet {
     }
 }
 
-/// Removes a node's data but not its identity: configuration stays, and so does what a cluster member knows
-/// of itself.
+/// Removes a node's data but not its identity: its configuration, and what a member knows of itself.
 pub(crate) fn lose_data(node: &PlannedNode) -> std::io::Result<()> {
     for entry in fs::read_dir(&node.dir)? {
         let entry = entry?;

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `fleet.rs` | the servers of a deployment, by name |
 //! | `children.rs` | one server as a child process |
+//! | `capacity.rs` | whether the machine has room for them |
 //! | `ready.rs` | when it has started |
 
+mod capacity;
 mod children;
 pub(crate) mod fleet;
 pub(crate) mod ready;
@@ -25,8 +27,8 @@ use crate::proxy::Proxies;
 use crate::registry::{self, Running, RunningNode};
 use crate::server::Server;
 use crate::{
-    ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Role, Secret, Topology, UpOptions,
-    capacity, ports, sweep,
+    ClusterError, Deployment, Links, Provisioner, ProvisionerKind, Role, Secret, Topology, UpOptions, ports,
+    sweep,
 };
 use children::Children;
 use fleet::Fleet;
@@ -115,8 +117,7 @@ pub(crate) async fn bring_up(
         node.dial.check()?;
     }
     let server = settings.server;
-    let version = server.as_ref().map(|server| server.version.clone());
-    let version = version.or(settings.version);
+    let version = server.as_ref().map(|server| server.version.clone()).or(settings.version);
     let id = registry::new_id(topology.kind);
     let record = Running {
         id: id.clone(),
@@ -136,20 +137,17 @@ pub(crate) async fn bring_up(
         nodes: layout.nodes.iter().map(listed).collect(),
         pid_namespace: registry::pid_namespace(),
     };
-    let sources = layout.nodes.iter();
-    let sources = sources.map(|node| (node.address.ip(), node.name.clone()));
+    let sources = layout.nodes.iter().map(|node| (node.address.ip(), node.name.clone()));
     let proxies = Proxies::open(options, &layout.nodes, topology.kind, sources.collect()).await?;
     let runner = (settings.runner)(&record)?;
     // From here on the fleet ends its servers when an error or a dropped call leaves this function.
     let table = proxies.as_ref().map(|proxies| proxies.table.clone());
     let mut fleet = Fleet::new(runner, layout.nodes.clone(), record, table)?;
     if let Some(tls) = &layout.tls {
-        let addresses = layout.listen_addresses();
-        let addresses: BTreeSet<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
+        let addresses: BTreeSet<IpAddr> = layout.listen_addresses().iter().map(SocketAddr::ip).collect();
         tls.make(&Vec::from_iter(addresses))?;
     }
-    let patience = options.ready_timeout * (fleet.nodes.len() as u32).div_ceil(64);
-    let start = Start::new(&fleet, patience);
+    let start = Start::new(&fleet, options.ready_timeout * (fleet.nodes.len() as u32).div_ceil(64));
     start_all(&fleet, topology, start).await?;
     let version = match version {
         Some(version) => version,
@@ -183,8 +181,7 @@ fn listed(node: &PlannedNode) -> RunningNode {
     RunningNode { name: node.name.clone(), role: node.role, address: node.address, process: None }
 }
 
-/// `nodes` below the run's directory, or a directory in memory whose name no other running deployment has:
-/// the port is reserved.
+/// `nodes` below the run's directory, or one in memory, whose name is free since the port is reserved.
 fn data_dir(options: &UpOptions, dir: &Path, port: u16) -> PathBuf {
     let memory = Path::new("/dev/shm");
     if options.in_memory && nix::unistd::access(memory, nix::unistd::AccessFlags::W_OK).is_ok() {
@@ -194,9 +191,8 @@ fn data_dir(options: &UpOptions, dir: &Path, port: u16) -> PathBuf {
     }
 }
 
-/// Masters, then replicas, then sentinels. A replica that finds no master tries again only a second later,
-/// and a sentinel that finds no replica looks again only half a second later; so each waits for those it
-/// depends on.
+/// Masters, replicas, sentinels, each after those that it depends on: a replica without a master tries again
+/// a second later, a sentinel without a replica half a second later.
 async fn start_all(fleet: &Fleet, topology: &Topology, start: Start<'_>) -> Result<(), ClusterError> {
     let of_role = |role| fleet.nodes.iter().filter(move |node| node.role == role);
     if fleet.system.is_some() {

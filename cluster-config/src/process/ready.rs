@@ -1,5 +1,4 @@
-//! When a server has started: conditions that are asked for again and again until they hold, a server dies,
-//! or time is up.
+//! When a server has started: conditions asked for until they hold, a server dies, or time is up.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,18 +12,15 @@ use crate::layout::{MASTER_NAME, PlannedNode};
 use crate::node_commands::{ask, ask_all, entry, field, items, server_version, text};
 use crate::{ClusterError, Role, Topology, TopologyKind};
 
-/// Pause between two questions, of up to 16 nodes: short against the milliseconds in which servers start. It
-/// grows with the square of their number, as the answers of all of them do: else the questions would keep the
-/// processors from the start itself.
+/// Pause between two questions, of up to 16 nodes. It grows with the square of their number, as the answers
+/// do: else the questions would keep the processors from the start.
 const POLL: Duration = Duration::from_millis(5);
 
 /// The line of its configuration that a server of Redis did not start with, by its log.
 fn refused_line(log: &Path) -> Option<String> {
     let text = log_tail(log).ok()?;
     let (_, said) = text.rsplit_once("FATAL CONFIG FILE ERROR")?;
-    let mut lines = said.lines();
-    let line = lines.find_map(|line| line.trim().strip_prefix(">>> '"))?;
-    Some(line.trim_end_matches('\'').to_owned())
+    Some(said.lines().find_map(|line| line.trim().strip_prefix(">>> '"))?.trim_end_matches('\'').to_owned())
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +35,7 @@ impl Start<'_> {
         Start { fleet, until: Instant::now() + timeout, timeout }
     }
 
-    /// Asks until `condition` holds. Its error says what was still missing and ends up in the message at a
-    /// timeout.
+    /// Asks until `condition` holds; its error says what was missing, for the message at a timeout.
     async fn until<T, Answer>(
         self,
         node: &PlannedNode,
@@ -99,8 +94,7 @@ impl Start<'_> {
         }
     }
 
-    /// Waits until the node serves, or only listens if most of its ensemble is down and there can be no
-    /// leader.
+    /// Waits until the node serves, or only listens if most of its ensemble is down: there can be no leader.
     async fn until_serving(self, system: &dyn System, node: &PlannedNode) -> Result<(), ClusterError> {
         self.until(node, || async {
             let why = match system.hello(node.address).await {
@@ -109,10 +103,7 @@ impl Start<'_> {
             };
             let all = &self.fleet.nodes;
             let there = all.iter().filter(|node| self.fleet.pid(&node.name).is_some());
-            match there.count() <= all.len() / 2 && listens(node.address).await {
-                true => Ok(()),
-                false => Err(why),
-            }
+            if there.count() <= all.len() / 2 && listens(node.address).await { Ok(()) } else { Err(why) }
         })
         .await
     }
@@ -140,22 +131,10 @@ impl Start<'_> {
         .await
     }
 
-    /// Sends a command until it succeeds.
-    async fn until_accepted(self, node: &PlannedNode, args: &[&str]) -> Result<String, ClusterError> {
-        self.until(node, || async {
-            ask(&node.dial, args, ANSWER)
-                .await
-                .map(|value| text(&value))
-                .map_err(|error| format!("{}: {error}", args.join(" ")))
-        })
-        .await
-    }
-
     async fn wait_for_link(self, replica: &PlannedNode) -> Result<(), ClusterError> {
         self.until(replica, || async {
             let info = text(&ask(&replica.dial, &["INFO", "replication"], ANSWER).await?);
-            let status = field(&info, "master_link_status");
-            expect(status, "master_link_status", "up")
+            expect(field(&info, "master_link_status"), "master_link_status", "up")
         })
         .await
     }
@@ -180,16 +159,17 @@ impl Start<'_> {
         .await
     }
 
-    /// Shortens a sentinel's periods, which no configuration file holds, after every start.
-    ///
-    /// A ping period under 250 ms would break failovers: a replica's INFO then counts as stale (5 ping
-    /// periods). A sentinel that was stalled for 2 s, as by a slow disk on which it saves its configuration,
-    /// trusts nothing it sees for the tilt period; its default of 30 s would outlast most experiments.
+    /// Shortens a sentinel's periods, which no configuration file holds. A ping period under 250 ms would
+    /// break failovers: a replica's INFO then counts as stale. A sentinel that was stalled for 2 s, as by a
+    /// slow disk, trusts nothing for the tilt period, whose default of 30 s would outlast most experiments.
     async fn hurry_sentinel(self, sentinel: &PlannedNode) -> Result<(), ClusterError> {
         const PERIODS: &str = "SENTINEL DEBUG info-period 500 ask-period 100 ping-period 300 publish-period 100 \
                                min-link-reconnect-period 100 tilt-period 1000";
         let args: Vec<&str> = PERIODS.split(' ').collect();
-        self.until_accepted(sentinel, &args).await.map(drop)
+        self.until(sentinel, || async {
+            ask(&sentinel.dial, &args, ANSWER).await.map(drop).map_err(|error| format!("{PERIODS}: {error}"))
+        })
+        .await
     }
 
     /// Every sentinel knows every replica, linked to the master, and every peer.
@@ -206,8 +186,7 @@ impl Start<'_> {
                     expect(entry(&master, name).as_deref(), name, wanted)?;
                 }
                 let asked = ["SENTINEL", "REPLICAS", MASTER_NAME];
-                let replicas = ask(&sentinel.dial, &asked, ANSWER).await?;
-                for replica in items(&replicas) {
+                for replica in items(&ask(&sentinel.dial, &asked, ANSWER).await?) {
                     for (name, wanted) in [("flags", "slave"), ("master-link-status", "ok")] {
                         expect(entry(replica, name).as_deref(), name, wanted)?;
                     }
@@ -272,9 +251,6 @@ fn expect(found: Option<&str>, name: &str, wanted: &str) -> Result<(), String> {
 
 /// Names of the modules that a server has loaded; none if it does not say.
 pub(crate) async fn modules(node: &PlannedNode) -> Vec<String> {
-    let Ok(answer) = ask(&node.dial, &["MODULE", "LIST"], ANSWER).await else {
-        return Vec::new();
-    };
-    let modules = items(&answer).iter();
-    modules.filter_map(|module| entry(module, "name")).collect()
+    let Ok(answer) = ask(&node.dial, &["MODULE", "LIST"], ANSWER).await else { return Vec::new() };
+    items(&answer).iter().filter_map(|module| entry(module, "name")).collect()
 }

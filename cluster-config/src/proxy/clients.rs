@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use super::sock_diag;
 use crate::Party;
 use crate::proc_fs::{TcpSocket, parents, socket_inodes, tcp_sockets};
-use crate::sock_diag;
 
 /// The party (with its process number in `pids`) whose process, or a descendant of it, holds the socket that
 /// is bound to `peer` and connected to `local`.
@@ -18,8 +18,7 @@ pub(super) fn owner(peer: SocketAddr, local: SocketAddr, pids: &BTreeMap<Party, 
     } else {
         let mut sockets = tcp_sockets().into_iter();
         let ends = |socket: &TcpSocket| (socket.local, socket.remote) == (peer, local);
-        let found = sockets.find(|socket| ends(socket) && socket.inode != 0)?;
-        found.inode
+        sockets.find(|socket| ends(socket) && socket.inode != 0)?.inode
     };
     let holds = |pid: u32| socket_inodes(pid).contains(&inode);
     if let Some((party, _)) = pids.iter().find(|(_, pid)| holds(**pid)) {

@@ -1,5 +1,4 @@
-//! Cuts what is read from one direction of a connection into parcels, and loses the messages that faults
-//! lose.
+//! Cuts what is read from one direction of a connection into parcels, without messages that faults lose.
 
 use std::sync::Arc;
 
@@ -9,8 +8,7 @@ use tokio::time::Instant;
 use super::resp::{Dialogue, Label, Marks, MessageDirection, Piece, ReplyRole, Splitter};
 use super::table::{ConnectionEnds, Direction, Flow, Treatments};
 
-/// A message up to this size is kept together while faults look for messages; a longer one passes as it
-/// comes.
+/// A message up to this size is kept together while faults look for messages; a longer one just passes.
 const MESSAGE_MOST: usize = 1024 * 1024;
 
 pub(super) struct Cutter {
@@ -45,9 +43,7 @@ impl Cutter {
 
     pub(super) fn note_messages(&mut self, mut bytes: &[u8], opposite: &mut Flow) {
         let ends = Arc::clone(&self.ends);
-        let Some(dialogue) = &ends.dialogue else {
-            return;
-        };
+        let Some(dialogue) = &ends.dialogue else { return };
         opposite.refresh();
         let dialogue = &mut *dialogue.lock().unwrap();
         while !bytes.is_empty() {
@@ -62,8 +58,7 @@ impl Cutter {
         }
     }
 
-    /// Cuts what was read into parcels that have seen the link's faults. After a [`Content::Reset`] nothing
-    /// may follow.
+    /// Cuts what was read into parcels that have seen the link's faults; nothing follows [`Content::Reset`].
     pub(super) fn cut(&mut self, bytes: &[u8], flow: &Flow, opposite: &mut Flow) -> Vec<Parcel> {
         let mut parcels = Vec::new();
         let ends = Arc::clone(&self.ends);
@@ -162,8 +157,7 @@ impl Cutter {
         }
     }
 
-    /// The labels of the command that has just ended, and of the reply to it; a reply has the one that its
-    /// command gave it.
+    /// The labels of the command that just ended and of its reply; a reply has what its command gave it.
     fn labels(&self) -> (Label, Label) {
         match self.splitter.side() {
             MessageDirection::Commands => {

@@ -5,8 +5,7 @@
 
 use tokio::time::{Instant, sleep_until};
 
-/// A timer that is set again for every wait. Its descriptor is made with the first; where none can be had,
-/// the runtime's timer serves.
+/// A timer, set again for every wait. Where no descriptor can be had, the runtime's timer serves.
 #[derive(Default)]
 pub(super) struct FineTimer {
     #[cfg(target_os = "linux")]
@@ -63,8 +62,7 @@ mod descriptor {
         pub(super) fn new() -> io::Result<Self> {
             let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
             let timer = Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
-            // SAFETY: the number is that of the descriptor which the timer owns: it stays open and the same
-            // until both are dropped.
+            // SAFETY: the number is that of the timer's own descriptor: it stays open until both are dropped.
             let registered = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) };
             Ok(Descriptor(registered?))
         }
@@ -77,8 +75,7 @@ mod descriptor {
                 }
                 let once = Expiration::OneShot(TimeSpec::from_duration(left));
                 self.0.get_ref().0.set(once, TimerSetTimeFlags::empty())?;
-                // A wait that was given up may have left the descriptor ready: reading finds nothing then,
-                // and waits on.
+                // A wait given up may have left the descriptor ready: reading finds nothing, and waits on.
                 loop {
                     let mut ready = self.0.readable().await?;
                     match ready.try_io(|timer| Ok(timer.get_ref().0.wait()?)) {

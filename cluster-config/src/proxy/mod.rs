@@ -1,5 +1,4 @@
-//! The fault proxies of a deployment: they listen where its nodes are announced and can fault each directed
-//! link.
+//! The fault proxies of a deployment: they listen where nodes are announced and can fault each way of a link.
 //!
 //! A node's proxy listens where the node is announced and forwards to where it really listens, client port
 //! and cluster bus alike. Nodes of Redis dial from addresses of their own, so the source of a connection
@@ -9,7 +8,7 @@
 //! | file | what it is for |
 //! |---|---|
 //! | `proxy_route.rs` | accepts a connection and sends it through the faults of its links |
-//! | `clients.rs` | which process owns the far end of a connection |
+//! | `clients.rs`, `sock_diag.rs` | which process owns the far end of a connection; a socket by its ends |
 //! | `table.rs` | the faults on each link, and what they did |
 //! | `fault/` | a fault on a link: what it does to chunks and connections |
 //! | `resp/` | messages of Redis, and which command each reply answers |
@@ -24,6 +23,7 @@ mod fine_timer;
 mod proxy_route;
 mod pump;
 mod resp;
+mod sock_diag;
 mod table;
 
 use std::collections::BTreeMap;
@@ -55,9 +55,8 @@ pub(crate) struct Proxies {
 }
 
 impl Proxies {
-    /// Those that the options ask for. They listen on every announced address and forward from then on,
-    /// whether or not the servers run. `sources` are the addresses from which nodes dial: a connection from
-    /// any other is a client's.
+    /// Those that the options ask for, on every announced address, whether or not the servers run. `sources`
+    /// are the addresses from which nodes dial: any other connection is a client's.
     pub(crate) async fn open(
         options: &UpOptions,
         nodes: &[PlannedNode],
@@ -100,10 +99,8 @@ impl Proxies {
     }
 }
 
-/// Listens on an address that is reserved for us.
-///
-/// A process that another thread has just forked holds copies of all open sockets until its own program runs,
-/// also of the one that found this address free. So an address in use is tried again.
+/// Listens on an address that is reserved for us. One in use is tried again: a process that another thread
+/// has just forked holds copies of all sockets until its own program runs.
 fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     const PASSES_WITHIN: Duration = Duration::from_secs(1);
     let until = Instant::now() + PASSES_WITHIN;
@@ -119,8 +116,7 @@ fn bind(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 
 impl Drop for Proxies {
     fn drop(&mut self) {
-        // Waiting for the threads is not allowed inside another runtime, and nothing they hold is needed any
-        // more.
+        // Waiting for the threads is not allowed inside another runtime, and nobody needs what they hold.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -152,11 +148,9 @@ impl Proxy {
     }
 
     async fn serve(&self, stream: TcpStream, peer: SocketAddr) -> std::io::Result<()> {
-        let local = stream.local_addr()?;
-        let ends = self.register(peer, local).await?;
+        let ends = self.register(peer, stream.local_addr()?).await?;
         let mut out = self.table.flow(&ends, Direction::Out);
-        let back = self.table.flow(&ends, Direction::Back);
-        if wait_until_admitted(&mut out, back).await.is_err() {
+        if wait_until_admitted(&mut out, self.table.flow(&ends, Direction::Back)).await.is_err() {
             return stream.set_zero_linger();
         }
         match TcpStream::connect(self.real).await {
@@ -170,12 +164,10 @@ impl Proxy {
         let node = self.node.clone();
         let behaviour = ProxyBehaviour { speaks_redis: self.speaks_redis, half_open: true };
         if let Some(dialler) = self.sources.get(&peer.ip()) {
-            let dialler = Some(Party::Node(dialler.clone()));
-            return Ok(self.table.register(dialler, node, peer, local, behaviour));
+            return Ok(self.table.register(Some(Party::Node(dialler.clone())), node, peer, local, behaviour));
         }
         let table = self.table.clone();
-        let looked_up = move || table.register(None, node, peer, local, behaviour);
-        Ok(tokio::task::spawn_blocking(looked_up).await?)
+        Ok(tokio::task::spawn_blocking(move || table.register(None, node, peer, local, behaviour)).await?)
     }
 }
 

@@ -38,8 +38,7 @@ pub(crate) struct ProxyRoute {
 }
 
 impl ProxyRoute {
-    /// Carries a connection until it ends. When one direction ends, so does the other, as soon as what it has
-    /// under way is delivered.
+    /// Carries a connection until it ends. One direction ends the other, once what is under way is delivered.
     pub(crate) async fn carry(
         &self,
         client: TcpStream,

@@ -102,8 +102,7 @@ async fn ending(mut out: Flow, mut back: Flow) -> ConnectionEnding {
         if let Some(ending) = out.ending().or(back.ending()) {
             return ending;
         }
-        let deadlines = out.deadline().into_iter().chain(back.deadline());
-        let deadline = deadlines.min_by_key(|(at, _)| *at);
+        let deadline = out.deadline().into_iter().chain(back.deadline()).min_by_key(|(at, _)| *at);
         tokio::select! {
             () = out.changed() => {}
             () = back.changed() => {}
@@ -142,8 +141,7 @@ impl Reader {
     }
 }
 
-/// Reads until the sender ends; writes at once what nothing harms and nothing precedes, stamps and queues the
-/// rest.
+/// Reads until the sender ends; writes at once what nothing harms or precedes, stamps and queues the rest.
 async fn read(mut reader: Reader, mut from: ReadHalf<'_>, to: &TcpStream, queue: &Queue) {
     let Reader { flow, opposite, cutter } = &mut reader;
     let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
@@ -252,10 +250,8 @@ impl Slices {
     }
 }
 
-/// Delivers parcels in order, each when its link lets it.
-///
-/// If the receiver turns out to be gone, a reset travels the other way, through that link's own faults, and
-/// what still comes is thrown away, as a network would.
+/// Delivers parcels in order, each when its link lets it. If the receiver is gone, a reset travels the other
+/// way, through that link's faults, and what still comes is thrown away.
 async fn write(
     mut writer: Writer,
     to: &TcpStream,

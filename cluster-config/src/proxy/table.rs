@@ -22,8 +22,7 @@ pub struct LinkTable {
 
 #[derive(Debug, Default)]
 struct LinkTableState {
-    /// Every fault in force. One value for all links: changes are rare, and each connection picks what
-    /// concerns it.
+    /// Every fault in force, one value for all links: changes are rare; each connection picks its own.
     faults: watch::Sender<Vec<Arc<ActiveFault>>>,
     next_id: AtomicU64,
     processes: Mutex<Arc<BTreeMap<Party, u32>>>,
@@ -81,15 +80,12 @@ pub(super) struct ProxyBehaviour {
 impl ConnectionEnds {
     /// What `ask` makes of a message of a client that was named; nothing while nobody gives labels.
     pub(super) fn label_of<L: Default>(&self, ask: impl Fn(&dyn Labels, MessagePassage<'_>) -> L) -> L {
-        let (Some(labels), Party::Node(node)) = (self.labels.get(), &self.node) else {
-            return L::default();
-        };
+        let (Some(labels), Party::Node(node)) = (self.labels.get(), &self.node) else { return L::default() };
         let client = match *self.dialler.lock().unwrap() {
             Party::Client(client) if client > 0 => client,
             _ => return L::default(),
         };
-        let passage = MessagePassage { connection: self.id, client, node };
-        ask(labels.as_ref(), passage)
+        ask(labels.as_ref(), MessagePassage { connection: self.id, client, node })
     }
 }
 
@@ -167,9 +163,8 @@ impl LinkTable {
         self.shared.faults.send_modify(|_| ());
     }
 
-    /// Lists a new connection for as long as the returned value lives. `dialler` is the node that dialled;
-    /// without one it was a client, which is looked up in the kernel's tables (blocking, about a
-    /// millisecond).
+    /// Lists a new connection for as long as the returned value lives. Without a node that dialled it is a
+    /// client's, which is looked up in the kernel's tables (blocking, about a millisecond).
     pub(super) fn register(
         &self,
         dialler: Option<Party>,
@@ -198,9 +193,8 @@ impl LinkTable {
         ends
     }
 
-    /// Looks up who dialled, if its address did not tell: client 0 if the socket belongs to no process that
-    /// was named. The look-up is slow when the kernel's table is long, so it is made without the lock, and
-    /// again if processes were named anew meanwhile.
+    /// Looks up who dialled, if the address did not tell: client 0 if no named process has the socket. It is
+    /// slow for a long table, so without the lock, and again if processes were named meanwhile.
     fn look_up_dialler(&self, ends: &ConnectionEnds) {
         if matches!(*ends.dialler.lock().unwrap(), Party::Node(_)) {
             return;
@@ -228,8 +222,7 @@ impl LinkTable {
     }
 
     fn ends(&self) -> Vec<Arc<ConnectionEnds>> {
-        let connections = self.shared.connections.lock().unwrap();
-        connections.values().filter_map(Weak::upgrade).collect()
+        self.shared.connections.lock().unwrap().values().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -409,8 +402,7 @@ impl Flow {
 
     /// The largest chunk that a fault wants to see.
     pub(super) fn largest_chunk(&self) -> usize {
-        let wanted = self.active.iter().filter_map(|active| active.fault.largest_chunk());
-        wanted.min().unwrap_or(usize::MAX)
+        self.active.iter().filter_map(|active| active.fault.largest_chunk()).min().unwrap_or(usize::MAX)
     }
 
     pub(super) fn deadline(&self) -> Option<(Instant, ConnectionEnding)> {
@@ -445,8 +437,7 @@ pub struct MessageWatch {
 }
 
 impl MessageWatch {
-    /// Waits until the `nth` message has passed, counted from 1 since the watch began; at once if it has
-    /// already.
+    /// Waits until the `nth` message, from 1, has passed since the watch began; at once if it has already.
     pub async fn passed(&mut self, nth: u64) {
         // The sender lives in the guard.
         let _ = self.count.wait_for(|count| *count >= nth).await;
@@ -489,8 +480,7 @@ impl LinkGuard {
             .send_modify(|faults| faults.retain(|active| active.fault_id != self.active.fault_id));
     }
 
-    /// Gives a toxic other settings, in its place among the others; what it decided with the old ones is
-    /// void.
+    /// Gives a toxic other settings in its place; what it decided with the old ones is void.
     pub(crate) fn change(&mut self, fault: Box<dyn FaultBehaviour>) {
         let changed = Arc::new(ActiveFault {
             id: self.shared.next_id.fetch_add(1, Ordering::Relaxed),

@@ -199,8 +199,7 @@ impl TopologyTable {
             }
         }
         for known @ Count { key, .. } in applies {
-            let mut given = given.iter().filter(|(known, _)| known == key);
-            let given = given.find_map(|(_, count)| *count);
+            let given = given.iter().filter(|(known, _)| known == key).find_map(|(_, count)| *count);
             if let Some(problem) = given.and_then(|count| known.complaint(topology.kind, count)) {
                 section.complain(key, problem);
                 all_allowed = false;
@@ -222,6 +221,5 @@ impl TopologyTable {
 /// Lines of redis.conf by their directives.
 fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let lines = BTreeMap::<String, Line>::deserialize(deserializer)?;
-    let lines = lines.into_iter();
-    Ok(lines.map(|(name, Line(rest))| (name, rest)).collect())
+    Ok(lines.into_iter().map(|(name, Line(rest))| (name, rest)).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::named_choices::words;
+use crate::input::named_choices::words;
 
 words! {
     /// The shape of a deployment.

@@ -35,8 +35,7 @@ pub struct Topology {
     pub shards: u32,
     /// Sentinels, 1 to 7 (sentinel). One or two cannot outvote the loss of one.
     pub sentinels: u32,
-    /// `redis`, `valkey`, a version such as `redis-7.2`, or a path to a server binary. Of another system: its
-    /// name or a path.
+    /// `redis`, `valkey`, a version such as `redis-7.2`, or a path; of another system its name or a path.
     pub server: String,
     /// redis.conf lines for every data node: directive, then its value as it would stand in the file. Of
     /// another system: its settings.
@@ -89,8 +88,7 @@ impl NodeOutline {
 }
 
 impl Topology {
-    /// The usual one of a kind: sentinel 1+2+3, cluster 3+3, 5 masters. Counts that the kind does not use are
-    /// 0.
+    /// The usual one of a kind: sentinel 1+2+3, cluster 3+3, 5 masters. Counts without a meaning are 0.
     pub fn of(kind: TopologyKind) -> Self {
         let (replicas, masters, shards, sentinels) = match kind {
             TopologyKind::Sentinel => (2, 0, 0, 3),
@@ -162,8 +160,7 @@ impl Topology {
 
     /// The names of the nodes that begin with this role, in their order.
     pub fn names(&self, role: Role) -> Vec<String> {
-        let places = self.places().into_iter();
-        places.filter(|place| place.role == role).map(NodeOutline::name).collect()
+        self.places().into_iter().filter(|place| place.role == role).map(NodeOutline::name).collect()
     }
 
     /// Every node: masters first, then replicas, then sentinels.
@@ -189,27 +186,5 @@ impl Topology {
             }
             _ => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_usual_is_left_out_of_a_kept_plan() {
-        let json = serde_json::to_string(&Topology::of(TopologyKind::Single)).unwrap();
-        assert!(!json.contains("tls") && !json.contains("acl"), "{json}");
-        let back: Topology = serde_json::from_str(&json).unwrap();
-        assert_eq!(back, Topology::of(TopologyKind::Single));
-    }
-
-    #[test]
-    fn small_clusters_and_few_sentinels_are_remarked_upon() {
-        let mut topology = Topology::of(TopologyKind::Cluster);
-        assert_eq!(topology.remark(), None);
-        topology.shards = 2;
-        topology.validate().unwrap();
-        assert!(topology.remark().is_some());
     }
 }

@@ -69,18 +69,15 @@ impl Api {
         }
         // A page in a browser could otherwise harm what runs on its reader's machine.
         if user_agent.starts_with("Mozilla/") {
-            let refused = "User agent not allowed\n".to_owned();
-            return response(403, TEXT, refused);
+            return response(403, TEXT, "User agent not allowed\n".to_owned());
         }
-        let route = self.route(&parts, method, body).await;
-        route.unwrap_or_else(|error| error_response(&error))
+        self.route(&parts, method, body).await.unwrap_or_else(|error| error_response(&error))
     }
 
     async fn route(&mut self, parts: &[&str], method: &str, body: &[u8]) -> Result<Response, ApiError> {
         Ok(match (parts, method) {
             (["version"], _) => {
-                let version = text(&json!({ "version": VERSION })) + "\n";
-                response(200, "application/json;charset=utf-8", version)
+                response(200, "application/json;charset=utf-8", text(&json!({ "version": VERSION })) + "\n")
             }
             (["reset"], _) => {
                 for proxy in self.proxies.values_mut() {
@@ -112,9 +109,10 @@ impl Api {
                     proxy.running.shutdown().await;
                     (proxy.listen, proxy.upstream) = (listen, upstream);
                 }
-                match enabled {
-                    true => proxy.start().await?,
-                    false => proxy.running.shutdown().await,
+                if enabled {
+                    proxy.start().await?
+                } else {
+                    proxy.running.shutdown().await
                 }
                 json_response(200, &proxy.to_json())
             }
@@ -186,8 +184,7 @@ impl Api {
         let all: Result<Vec<ProxyBody>, _> = list.into_iter().map(parse_value).collect();
         let mut all_new = Vec::new();
         for (place, wanted) in (1..).zip(all?) {
-            let proxy = wanted.proxy(&format!(" at proxy {place}"))?;
-            all_new.push((proxy, wanted.enabled != Some(false)));
+            all_new.push((wanted.proxy(&format!(" at proxy {place}"))?, wanted.enabled != Some(false)));
         }
         for (mut proxy, enabled) in all_new {
             made.push(proxy.name.clone());
@@ -224,13 +221,11 @@ impl ProxyBody {
         };
         let name = need("name", &self.name)?;
         let upstream = need("upstream", &self.upstream)?;
-        let listen = self.listen.clone().unwrap_or_default();
-        Ok(Proxy::new(name, listen, upstream))
+        Ok(Proxy::new(name, self.listen.clone().unwrap_or_default(), upstream))
     }
 }
 
-/// Reads the first value of a body; what follows it is not looked at. `null` is the same as an absent member,
-/// and of several members of one name the last counts.
+/// Reads the first value of a body. `null` is as an absent member; of members of one name the last counts.
 fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     let bad = |error: serde_json::Error| ApiError::bad_body(&error.to_string());
     let mut values = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
@@ -240,8 +235,7 @@ fn parse_body<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError>
 
 fn parse_value<T: DeserializeOwned + Default>(value: Value) -> Result<T, ApiError> {
     let read = serde_json::from_value::<Option<T>>(value);
-    let read = read.map_err(|error| ApiError::bad_body(&error.to_string()))?;
-    Ok(read.unwrap_or_default())
+    Ok(read.map_err(|error| ApiError::bad_body(&error.to_string()))?.unwrap_or_default())
 }
 
 fn text(of: &impl Serialize) -> String {

@@ -15,7 +15,7 @@ use crate::proxy::{Direction, LinkTable, ProxyRoute, accept};
 /// The upstream's name on the links of a proxy's own table.
 const UPSTREAM: &str = "upstream";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Proxy {
     pub(super) name: String,
     pub(super) listen: String,
@@ -29,14 +29,7 @@ pub(super) struct Proxy {
 
 impl Proxy {
     pub(super) fn new(name: String, listen: String, upstream: String) -> Proxy {
-        Proxy {
-            name,
-            listen,
-            upstream,
-            running: JoinSet::new(),
-            table: LinkTable::default(),
-            toxics: Vec::new(),
-        }
+        Proxy { name, listen, upstream, ..Proxy::default() }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -58,10 +51,7 @@ impl Proxy {
         let upstream = self.upstream.clone();
         self.running.spawn(accept(listener, move |client, peer| {
             let (passage, upstream) = (Arc::clone(&passage), upstream.clone());
-            async move {
-                let upstream = TcpStream::connect(upstream).await?;
-                passage.carry(client, upstream, peer).await
-            }
+            async move { passage.carry(client, TcpStream::connect(upstream).await?, peer).await }
         }));
         Ok(())
     }
@@ -94,8 +84,7 @@ impl Proxy {
         toxics.into_iter().map(Toxic::to_json).collect()
     }
 
-    /// With the logger that the original lets slip out: a client that compares whole answers sees no
-    /// difference.
+    /// With the logger that the original lets slip out, for clients that compare whole answers.
     pub(super) fn to_json(&self) -> Value {
         json!({
             "name": self.name,
@@ -126,13 +115,11 @@ async fn resolve(text: &str) -> Result<SocketAddr, String> {
     if text.starts_with(':') {
         return Err(beyond());
     }
-    let found = tokio::net::lookup_host(text).await;
-    let found = found.map_err(|error| format!("address {text}: {error}"))?;
+    let found = tokio::net::lookup_host(text).await.map_err(|error| format!("address {text}: {error}"))?;
     let all: Vec<SocketAddr> = found.collect();
     // Go prefers the old kind of address where a name has both.
     let first = all.iter().find(|found| found.is_ipv4()).or(all.first());
-    let first = first.filter(|found| found.ip().is_loopback());
-    first.copied().ok_or_else(beyond)
+    first.filter(|found| found.ip().is_loopback()).copied().ok_or_else(beyond)
 }
 
 #[cfg(test)]

@@ -72,8 +72,7 @@ impl Toxiproxy {
             return Ok(());
         }
         let told: serde_json::Value = serde_json::from_str(response.body()).unwrap_or_default();
-        let why = told["error"].as_str().unwrap_or(response.body());
-        Err(ClusterError::new(why))
+        Err(ClusterError::new(told["error"].as_str().unwrap_or(response.body())))
     }
 
     /// Ends the API, the proxies and their connections. When it returns, their ports are free.
@@ -93,8 +92,7 @@ async fn serve(stream: TcpStream, api: Shared) -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
-/// Whether a page in a browser asks, under a name of its own that leads here or from its own site: it could
-/// harm what runs on its reader's machine.
+/// Whether a page in a browser asks, under a name that leads here or from its own site: it could do harm.
 fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     let is_here = |authority: &str| {
         authority.parse::<Authority>().is_ok_and(|authority| {
@@ -126,15 +124,13 @@ async fn answer(
         );
         return Ok(error_response(&refusal).map(Full::from));
     }
-    let reading = Limited::new(body, BODY_MOST).collect();
-    let read = tokio::time::timeout(READ_TIMEOUT, reading).await;
+    let read = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, BODY_MOST).collect()).await;
     let refusal = match read {
         Ok(Ok(body)) => {
             let agent = head.headers.get(USER_AGENT);
             let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or("");
             let (method, path) = (head.method.as_str(), head.uri.path());
-            let mut api = api.lock().await;
-            let answer = api.answer(method, path, agent, &body.to_bytes()).await;
+            let answer = api.lock().await.answer(method, path, agent, &body.to_bytes()).await;
             return Ok(answer.map(Full::from));
         }
         Ok(Err(_)) => ApiError::bad_body("it is longer than 16 MiB or broken off"),

@@ -36,10 +36,7 @@ impl Toxic {
         let stream = match stream_word.to_lowercase().as_str() {
             "upstream" => Direction::Out,
             "downstream" => Direction::Back,
-            _ => {
-                let message = "stream was invalid, can be either upstream or downstream";
-                return Err(ApiError::new(400, message));
-            }
+            _ => return Err(ApiError::new(400, "stream was invalid, can be either upstream or downstream")),
         };
         let name = asked.name.clone().filter(|name| !name.is_empty());
         let name = name.unwrap_or_else(|| format!("{kind}_{stream_word}"));

@@ -58,8 +58,7 @@ impl Background {
             let _entered = self.runtime.enter();
             let context = &mut Context::from_waker(Waker::noop());
             // A runtime that is about to end refuses timers by a panic.
-            let poll = AssertUnwindSafe(|| work.as_mut().poll(context).is_ready());
-            if catch_unwind(poll).unwrap_or(true) {
+            if catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context).is_ready())).unwrap_or(true) {
                 return;
             }
         }

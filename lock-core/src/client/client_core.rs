@@ -1,5 +1,4 @@
-//! What everything of one client shares: its identity, its connections, what its holds and waiters have in
-//! common.
+//! What everything of one client shares: identity, connections, what holds and waiters have in common.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::AtomicUsize;

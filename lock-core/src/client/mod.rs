@@ -68,12 +68,10 @@ const MOST_MASTERS: usize = 64;
 impl Client {
     /// Connects and discovers the topology. Must be called on a Tokio runtime, which then carries the
     /// client's connections, subscriptions and renewals, whichever runtime asks for them: somebody has to
-    /// drive it. Once that runtime has ended, an acquire is refused with `Failed`, whatever waits for one is
-    /// cut off, and holds that are renewed are [lost](crate::LostReason::RuntimeEnded); what is held can
-    /// still be released from another.
+    /// drive it. Once it has ended, acquires are refused with `Failed`, waits are cut off, and renewed holds
+    /// are [lost](crate::LostReason::RuntimeEnded); what is held can be released from another.
     ///
-    /// Errors: `Failed` if no server answered, for independent masters no majority; `Invalid` if the target
-    /// or a setting cannot work.
+    /// Errors: `Failed` without an answer of a server or a majority; `Invalid` if a setting cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::connect(target, &options, tls, &runtime).await;
@@ -95,8 +93,7 @@ impl Client {
 
     /// As [`connect`](Client::connect), for a service that starts before its Redis: nobody is dialled before
     /// the first use, whose bound counts for the connecting too. An acquire waits for a server as it waits
-    /// for the lock. What [`concerns`](Client::concerns) would say of the servers at connect is for
-    /// [`survey`](Client::survey).
+    /// for the lock. [`survey`](Client::survey) says what [`concerns`](Client::concerns) would have.
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, ErrorKind, Kind};
@@ -113,8 +110,7 @@ impl Client {
     /// ```
     ///
     /// Errors: `Invalid` if the target or a setting cannot work, outside of a Tokio runtime, and for a
-    /// cluster where neither says how messages are published ([`ClientOptions::pub_sub`]), which only its
-    /// servers could.
+    /// cluster where neither says how messages are published ([`ClientOptions::pub_sub`]).
     pub fn new(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::unconnected(target, &options, tls, &runtime);
@@ -131,8 +127,7 @@ impl Client {
     ) -> Result<Self, LockError> {
         if routes.is_empty() || routes.len() > MOST_MASTERS {
             let why = format!("{} masters; 1 to {MOST_MASTERS} can work", routes.len());
-            let target = target.to_string();
-            return Err(LockError::invalid(CONNECT, &target, why));
+            return Err(LockError::invalid(CONNECT, &target.to_string(), why));
         }
         let background = Background::new(runtime);
         Ok(Client {
@@ -172,9 +167,8 @@ impl Client {
     /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were
     /// then; the worst of each server first. Empty where there is nothing to say. Settings that this user may
     /// not read are reported as unknown, and servers that were not reached are not judged:
-    /// [`survey`](Client::survey) asks all. A subscription that a server refuses is there as soon as a waiter
-    /// has wanted it, and as long as it is refused; so is what [`KeyTracking::On`] needs, as soon as a hold
-    /// has wanted it.
+    /// [`survey`](Client::survey) asks all. A refused subscription is there once a waiter has wanted it,
+    /// while it is refused; so is what [`KeyTracking::On`] needs.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
         let is_wanted = self.inner.options.key_tracking == KeyTracking::On;
@@ -187,8 +181,7 @@ impl Client {
             let why = node.untracked.lock().clone()?;
             Some(Concern::tracking(&node.label, &why))
         });
-        let known = self.inner.concerns.iter().cloned();
-        known.chain(refused).chain(untracked).collect()
+        self.inner.concerns.iter().cloned().chain(refused).chain(untracked).collect()
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.
@@ -221,8 +214,7 @@ impl Client {
     ) -> Result<Names, LockError> {
         let invalid = |why: String| LockError::invalid("use", name, why);
         if self.inner.shape == TopologyKind::Masters {
-            let why = format!("a {word} lives in one server set, and redlock:// is several");
-            return Err(invalid(why));
+            return Err(invalid(format!("a {word} lives in one server set, and redlock:// is several")));
         }
         self.names(name, of).map_err(invalid)
     }
@@ -237,8 +229,7 @@ impl Client {
     /// [`lock`](Client::lock). Locks of several slots or servers are for [`MultiLock`](crate::MultiLock).
     pub fn all_of(&self, names: &[&str]) -> Result<Lock, LockError> {
         const WORD: &str = "all-of";
-        let each = names.iter();
-        let each = each.map(|name| self.in_one_set(WORD, name, Names::new));
+        let each = names.iter().map(|name| self.in_one_set(WORD, name, Names::new));
         let together = Names::together(each.collect::<Result<_, LockError>>()?);
         let first = names.first().copied().unwrap_or_default();
         let invalid = |why| LockError::invalid("use all of", first, why);
@@ -290,8 +281,7 @@ impl Client {
 
     /// Both sides of a read-write lock by its name. Nothing is sent; errors as [`lock`](Client::lock).
     pub fn read_write(&self, name: &str) -> Result<ReadWrite, LockError> {
-        let read = self.lock(Kind::Read, name)?;
-        Ok(ReadWrite::new(read, self.lock(Kind::Write, name)?))
+        Ok(ReadWrite::new(self.lock(Kind::Read, name)?, self.lock(Kind::Write, name)?))
     }
 
     /// What was sent so far.
@@ -301,9 +291,8 @@ impl Client {
 
     /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and
     /// closes the connections. Holds are left to their leases; their guards say lost when those run out.
-    /// Permits of a [`Semaphore`](crate::Semaphore) have none: those that a guard still holds stay taken,
-    /// since somebody may still work under them, unless [`close_and_release`](Client::close_and_release)
-    /// gives them back.
+    /// Permits of a [`Semaphore`](crate::Semaphore) have none: those of a guard stay taken, since somebody
+    /// may still work under them, unless [`close_and_release`](Client::close_and_release) gives them back.
     ///
     /// Every task that waits for anything of this client gets an error at once: `Failed`, or `Unknown` where
     /// it may have been given it, and that or its place in a line is given back before the connections close.
@@ -350,8 +339,7 @@ impl Client {
         let holds = self.inner.guarded.take();
         let permits = self.inner.guarded_permits.take();
         let had_any = !holds.is_empty() || !permits.is_empty();
-        let holds = holds.iter().filter_map(Weak::upgrade);
-        holds.for_each(|hold| release::take_back(&hold));
+        holds.iter().filter_map(Weak::upgrade).for_each(|hold| release::take_back(&hold));
         for (of, count) in permits {
             if let Some(of) = of.upgrade() {
                 semaphore::give_back_unasked(&of, count);
@@ -363,8 +351,7 @@ impl Client {
     async fn end(&self) {
         self.inner.renewals.close();
         idempotent_requests::forget_finished(&self.inner);
-        let longest = self.inner.options.response_timeout * 2;
-        self.inner.background.finish(longest).await;
+        self.inner.background.finish(self.inner.options.response_timeout * 2).await;
     }
 }
 
@@ -415,18 +402,13 @@ fn prepared(
 }
 
 fn fresh_id() -> String {
-    let random = Uuid::new_v4().into_bytes();
-    let id = Builder::from_bytes(random).with_version(Version::Custom);
-    id.into_uuid().to_string()
+    Builder::from_bytes(Uuid::new_v4().into_bytes()).with_version(Version::Custom).into_uuid().to_string()
 }
 
-/// What is dangerous about the servers that are connected. Nobody is dialled, and nobody is waited for longer
-/// than for one answer.
+/// What is dangerous about the connected servers. Nobody is dialled, and one answer is waited for.
 async fn concerns(routes: &[Arc<Route>], options: &ClientOptions) -> Vec<Concern> {
     let deadline = Instant::now() + options.response_timeout;
     let masters: Vec<_> = routes.iter().flat_map(|route| route.masters()).collect();
-    let asked = masters.iter().map(|node| survey::ask_connected(node, deadline));
-    let reports = join_all(asked).await;
-    let judged = reports.iter().flatten();
-    judged.flat_map(|report| report.concerns(options.durability)).collect()
+    let reports = join_all(masters.iter().map(|node| survey::ask_connected(node, deadline))).await;
+    reports.iter().flatten().flat_map(|report| report.concerns(options.durability)).collect()
 }

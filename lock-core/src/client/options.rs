@@ -9,8 +9,7 @@ use crate::durability::Durability;
 use crate::named_enum::named;
 
 const MS: Duration = Duration::from_millis(1);
-/// A request is asked again for so many response timeouts, and the servers must know it still: their latches
-/// end after this.
+/// A request is repeated for so many response timeouts; the servers' latches end after this.
 const LONGEST_ANSWER: Duration = Duration::from_millis(RECORD_LIFE.as_millis() as u64 / ANSWERS as u64);
 /// What is waited for longer than a day is not waited for. A bound is needed, since instants have an end.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
@@ -47,8 +46,7 @@ pub struct TlsOptions {
     pub key_file: Option<PathBuf>,
     /// The authorities to trust, in place of those of a file.
     pub ca_pem: Option<Pem>,
-    /// The certificate, with its chain, that this client shows, and its private key, in place of those of
-    /// files.
+    /// The certificate, with its chain, that this client shows, and its private key, instead of files.
     pub client_pem: Option<(Pem, Pem)>,
     /// The name that the servers' certificates are for; otherwise each server's address.
     pub server_name: Option<String>,
@@ -164,8 +162,7 @@ impl FromStr for PubSub {
 
     fn from_str(text: &str) -> Result<Self, UnknownPubSub> {
         let all = [PubSub::Auto, PubSub::Plain, PubSub::Sharded, PubSub::Both];
-        let found = all.into_iter().find(|way| way.name() == text);
-        found.ok_or_else(|| UnknownPubSub { text: text.to_owned() })
+        all.into_iter().find(|way| way.name() == text).ok_or_else(|| UnknownPubSub { text: text.to_owned() })
     }
 }
 
@@ -183,16 +180,13 @@ pub struct ClientOptions {
     pub response_timeout: Duration,
     /// Longest wait for a connection, 1 ms to a day. Default 1 s.
     pub connect_timeout: Duration,
-    /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s, as the
-    /// Redisson family has it.
+    /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s.
     pub watchdog_lease: Duration,
-    /// A waiter looks at the lock at least this often, whatever messages it gets or misses; 1 ms to a day.
-    /// Default 1 s.
+    /// A waiter looks at the lock at least this often, whatever it misses; 1 ms to a day. Default 1 s.
     pub poll_bound: Duration,
     /// Durability of every acquire that does not say otherwise. Default none.
     pub durability: Durability,
-    /// Longest wait for the replicas' acknowledgements, 1 ms to a day; servers round it up to their tick (100
-    /// ms with `hz 10`). Default 500 ms.
+    /// Longest wait for the replicas, 1 ms to a day; servers round it up to their tick. Default 500 ms.
     pub durability_timeout: Duration,
     /// How many replicas each master has, 1 or more: what [`Durability::WaitAll`] and
     /// [`Durability::WaitMajority`] go by, which are `Invalid` without it. What the target's URL says
@@ -203,8 +197,7 @@ pub struct ClientOptions {
     /// promoted; [`Client::concerns`](crate::Client::concerns) names a master that has more.
     pub replicas: Option<u32>,
     /// Longest wait for one of several independent masters, 1 ms to a day; `None` is a twentieth of the
-    /// lease, at least 50 ms, at most `response_timeout` and half the lease. A silent minority never costs
-    /// it.
+    /// lease, at least 50 ms, at most `response_timeout` and half the lease.
     pub node_timeout: Option<Duration>,
     /// A server that has run for less than this grants nothing: what it had granted before may have been lost
     /// with its memory. As long as the longest lease, it makes Redlock safe over masters without persistence
@@ -223,11 +216,9 @@ pub struct ClientOptions {
     pub only_named_addresses: bool,
     /// CLIENT SETNAME of each connection: printable ASCII without spaces, as servers want it.
     pub client_name: Option<String>,
-    /// Tells user and password of the data nodes, in place of those of the target's URL, where they change.
-    /// Default none.
+    /// Tells user and password of data nodes, instead of the target's URL, where they change. Default none.
     pub credentials: Option<CredentialsProvider>,
-    /// Stands before every name of a lock, semaphore, permits or latch, as `app:`, and so before each key of
-    /// this client. Default nothing.
+    /// Stands before every name of a lock, semaphore, permits or latch, as `app:`. Default nothing.
     pub name_prefix: String,
     /// How connections to a `rediss` target are made.
     pub tls: TlsOptions,
@@ -239,9 +230,8 @@ pub struct ClientOptions {
     pub tracer: Option<Tracer>,
     /// How releases are announced and heard. Default `Auto`.
     pub pub_sub: PubSub,
-    /// Whether a holder is told at once when its key is deleted or overwritten. Not of leases that are not
-    /// renewed, nor of what several hold at once (readers, semaphores, permits, several locks as one).
-    /// Default `Auto`.
+    /// Whether a holder is told at once when its key is deleted or overwritten. Only of renewed leases, and
+    /// not of what several hold at once (readers, permits, several locks as one). Default `Auto`.
     pub key_tracking: KeyTracking,
     /// Of a read-write lock, writers who wait come before new readers; an owner who reads or writes already
     /// may always read again, but not as another owner, who would wait behind the writer that waits for it. A

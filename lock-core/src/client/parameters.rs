@@ -53,8 +53,7 @@ impl Parameters {
                 format!("{known}; timeouts and the rest are set in ClientOptions")
             };
             let Some((name, value)) = part.split_once('=') else {
-                let says = format!("after `?` is no name=value; known are {}", known());
-                return refuse(part, says);
+                return refuse(part, format!("after `?` is no name=value; known are {}", known()));
             };
             let ours = ALSO.iter().find(|(theirs, _)| *theirs == name);
             let name = ours.map_or(name, |(_, ours)| ours);
@@ -89,8 +88,7 @@ impl Parameters {
                 "pubsub" => match value.parse() {
                     Ok(way) => read.pub_sub = way,
                     Err(_) => {
-                        let says = "is no way to publish; pubsub is auto, plain, sharded or both";
-                        return refuse(value, says);
+                        return refuse(value, "is no way to publish; pubsub is auto, plain, sharded or both");
                     }
                 },
                 "replicas" => match value.parse() {

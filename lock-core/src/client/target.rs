@@ -17,8 +17,7 @@ const SENTINEL_PORT: u16 = 26379;
 /// What every message about a bad scheme offers instead.
 const ALLOWED: &str = "redis://, redis-sentinel://, redis-cluster://, redlock://, the same with TLS \
     (rediss://, rediss-sentinel://, rediss-cluster://, redlocks://), or redis+unix://";
-/// Each scheme with its shape, and whether it means TLS; of several that mean the same the one that is shown
-/// comes first.
+/// Each scheme with its shape, and whether it means TLS; of synonyms the one that is shown first.
 const SCHEMES: &[(&str, TopologyKind, bool)] = &[
     ("redis", TopologyKind::Single, false),
     ("rediss", TopologyKind::Single, true),
@@ -42,8 +41,7 @@ const SCHEMES: &[(&str, TopologyKind, bool)] = &[
 const UNIX: &str = "redis+unix";
 const UNIX_TOO: &[&str] = &["unix", "valkey+unix", "redis-socket", "redis+socket"];
 
-/// The shape of a deployment, as its URL's scheme says. Exhaustive: who adds one has to look at every place
-/// that tells them apart.
+/// The shape of a deployment, by its URL's scheme. Exhaustive: each match on it has to be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyKind {
     /// `redis://`, `rediss://`, `redis+unix://`
@@ -301,8 +299,7 @@ impl Target {
         if matches!(self.endpoints.first(), Some(Endpoint::Unix(_))) {
             return UNIX;
         }
-        let mut all = SCHEMES.iter();
-        let ours = all.find(|(_, shape, tls)| (*shape, *tls) == (self.shape, self.tls));
+        let ours = SCHEMES.iter().find(|(_, shape, tls)| (*shape, *tls) == (self.shape, self.tls));
         ours.expect("each shape has a scheme, with TLS and without").0
     }
 }
@@ -432,8 +429,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Of a URL that has an `@` or a setting for a password no part is repeated, since any may be of a
-    /// password that is written wrongly.
+    /// Of a URL with an `@` or a password setting no part is repeated: any may be of a miswritten password.
     fn message(self, url: &str) -> String {
         let Fault { part, says } = self;
         match part {
@@ -514,8 +510,7 @@ fn split_credentials(rest: &str) -> Result<(Credentials, &str), Fault> {
 fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
     let (host, port) = if let Some(inside) = text.strip_prefix('[') {
         let Some((host, after)) = inside.split_once(']') else {
-            let says = "has no closing bracket: an IPv6 address is written [::1]:6379";
-            return refuse(text, says);
+            return refuse(text, "has no closing bracket: an IPv6 address is written [::1]:6379");
         };
         if host.parse::<Ipv6Addr>().is_err() {
             return refuse(host, "in brackets is no IPv6 address");
@@ -530,8 +525,7 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
     } else {
         match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                let says = "has too many colons: an IPv6 address is written [::1]:6379";
-                return refuse(text, says);
+                return refuse(text, "has too many colons: an IPv6 address is written [::1]:6379");
             }
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
@@ -623,8 +617,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, with what is wrong and what would be right. Of a URL that has an `@` or a setting
-/// for a password it repeats nothing.
+/// A URL that is no target, and what would be right. One with an `@` or a password is not repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {

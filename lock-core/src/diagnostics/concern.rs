@@ -1,5 +1,4 @@
-//! What is dangerous for locks about a server, why, and how to fix it; judged from what the server says about
-//! itself. Pure.
+//! What is dangerous for locks about a server, why, and how to fix it, by what the server says. Pure.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -159,9 +158,7 @@ impl ServerReport {
             );
             return concerns.all;
         }
-        let refused = self.refused_messages.clone();
-        let refused = refused.map(|found| Concern::messages(&self.node, found));
-        concerns.all.extend(refused);
+        concerns.all.extend(self.refused_messages.clone().map(|found| Concern::messages(&self.node, found)));
         if let Some(why) = &self.refused_scripts {
             concerns.add(
                 (Severity::Danger, ConcernKind::Scripts),
@@ -217,8 +214,7 @@ impl ServerReport {
     }
 
     fn persistence(&self, concerns: &mut Concerns<'_>) {
-        let file = self.setting("appendonly");
-        match (file, self.setting("save")) {
+        match (self.setting("appendonly"), self.setting("save")) {
             (Some("no"), Some("")) => concerns.add(
                 (Severity::Danger, ConcernKind::Forgets),
                 "appendonly no, save \"\"",
@@ -367,8 +363,7 @@ mod tests {
             settings: settings.map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             ..ServerReport::default()
         };
-        let concerns = report.concerns(Durability::None);
-        concerns.iter().map(|concern| concern.kind).collect()
+        report.concerns(Durability::None).iter().map(|concern| concern.kind).collect()
     }
 
     #[test]
@@ -380,8 +375,7 @@ mod tests {
         assert_eq!(kinds(0, false, &[lru, ("maxmemory", "100")]), [Eviction]);
         let no_file = ("appendonly", "no");
         assert_eq!(kinds(0, false, &[no_file]), [Forgets]);
-        let snapshots = ("save", "3600 1");
-        assert_eq!(kinds(0, false, &[no_file, snapshots]), [ForgetsLatest]);
+        assert_eq!(kinds(0, false, &[no_file, ("save", "3600 1")]), [ForgetsLatest]);
         assert_eq!(kinds(0, false, &[("appendfsync", "everysec")]), [ForgetsLatest]);
         assert_eq!(kinds(1, false, &[]), [UnguardedFailover]);
         let down_after = |ms| (ServerReport::DOWN_AFTER, ms);
@@ -402,8 +396,7 @@ mod tests {
                 ServerReport { replicas: Some(connected), given_replicas: given, ..ServerReport::default() };
             let concerns = report.concerns(durability.parse().expect("a durability"));
             let of_kind = |concern: &Concern| concern.kind == ConcernKind::Acknowledgements;
-            let mut said = concerns.into_iter().filter(of_kind);
-            said.next().map(|concern| (concern.severity, concern.found))
+            concerns.into_iter().find(of_kind).map(|concern| (concern.severity, concern.found))
         };
         let few = "wait:all of 1 replicas, and 2 are connected".to_owned();
         assert_eq!(said("wait:all", 2, Some(1)), Some((Severity::Danger, few)));
@@ -415,8 +408,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_said_to_be_unknown() {
-        let report = ServerReport::default();
-        let concerns = report.concerns(Durability::None);
+        let concerns = ServerReport::default().concerns(Durability::None);
         assert_eq!(concerns.len(), 1);
         assert_eq!(concerns[0].kind, ConcernKind::Unread);
         assert!(!concerns[0].found.contains("cluster"), "{}", concerns[0]);

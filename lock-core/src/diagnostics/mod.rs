@@ -1,6 +1,5 @@
-//! For tools that look at locks and their servers: what is said on the wire ([`Tracer`]), what is dangerous
-//! about their settings ([`ServerReport`], [`Concern`]), and a handshake for a connection beside the client's
-//! ([`TlsHandshake`]).
+//! For tools: what is said on the wire ([`Tracer`]), what is dangerous about servers' settings
+//! ([`ServerReport`], [`Concern`]), and a handshake beside the client's connections ([`TlsHandshake`]).
 //!
 //! ```
 //! use lock_core::{Client, ClientOptions, Kind, diagnostics::Tracer};
@@ -47,10 +46,9 @@ impl Client {
     pub async fn survey(&self) -> Vec<ServerReport> {
         let options = &self.shared().options;
         let deadline = Instant::now() + options.connect_timeout + options.response_timeout;
-        let masters = self.shared().routes.iter().flat_map(|route| {
-            let masters = route.masters().into_iter();
-            masters.map(|node| (node, route.down_after_ms()))
-        });
+        let routes = self.shared().routes.iter();
+        let masters =
+            routes.flat_map(|route| route.masters().into_iter().map(|node| (node, route.down_after_ms())));
         let reports = masters.map(|(node, down_after_ms)| async move {
             let mut report = survey::ask_any(&node, deadline).await;
             let said = down_after_ms.map(|ms| (ServerReport::DOWN_AFTER.to_owned(), ms.to_string()));
@@ -85,8 +83,7 @@ impl TlsHandshake {
         }))
     }
 
-    /// Whether certificates are not held against the address that is dialled, so that a proxy may stand at
-    /// another one.
+    /// Whether certificates are not held against the dialled address, so that a proxy may stand elsewhere.
     pub fn any_address(&self) -> bool {
         self.any_address
     }

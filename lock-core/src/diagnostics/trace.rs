@@ -29,8 +29,7 @@ pub struct Traced {
     pub took: Duration,
 }
 
-/// A function that gets each event. It runs in the middle of the client's work: it must be quick and must not
-/// block.
+/// A function that gets each event, in the middle of the client's work: it must be quick and not block.
 #[derive(Clone)]
 pub struct Tracer(Arc<dyn Fn(Traced) + Send + Sync>);
 
@@ -40,8 +39,7 @@ impl Tracer {
         Tracer(Arc::new(tell))
     }
 
-    /// A panic of the function ends here: a caller's mistake in a trace must not end the task that hears
-    /// messages.
+    /// A panic of the function ends here: it must not end the task that hears messages.
     pub(crate) fn tell(&self, event: Traced) {
         let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(event)));
     }

@@ -51,8 +51,7 @@ async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -
         Lease::Renewed => options.watchdog_lease,
         Lease::Fixed(lease) => lease,
     };
-    let bad_life = how.token_life.and_then(bad_token_life);
-    let bad = bad_life.or_else(|| how.max_hold.and_then(bad_max_hold));
+    let bad = how.token_life.and_then(bad_token_life).or_else(|| how.max_hold.and_then(bad_max_hold));
     if let Some(why) = bad_lease(lease).or(bad).or_else(outside_of_tokio) {
         return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
@@ -61,8 +60,7 @@ async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -
         return Err(without_runtime(lock, ErrorKind::Failed));
     }
     let durability = how.durability.unwrap_or(options.durability);
-    let mistaken = durability.mistake(options.replicas);
-    if let Some(why) = mistaken.or_else(|| how.owner.and_then(Owner::mistake)) {
+    if let Some(why) = durability.mistake(options.replicas).or_else(|| how.owner.and_then(Owner::mistake)) {
         return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
     let durability = durability.counted(options.replicas.unwrap_or(0));
@@ -78,8 +76,7 @@ async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -
     let mut counted = lock.format.undo_life().map(|_| background.ticket());
     let mut search = Search::new(hold, end);
     let line = lock.format.line().filter(|_| !once);
-    // Behind others of this client there is nothing to see; but an owner that may hold it already must not
-    // queue.
+    // Behind others of this client nothing is free; but an owner that may hold it already must not queue.
     let waits = !once && how.owner.is_none() && lock.waiters_served().is_some();
     let looks = once || !waits && search.hold_back().is_none();
     if looks && line.is_none() {
@@ -122,8 +119,8 @@ fn waited<'a>(
             }
         };
         tokio::select! {
-            // The end first: who leaves makes the next one ask, and what a client gets while it closes nobody
-            // could give back later.
+            // The end first: who leaves makes the next ask, and nobody could release what a closing client
+            // gets.
             biased;
             () = background.closed() => None,
             () = background.runtime_ended() => None,
@@ -134,8 +131,7 @@ fn waited<'a>(
 
 /// The error of a client whose runtime has ended: it would renew nothing, and hear no message.
 fn without_runtime(lock: &LockInner, kind: ErrorKind) -> LockError {
-    let why = "the runtime that its client was made in has ended";
-    LockError::local(kind, ACTION, &lock.names.key, why)
+    LockError::local(kind, ACTION, &lock.names.key, "the runtime that its client was made in has ended")
 }
 
 /// What a waiter comes to behind others of its client.
@@ -218,8 +214,7 @@ impl Search {
         let end = self.end.map(|end| end.max(now + LAST_LOOK));
         let deadline = end.map_or(now + timeout, |end| end.min(now + timeout));
         // What this owner has just given back may be on its way yet.
-        let returning = self.hold.release_key();
-        let returning = returning.filter(|key| lock.client.returns.has(key));
+        let returning = self.hold.release_key().filter(|key| lock.client.returns.has(key));
         self.open.add_all();
         self.hold.asking.set(true);
         let tried = lock.servers.acquire(&self.hold, deadline).await;
@@ -286,10 +281,7 @@ impl Search {
             Err(error) if error.definite => {
                 self.nothing_taken();
                 if !passes(&error, RequestPurpose::Answer) {
-                    let kind = match self.unknown {
-                        Some(_) => ErrorKind::Unknown,
-                        None => ErrorKind::Failed,
-                    };
+                    let kind = if self.unknown.is_some() { ErrorKind::Unknown } else { ErrorKind::Failed };
                     return Err(LockError::at_node(kind, ACTION, &lock.names.key, error));
                 }
                 self.last = LastAttempt::Trouble(error);
@@ -297,8 +289,7 @@ impl Search {
             Err(error) => {
                 // What broke off at one server, and could not be undone, breaks off again.
                 if !majority && !passes(&error, RequestPurpose::Answer) {
-                    let name = &lock.names.key;
-                    return Err(LockError::at_node(ErrorKind::Unknown, ACTION, name, error));
+                    return Err(LockError::at_node(ErrorKind::Unknown, ACTION, &lock.names.key, error));
                 }
                 // Of a failed vote the next attempt knows nothing: it has an identity of its own.
                 if !majority {
@@ -313,8 +304,7 @@ impl Search {
 
     fn granted(&mut self) -> Guard {
         self.open.close_all();
-        let client = self.hold.client();
-        client.turns.had(&self.hold.lock, self.held_back);
+        self.hold.client().turns.had(&self.hold.lock, self.held_back);
         if self.hold.renewed || self.hold.is_unclaimed() {
             watchdog::add(&self.hold);
         }
@@ -331,8 +321,7 @@ impl Search {
         }
     }
 
-    /// Gives back what too few replicas have. Only when that is acknowledged is it certain that it is not
-    /// held.
+    /// Gives back what too few replicas have. Only an acknowledgement makes certain that it is not held.
     async fn too_thin(&mut self, acked: u32, demanded: u32) -> LockError {
         let why = self.hold.durability.shortage(acked, demanded);
         let mut kind = ErrorKind::NotDurable;
@@ -382,8 +371,7 @@ impl Search {
         let mut lets_go_first = self.hold_back();
         if front.subscriptions.is_none() {
             let (routes, names) = (lock.servers.routes(), &lock.names);
-            let channels = lock.format.channels(names);
-            let mut subscriptions = Subscriptions::on(routes, &names.key, &channels);
+            let mut subscriptions = Subscriptions::on(routes, &names.key, &lock.format.channels(names));
             // Without an acknowledgement the line lives by polling.
             let bound = Instant::now() + options.response_timeout;
             let bounds = [self.end, lets_go_first].into_iter().flatten();
@@ -414,8 +402,8 @@ impl Search {
                         subscriptions.know();
                     }
                     Some(false) => {
-                        // Until somebody has looked the message counts: a waiter that goes before it has
-                        // leaves the look to the next.
+                        // The message counts until somebody has looked: a waiter that goes leaves it to the
+                        // next.
                         let planned = std::mem::replace(&mut front.look_at, Instant::now());
                         if !settle(subscriptions, &lock.servers, front.rivals > 0).await {
                             front.look_at = planned.min(Instant::now() + doubt());
@@ -507,13 +495,10 @@ impl Search {
         let client = Arc::clone(self.hold.client());
         let returning = self.hold.release_key().filter(|_| !line.shares_place());
         if let Some(key) = returning.filter(|key| client.returns.has(key)) {
-            // What the same owner gives back takes its place in the line along: this one's, if it were there
-            // by then.
-            let ended = client.returns.ended(&key);
-            if within(self.end, ended).await.is_none() {
+            // What the same owner gives back takes its place in the line along, also this one's.
+            if within(self.end, client.returns.ended(&key)).await.is_none() {
                 let why = "what its owner had, or waited for, is still being given back";
-                let name = &self.hold.lock.names.key;
-                return Err(LockError::local(ErrorKind::Failed, ACTION, name, why));
+                return Err(LockError::local(ErrorKind::Failed, ACTION, &self.hold.lock.names.key, why));
             }
         }
         loop {
@@ -548,8 +533,7 @@ impl Search {
                         }
                     }
                 }
-                let wake = [self.end, look_at].into_iter().flatten().min();
-                match within(wake, seat.event()).await {
+                match within([self.end, look_at].into_iter().flatten().min(), seat.event()).await {
                     Some(WaiterEvent::Called { token, lease, from }) => {
                         let lease = lease.min(self.hold.lease);
                         self.hold.may_last(Instant::now(), lease);
@@ -617,10 +601,8 @@ impl Search {
     /// For how long a reader who waits still lets writers go first. Who looks only with the next poll stands
     /// behind writers that have long given up.
     fn stands_back_for(&self) -> Option<Duration> {
-        let first = self.hold.client().options.writers_first()?;
-        let left = first.checked_sub(self.hold.waited())?;
-        let is_reader = self.hold.lock.format.opens();
-        is_reader.then(|| left + Duration::from_millis(1))
+        let left = self.hold.client().options.writers_first()?.checked_sub(self.hold.waited())?;
+        self.hold.lock.format.opens().then(|| left + Duration::from_millis(1))
     }
 
     /// The error after the last look.
@@ -650,19 +632,14 @@ impl Search {
         LockError::at_node(kind, ACTION, name, error)
     }
 
-    /// The error when the client closes. What an attempt may have taken is given back; that is not waited for
-    /// here.
+    /// The error when the client closes. What an attempt may have taken is given back in the background.
     fn closed(&self, kind: ErrorKind) -> LockError {
-        let name = &self.hold.lock.names.key;
-        LockError::at_node(kind, ACTION, name, NodeError::closed())
+        LockError::at_node(kind, ACTION, &self.hold.lock.names.key, NodeError::closed())
     }
 
     /// What is known when it is cut off.
     fn how_certain(&self) -> ErrorKind {
-        match self.hold.asking.get() || self.unknown.is_some() {
-            true => ErrorKind::Unknown,
-            false => ErrorKind::Failed,
-        }
+        if self.hold.asking.get() || self.unknown.is_some() { ErrorKind::Unknown } else { ErrorKind::Failed }
     }
 }
 

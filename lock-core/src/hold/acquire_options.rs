@@ -23,9 +23,8 @@ impl Owner {
         Owner { number: NEXT.fetch_add(1, Ordering::Relaxed), is_fresh: true }
     }
 
-    /// An owner that the caller numbers (`<client id>:<number>` on the wire), 0 to 2^63 − 1. The numbers
-    /// above are those of fresh owners, whose locks it would enter: whatever is asked for with one is refused
-    /// as `Invalid`, and nothing is sent.
+    /// An owner that the caller numbers (`<client id>:<number>` on the wire), 0 to 2^63 − 1. Numbers above
+    /// are those of fresh owners: they are refused as `Invalid`, and nothing is sent.
     pub fn numbered(n: u64) -> Self {
         Owner { number: n, is_fresh: false }
     }
@@ -54,8 +53,7 @@ impl Owner {
 pub enum Lease {
     /// Renewed by the client until released.
     Renewed,
-    /// Exactly this long, from 3 ms to a hundred years. A grant that takes longer to come than its lease,
-    /// less drift, is none.
+    /// Exactly this long, 3 ms to a hundred years. A grant that comes after its lease, less drift, is none.
     Fixed(Duration),
 }
 
@@ -63,8 +61,7 @@ pub enum Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// One try, bounded by the response timeout, and by the durability timeout besides where replicas are
-    /// asked.
+    /// One try, bounded by the response timeout, and where replicas are asked the durability timeout.
     Try,
     /// At most this long, whatever the network does. Zero is one try.
     AtMost(Duration),
@@ -101,8 +98,7 @@ pub struct Acquire {
     /// How many replicas must have it; `None` is the client's setting.
     pub durability: Option<Durability>,
     /// How long the counter of a [fenced](crate::Kind::Fenced) or [queued](crate::Kind::Queued) lock outlives
-    /// its last use; other kinds have none. `None` is for ever, as RFencedLock has it: a key for every name
-    /// that was ever locked.
+    /// its last use; other kinds have none. `None` is for ever, as of RFencedLock: a key for each name.
     pub token_life: Option<Duration>,
     /// For how long it may be held at most, whatever is renewed or extended; `None` is without bound.
     pub max_hold: Option<Duration>,
@@ -127,15 +123,13 @@ impl Acquire {
         lease: Lease;
         owner: Owner => Some;
         ///
-        /// Lets the counter of a fenced or queued lock end when it was not used for so long (or for its
-        /// lease, if that is longer).
+        /// Lets the counter of a fenced or queued lock end when not used for so long, or its lease if longer.
         ///
         /// A new counter begins at the server's clock in microseconds, above every token issued before,
         /// unless that clock was set back by more than this life. All clients of a name must ask for it: a
         /// counter without an end, such as a Java peer makes, is refused with a definite error; a peer that
         /// comes later finds the counter and counts on, but would begin at 1 after its end. A queued lock
-        /// begins at the clock in any case and refuses nobody: a counter that it finds without an end keeps
-        /// none.
+        /// begins at the clock in any case: a counter that it finds without an end keeps none.
         token_life: Duration => Some;
         durability: Durability => Some;
         ///

@@ -83,16 +83,14 @@ impl Guard {
     }
 
     /// For how long it was granted. A [queued](crate::Kind::Queued) lock that another client's release gave
-    /// is given for 2 s at most and claims the rest of its lease by itself after half a second; every other
-    /// is granted for what was asked.
+    /// is given for 2 s at most and claims the rest of its lease after half a second.
     pub fn granted_lease(&self) -> Duration {
         self.hold.granted_lease()
     }
 
     /// Until when it is surely held: the last acknowledged sending plus the lease, less drift (a hundredth of
     /// the lease and 2 ms). Time for which the machine is suspended counts, though an [`Instant`] may stand
-    /// still meanwhile: it is as far from now as it was asked for, and nearer when it is asked for again
-    /// after a resume.
+    /// still meanwhile: asked again after a resume, it is nearer.
     pub fn valid_until(&self) -> Instant {
         self.hold.valid_until().std()
     }
@@ -114,8 +112,7 @@ impl Guard {
         }
     }
 
-    /// A token that is cancelled when the hold is lost, and only then: for code that takes one, or for
-    /// several tasks of one holder.
+    /// A token that is cancelled when the hold is lost, and only then: for code or tasks that take one.
     pub fn cancellation_token(&self) -> CancellationToken {
         let token = CancellationToken::new();
         let (told, hold) = (token.clone(), Arc::clone(&self.hold));
@@ -132,10 +129,7 @@ impl Guard {
 
     /// Says `NotHeld` if it is lost: for work that computes, between two steps of it.
     pub fn check(&self) -> Result<(), LockError> {
-        match self.hold.lost() {
-            None => Ok(()),
-            Some(reason) => Err(self.not_held("go on under", &reason)),
-        }
+        self.hold.lost().map_or(Ok(()), |reason| Err(self.not_held("go on under", &reason)))
     }
 
     /// Runs `work` while it is held: its output, or `NotHeld` as soon as the hold is lost, with `work`

@@ -17,8 +17,7 @@ pub enum LostReason {
     MaxHold,
     /// Its client was closed by [`close_and_release`](crate::Client::close_and_release), which gave it back.
     Closed,
-    /// The runtime that its client was made in has ended, and with it the renewals. The server may have it
-    /// until the lease ends.
+    /// Its client's runtime has ended, and with it the renewals. The server may have it until the lease ends.
     RuntimeEnded,
 }
 

@@ -1,5 +1,4 @@
-//! Requests that are safe to repeat, asked until they are answered: with the caller waiting or in the
-//! background.
+//! Requests that are safe to repeat, asked until answered: with the caller waiting or in the background.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,7 +14,7 @@ use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
-use crate::topology::{NodeError, Request, RequestCommand, RequestPurpose, ServerReply, WRONG_TYPE, slot};
+use crate::topology::{NodeError, Request, RequestPurpose, ServerReply, WRONG_TYPE, slot};
 
 /// For how long something that must be done is tried in the background: well within the time in which a
 /// server knows a repetition, since later it could be done twice.
@@ -38,8 +37,7 @@ pub(crate) fn finished(client: &Arc<ClientCore>, record: Vec<u8>) {
     }
 }
 
-/// Deletes the records of finished requests in the background. If it does not come to that, they end by
-/// themselves.
+/// Deletes the records of finished requests in the background; else they end by themselves.
 pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
     let is_sharded = client.route().is_sharded();
     // One request reaches one slot.
@@ -47,7 +45,7 @@ pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
     for record in client.spent.take() {
         let slot = if is_sharded { slot(&record) } else { 0 };
         let request = together.remove(&slot);
-        let request = request.unwrap_or_else(|| Request::new(RequestCommand::Command("UNLINK")));
+        let request = request.unwrap_or_else(|| Request::new("UNLINK"));
         together.insert(slot, request.key(&record));
     }
     for request in together.into_values() {
@@ -80,8 +78,8 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Asks, and again after a lost answer, for four times the response timeout at most. Dropping the future
-    /// leaves open whether it is done.
+    /// Asks until answered, for four response timeouts at most. A dropped future leaves open whether it is
+    /// done.
     pub(crate) async fn ask<T>(
         &self,
         action: &'static str,
@@ -101,8 +99,7 @@ impl Subject<'_> {
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         let asked = self.ask_for_long(&request, read).await;
-        let answer = asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?;
-        Ok(answer.said)
+        Ok(asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?.said)
     }
 
     async fn ask_for_long<T>(
@@ -114,16 +111,14 @@ impl Subject<'_> {
         ask(self.client, request, until, read).await
     }
 
-    /// As `ask`, for what must be done once it was asked for: it goes on in the background when nobody waits
-    /// any more.
+    /// As `ask`, for what must be done once asked for: it goes on in the background when nobody waits.
     pub(crate) async fn ask_surely<T: Send + 'static>(
         &self,
         action: &'static str,
         once: RecordedRequest,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
-        let answered = self.begin(once, read);
-        match tokio::time::timeout(self.patience(), answered).await {
+        match tokio::time::timeout(self.patience(), self.begin(once, read)).await {
             Ok(Ok(asked)) => self.said(action, asked),
             _ => {
                 let name = &self.names.key;
@@ -168,8 +163,7 @@ impl Subject<'_> {
     }
 
     fn said<T>(&self, action: &'static str, asked: Result<Answer<T>, NodeError>) -> Result<T, LockError> {
-        let answer = asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?;
-        Ok(answer.said)
+        Ok(asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?.said)
     }
 
     fn patience(&self) -> Duration {
@@ -191,14 +185,12 @@ async fn ask<T>(
     read: impl Fn(&Value) -> Option<T>,
 ) -> Result<Answer<T>, NodeError> {
     let one_answer = client.options.response_timeout;
-    let route = client.route();
-    let (sent, doubtful) = ask_again(route, request, one_answer, until, need).await?;
+    let (sent, doubtful) = ask_again(client.route(), request, one_answer, until, need).await?;
     let said = read(&sent.value).ok_or_else(|| no_number(&sent))?;
     Ok(Answer { said, doubtful })
 }
 
-/// Of an answer that is no number where one is asked for by a command of the server's own: the key is
-/// another's.
+/// Of an answer that is no number where a command of the server's own asks for one: another's key.
 pub(crate) fn no_number(sent: &ServerReply) -> NodeError {
     match &sent.value {
         Value::BulkString(_) => NodeError {

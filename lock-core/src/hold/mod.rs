@@ -40,8 +40,7 @@ use crate::servers::server_set::Servers;
 use crate::sync::{Flag, Mutex};
 use crate::telemetry::HoldTelemetry;
 
-/// What clocks may differ by over a lease: a hundredth of it, for crystals, and 2 ms, for rounding on both
-/// sides.
+/// What clocks may differ by over a lease: a hundredth, for crystals, and 2 ms, for rounding.
 pub(crate) fn drift(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
@@ -53,8 +52,7 @@ pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
     bad_extension(lease)
 }
 
-/// Why no hold can be extended to this, if so. What is too short to be granted extends nothing, and is no
-/// mistake.
+/// Why no hold can be extended to this, if so. What is too short extends nothing, and is no mistake.
 pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
     if lease < Duration::from_millis(1) {
         return Some("a lease is at least 1 ms");
@@ -93,8 +91,7 @@ impl HolderIdentity {
     fn identity(self, client: &ClientCore) -> (String, Option<u128>) {
         match self {
             HolderIdentity::Owner(owner) => {
-                let text = client.owner_text(owner.unwrap_or_else(Owner::fresh));
-                (text, owner.map(|_| rand::random()))
+                (client.owner_text(owner.unwrap_or_else(Owner::fresh)), owner.map(|_| rand::random()))
             }
             HolderIdentity::Count(_) => (client.owner_text(Owner::fresh()), Some(rand::random())),
             HolderIdentity::Ids(count) => {
@@ -138,8 +135,7 @@ pub(crate) struct Hold {
     pub(crate) key_is_followed: Flag,
     /// Of what several may hold at once, there was room for another.
     pub(crate) room: Flag,
-    /// Of several masters, one bit for each: whose grant came after a majority's, and who had nothing to give
-    /// back.
+    /// A bit for each of several masters: whose grant came after a majority's, who had nothing to give back.
     late: AtomicU64,
     absent: AtomicU64,
     place: DueSlot,
@@ -222,10 +218,7 @@ impl Hold {
     /// The same question by a new identity, so that nothing that was sent for the old one can touch it.
     pub(crate) fn anew(&self) -> Arc<Self> {
         let how = Acquire {
-            lease: match self.renewed {
-                true => Lease::Renewed,
-                false => Lease::Fixed(self.lease),
-            },
+            lease: if self.renewed { Lease::Renewed } else { Lease::Fixed(self.lease) },
             token_life: self.token_life,
             max_hold: self.max_hold,
             ..Acquire::default()
@@ -322,8 +315,7 @@ impl Hold {
         self.absent.load(Ordering::SeqCst) & bit != 0
     }
 
-    /// A master had nothing to give back. True if it is known to have granted nevertheless: then the release
-    /// had overtaken the acquire.
+    /// A master had nothing to give back. True if it did grant: then the release had overtaken the acquire.
     pub(crate) fn was_absent(&self, route: usize) -> bool {
         let bit = 1 << route;
         self.absent.fetch_or(bit, Ordering::SeqCst);
@@ -348,8 +340,7 @@ impl Hold {
         state.counts_from = sent_at;
         state.granted_lease = lease;
         state.valid_until = until;
-        let handed_over = self.in_line.get();
-        state.telemetry.held(self.lock.labels(), token, handed_over);
+        state.telemetry.held(self.lock.labels(), token, self.in_line.get());
         true
     }
 
@@ -361,8 +352,7 @@ impl Hold {
             return false;
         }
         if by_watchdog {
-            let until = state.valid_until;
-            state.telemetry.renewed(self.lock.labels(), until, self.lease / 3);
+            state.telemetry.renewed(self.lock.labels(), state.valid_until, self.lease / 3);
         }
         let until = valid_until(sent_at, lease).min(self.longest_until(state.sent_at));
         if until > state.valid_until {
@@ -470,11 +460,9 @@ impl Hold {
         receiver
     }
 
-    /// Completes at the next loss or at the end, and at the latest when the validity that stands now runs
-    /// out.
+    /// Completes at the next loss or the end, at the latest when the present validity runs out.
     pub(crate) async fn change(&self) {
-        let changed = self.changed.notified();
-        let mut changed = std::pin::pin!(changed);
+        let mut changed = std::pin::pin!(self.changed.notified());
         changed.as_mut().enable();
         if !self.is_held() {
             return;
@@ -502,8 +490,7 @@ impl Renewable for Hold {
     }
 }
 
-/// Raises the lost-signal if the validity has run out, or if nobody renews it any more: time itself ends a
-/// hold, and the first look says so.
+/// Raises the lost-signal if the validity has run out or nobody renews it: the first look says so.
 fn check(hold: &Hold, state: &mut State) {
     if hold.renewed && hold.client().background.has_no_runtime() {
         lose(hold, state, LostReason::RuntimeEnded);
@@ -523,8 +510,7 @@ fn lose(hold: &Hold, state: &mut State, reason: LostReason) {
     if state.phase != Phase::Held {
         return;
     }
-    let since = state.sent_at;
-    state.telemetry.ended(hold.lock.labels(), since, Some(&reason));
+    state.telemetry.ended(hold.lock.labels(), state.sent_at, Some(&reason));
     state.phase = Phase::Lost(reason.clone());
     let at = Instant::now().std();
     tell(state, GuardEvent::Lost { reason, at });

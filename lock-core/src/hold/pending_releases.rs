@@ -1,8 +1,7 @@
 //! Releases in the background that an owner may have to wait for: an owner that the caller named may ask
 //! again while the release of its dropped guard is still on its way, and must not be refused for it.
 //!
-//! Of independent masters one that is silent would keep the owner waiting for as long as a lease: there the
-//! next vote settles it.
+//! A silent one of independent masters would keep the owner waiting for a lease: the next vote settles it.
 
 use std::{collections::HashMap, sync::Arc};
 

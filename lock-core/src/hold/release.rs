@@ -149,16 +149,14 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
 pub(crate) fn in_background(hold: &Arc<Hold>) {
     hold.end();
     watchdog::remove(hold);
-    let mut open = Open::new(hold, ReleaseReason::Release);
-    open.add_all();
+    Open::new(hold, ReleaseReason::Release).add_all();
 }
 
 /// Gives a hold back under its guard, which learns that it is lost.
 pub(crate) fn take_back(hold: &Arc<Hold>) {
     hold.lose(LostReason::Closed);
     watchdog::remove(hold);
-    let mut open = Open::new(hold, ReleaseReason::Release);
-    open.add_all();
+    Open::new(hold, ReleaseReason::Release).add_all();
 }
 
 fn request(hold: &Hold, giving: ReleaseReason, successors: &Handoff) -> Request {
@@ -262,8 +260,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
             Ok(_) => {}
         }
         request.leaves_at_once = false;
-        // Those who wait may be others by the time that a repeated undo finds something: it names nobody, and
-        // they ask.
+        // By the time that a repeated undo finds something, others may wait: it names nobody, and they ask.
         if std::mem::take(&mut names) {
             successors = None;
             request = self::request(hold, giving, &Handoff::none());

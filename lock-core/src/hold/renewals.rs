@@ -3,8 +3,7 @@
 //! Registering and removing cost a tree operation under a short mutex and no task; a hold that ends leaves
 //! nothing behind. What is promised, and proved over all orders of events by `tests/lock_models.rs`: a hold
 //! that is held is in here or in the hands of the task that renews; one that has ended is not in here once
-//! both its end and its renewal are through; and the task is woken for everything that is due before it would
-//! look.
+//! both its end and its renewal are through; and the task is woken for all that is due before.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -54,8 +53,7 @@ impl<H: Renewable> RenewalQueue<H> {
         }
     }
 
-    /// The hold is due then. Nothing happens if it has ended, or the queue has. True if the task was woken
-    /// for it.
+    /// The hold is due then. Nothing happens if it or the queue has ended. True if the task was woken.
     pub(crate) fn insert(&self, hold: &Arc<H>, at: Instant) -> bool {
         let mut holds = self.holds.lock();
         // A release ends the hold before it looks for it here: the one that comes second sees the other.
@@ -85,8 +83,7 @@ impl<H: Renewable> RenewalQueue<H> {
         }
     }
 
-    /// A hold that is due later is due now. False if it is not in here: it is over, or in the hands of the
-    /// task that renews.
+    /// A hold that is due later is due now. False if it is not in here: it is over, or being renewed.
     pub(crate) fn hasten(&self, hold: &H) -> bool {
         let mut holds = self.holds.lock();
         let due = hold.place().0.lock().take();
@@ -121,8 +118,7 @@ impl<H: Renewable> RenewalQueue<H> {
         Some((due, holds.looks_at))
     }
 
-    /// Completes when something is due before `take_due` said, or at the end. Cancel-safe; what happened
-    /// since then counts.
+    /// Completes when something is due before `take_due` said, or at the end. Cancel-safe.
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
@@ -139,8 +135,7 @@ impl<H: Renewable> RenewalQueue<H> {
     }
 }
 
-/// How much too early a renewal may be, so that several share a request: a three-hundredth of the lease,
-/// which is a hundredth of the period.
+/// How early a renewal may be, so that several share a request: a hundredth of the period.
 fn early(lease: Duration) -> Duration {
     lease / 300
 }

@@ -1,5 +1,4 @@
-//! Renewals: one task per client keeps every renewed hold alive, each at its own time, all servers side by
-//! side.
+//! Renewals: one task per client keeps every renewed hold alive at its own time, all servers at once.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -69,10 +68,8 @@ fn is_followed(hold: &Hold) -> bool {
 async fn follow_key(hold: Arc<Hold>) {
     let client = hold.client();
     let names = &hold.lock.names;
-    let follow = |route: &Arc<Route>| {
-        let check = hold.lock.format.key_check(&hold.request());
-        route.follow_key(&names.key, check)
-    };
+    let follow =
+        |route: &Arc<Route>| route.follow_key(&names.key, hold.lock.format.key_check(&hold.request()));
     let mut keys: Vec<_> = hold.lock.servers.routes().iter().map(follow).collect();
     while hold.is_held() {
         let hint = select_all(keys.iter_mut().map(|key| Box::pin(key.hint())));
@@ -187,8 +184,7 @@ fn renewed(queue: &RenewalQueue<Hold>, hold: &Arc<Hold>, answer: Result<ExtendOu
                 queue.insert(hold, sent_at + period(hold.lease));
                 if is_followed(hold) && !hold.key_is_followed.get() {
                     hold.key_is_followed.set(true);
-                    let following = follow_key(Arc::clone(hold));
-                    hold.client().background.spawn_uncounted(following);
+                    hold.client().background.spawn_uncounted(follow_key(Arc::clone(hold)));
                 }
             }
         }

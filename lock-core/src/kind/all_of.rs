@@ -5,7 +5,7 @@ use redis::Value;
 use super::format::{ExtendAnswer, LOOK, LockFormat, LockRequest, script};
 use super::hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys};
 use crate::names::Names;
-use crate::topology::{Request, RequestCommand, Script};
+use crate::topology::{Request, Script};
 
 static FORCE_RELEASE: Script = script!("force_release_all", "speak");
 
@@ -14,7 +14,7 @@ static FORCE_RELEASE: Script = script!("force_release_all", "speak");
 pub(crate) struct AllOf;
 
 fn call(script: &'static Script, names: &Names) -> Request {
-    with_keys(Request::new(RequestCommand::Script(script)), names)
+    with_keys(Request::new(script), names)
 }
 
 impl LockFormat for AllOf {
@@ -31,8 +31,7 @@ impl LockFormat for AllOf {
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        let each = ask.names.all();
-        each.fold(request, |request, _| request.arg(ask.owner.as_bytes()))
+        ask.names.all().fold(request, |request, _| request.arg(ask.owner))
     }
 
     fn read_extend(&self, value: &Value) -> Option<ExtendAnswer> {
@@ -59,11 +58,11 @@ impl LockFormat for AllOf {
     }
 
     fn count(&self, names: &Names) -> Option<Request> {
-        Some(with_keys(Request::new(RequestCommand::Command("EXISTS")), names))
+        Some(with_keys(Request::new("EXISTS"), names))
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        with_channels(call(&FORCE_RELEASE, names).arg(publish.as_bytes()), names)
+        with_channels(call(&FORCE_RELEASE, names).arg(publish), names)
     }
 
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {

@@ -1,5 +1,4 @@
-//! The RFairLock format: RLock's hash, a list of who waits, and each one's deadline; every waiter has a
-//! channel of its own.
+//! The RFairLock format: RLock's hash, a list of waiters, their deadlines, and a channel for each.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -30,21 +29,20 @@ static FORCE_RELEASE: Script = script!("force_release_fair", "fair");
 #[derive(Debug)]
 pub(crate) struct Fair;
 
-fn request(script: RequestCommand, names: &Names) -> Request {
+fn request(script: impl Into<RequestCommand>, names: &Names) -> Request {
     Request::new(script)
-        .key(names.key.as_bytes())
-        .key(companion("redisson_lock_queue", &names.key).as_bytes())
-        .key(companion("redisson_lock_timeout", &names.key).as_bytes())
-        .key(companion("locklab_fair_latch", &names.key).as_bytes())
-        .key(names.channel.as_bytes())
+        .key(&names.key)
+        .key(companion("redisson_lock_queue", &names.key))
+        .key(companion("redisson_lock_timeout", &names.key))
+        .key(companion("locklab_fair_latch", &names.key))
+        .key(&names.channel)
 }
 
 fn give(ask: &LockRequest<'_>, undo: bool) -> Request {
     let request = with_holds(request(RELEASE.of(ask), ask.names), ask, ask.owner);
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();
-    let request =
-        request.arg(ask.owner.as_bytes()).arg(ask.publish.as_bytes()).arg(if leaves { b"1" } else { b"0" });
+    let request = request.arg(ask.owner).arg(ask.publish).arg(if leaves { b"1" } else { b"0" });
     match ask.id {
         // A question for it may come late, and a place lasts longer than its lease.
         Some(_) if leaves => request.arg_ms(RECORD_LIFE),
@@ -56,8 +54,8 @@ impl LockFormat for Fair {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let request = with_holds(request(ACQUIRE.of(ask), ask.names), ask, ask.owner)
             .arg_ms(ask.lease)
-            .arg(ask.owner.as_bytes())
-            .arg(ask.publish.as_bytes());
+            .arg(ask.owner)
+            .arg(ask.publish);
         match ask.place {
             Some(_) => request.arg_ms(PLACE),
             None => request.arg(b"0"),
@@ -89,7 +87,7 @@ impl LockFormat for Fair {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(RequestCommand::Script(&FORCE_RELEASE), names).arg(publish.as_bytes())
+        request(&FORCE_RELEASE, names).arg(publish)
     }
 
     fn line(&self) -> Option<&dyn ServerLine> {
@@ -115,19 +113,13 @@ impl ServerLine for Fair {
     }
 
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request {
-        let request = request(RequestCommand::Script(&HEARTBEAT), waiting.names)
-            .arg(waiting.publish.as_bytes())
-            .arg_ms(PLACE);
-        let owners = waiting.owners.iter();
-        owners.fold(request, |request, owner| request.arg(owner.as_bytes()))
+        let request = request(&HEARTBEAT, waiting.names).arg(waiting.publish).arg_ms(PLACE);
+        waiting.owners.iter().fold(request, |request, owner| request.arg(owner))
     }
 
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat> {
-        let Value::Array(parts) = value else {
-            return None;
-        };
         let [Value::Int(now), Value::Int(pttl_ms), Value::BulkString(head), Value::Int(free), absent @ ..] =
-            parts.as_slice()
+            value.as_sequence()?
         else {
             return None;
         };
@@ -173,8 +165,7 @@ mod tests {
 
     #[test]
     fn the_pattern_of_a_client_fits_its_owners_alone() {
-        let names = Names::new("a*[b]?");
-        let ChannelSpec::Pattern(pattern) = Fair.channel_spec(&names, "u") else {
+        let ChannelSpec::Pattern(pattern) = Fair.channel_spec(&Names::new("a*[b]?"), "u") else {
             panic!("a pattern");
         };
         assert_eq!(pattern, r"redisson_lock__channel:{a\*\[b\]\?}:u:*");

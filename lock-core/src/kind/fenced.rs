@@ -15,8 +15,8 @@ pub(crate) struct Fenced;
 impl LockFormat for Fenced {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let counter = companion("redisson_lock_token", &ask.names.key);
-        let request = Request::new(ACQUIRE.of(ask)).key(ask.names.key.as_bytes()).key(counter.as_bytes());
-        let request = hash::with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        let request = Request::new(ACQUIRE.of(ask)).key(&ask.names.key).key(&counter);
+        let request = hash::with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner);
         // A counter that ends before the lease would start over under its holder.
         match ask.token_life {
             Some(life) => request.arg_ms(life.max(ask.lease)),

@@ -155,8 +155,7 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
         released(value)
     }
-    /// Subscribers that received the message of a release, as far as the server knows. The release's answer
-    /// is 1 plus their number.
+    /// Subscribers that received a release's message, as far as known. Its answer is 1 plus their number.
     fn listeners(&self, value: &Value) -> u32 {
         match value {
             Value::Int(answer) => u32::try_from(*answer).map_or(0, |n| n.saturating_sub(1)),
@@ -169,18 +168,17 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
         &EXTEND
     }
     fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.key(self.extend_key(ask.names).as_bytes())
+        request.key(&*self.extend_key(ask.names))
     }
     /// Adds what identifies one hold to `extend_script`.
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.arg(ask.owner.as_bytes())
+        request.arg(ask.owner)
     }
     fn extend(&self, ask: &LockRequest<'_>) -> Request {
         if let Some(request) = self.extend_counted(ask) {
             return request;
         }
-        let request = Request::new(RequestCommand::Script(self.extend_script()));
-        let request = self.extend_keys(ask, request);
+        let request = self.extend_keys(ask, Request::new(self.extend_script()));
         self.extend_arg(ask, request.arg_ms(ask.lease))
     }
     /// As `extend`, for an owner with several holds. `None`: the owner alone identifies the hold.
@@ -205,11 +203,10 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     /// The request that checks a hold's key for a loss, and its answer while the hold stands. It is a hint:
     /// it cannot tell one owner's holds apart. Not for shared kinds, whose key changes with each hold.
     fn key_check(&self, ask: &LockRequest<'_>) -> KeyCheck {
-        let request = of_lock(RequestCommand::Command("HEXISTS"), ask.names);
-        KeyCheck::new(&self.extend_arg(ask, request), Value::Int(1))
+        KeyCheck::new(&self.extend_arg(ask, of_lock("HEXISTS", ask.names)), Value::Int(1))
     }
     fn look(&self, names: &Names) -> Request {
-        of_lock(RequestCommand::Script(&LOOK), names)
+        of_lock(&LOOK, names)
     }
     /// Reads the holder from the answer to `look`; permits name nobody.
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
@@ -220,7 +217,7 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     }
     /// Asks for a number: whether anybody holds it. `None` where only `look` can tell.
     fn count(&self, names: &Names) -> Option<Request> {
-        Some(of_lock(RequestCommand::Command("EXISTS"), names))
+        Some(of_lock("EXISTS", names))
     }
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
@@ -353,8 +350,15 @@ pub(crate) enum MissingWaiters {
     These(Vec<usize>),
 }
 
-pub(super) fn of_lock(what: RequestCommand, names: &Names) -> Request {
-    Request::new(what).key(names.key.as_bytes())
+impl Request {
+    /// By which command, and on which channel, its script tells waiters.
+    pub(super) fn telling(self, publish: &str, names: &Names) -> Self {
+        self.arg(publish).arg(&names.channel)
+    }
+}
+
+pub(super) fn of_lock(what: impl Into<RequestCommand>, names: &Names) -> Request {
+    Request::new(what).key(&names.key)
 }
 
 /// The answer to an acquire in RLock's format.
@@ -430,7 +434,7 @@ pub(super) fn with_record(names: &Names, request: impl FnOnce(&[u8]) -> Request)
 
 /// A script about one lock and a record.
 pub(super) fn of_record(script: &'static Script, names: &Names, record: &[u8]) -> Request {
-    of_lock(RequestCommand::Script(script), names).key(record)
+    of_lock(script, names).key(record)
 }
 
 static EXTEND: Script = script!("extend");
@@ -439,11 +443,11 @@ static FORCE_RELEASE: Script = script!("force_release", "speak");
 
 /// Deletes a lock and its companion key, and publishes that.
 pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {
-    let mut request = of_lock(RequestCommand::Script(&FORCE_RELEASE), names);
+    let mut request = of_lock(&FORCE_RELEASE, names);
     if let Some(with) = with {
-        request = request.key(with.as_bytes());
+        request = request.key(with);
     }
-    (request.arg(publish.as_bytes())).arg(names.channel.as_bytes())
+    request.telling(publish, names)
 }
 
 /// PTTL as a waiter's hint: nothing for a key without an end.
@@ -466,10 +470,7 @@ impl Counting {
     }
 
     pub(super) fn of(&'static self, ask: &LockRequest<'_>) -> RequestCommand {
-        RequestCommand::Script(match ask.id {
-            None => &self.once,
-            Some(_) => &self.several,
-        })
+        RequestCommand::Script(ask.id.map_or(&self.once, |_| &self.several))
     }
 }
 

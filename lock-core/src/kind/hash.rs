@@ -38,21 +38,17 @@ const SPIN_PAUSE_MS: (u64, u64) = (1, 128);
 impl LockFormat for Hash {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         if ask.id.is_none() {
-            let request = of_lock(RequestCommand::Script(&ACQUIRE), ask.names);
-            return request.arg_ms(ask.lease).arg(ask.owner.as_bytes());
+            return of_lock(&ACQUIRE, ask.names).arg_ms(ask.lease).arg(ask.owner);
         }
-        let request = acquire_by(RequestCommand::Script(&ACQUIRE_COUNTED), ask);
-        match self.reentrant {
-            false => request.arg(b"once"),
-            true => request,
-        }
+        let request = acquire_by(&ACQUIRE_COUNTED, ask);
+        if self.reentrant { request } else { request.arg(b"once") }
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
         match ask.id {
             None => self.release_single(ask),
             // Such an owner is rare where waiters spin; it speaks there too, to nobody.
-            Some(_) => release_by(RequestCommand::Script(&RELEASE_COUNTED), ask),
+            Some(_) => release_by(&RELEASE_COUNTED, ask),
         }
     }
 
@@ -79,13 +75,11 @@ impl Hash {
     fn release_single(&self, ask: &LockRequest<'_>) -> Request {
         if !self.speaks {
             // Nobody is notified.
-            let request = of_lock(RequestCommand::Script(&RELEASE), ask.names);
-            return request.arg(ask.owner.as_bytes()).arg(b"QUIET");
+            return of_lock(&RELEASE, ask.names).arg(ask.owner).arg(b"QUIET");
         }
-        of_lock(RequestCommand::Script(&RELEASE), ask.names)
-            .arg(ask.owner.as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg(ask.names.channel.as_bytes())
+        of_lock(&RELEASE, ask.names)
+            .arg(ask.owner)
+            .telling(ask.publish, ask.names)
             .tells_by_rule(ask.tells_by_rule())
     }
 }
@@ -95,45 +89,39 @@ pub(super) fn acquire_all(ask: &LockRequest<'_>) -> Request {
     acquire_by(ACQUIRE_ALL.of(ask), ask)
 }
 
-fn acquire_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
-    let request = with_keys(Request::new(script), ask.names);
-    with_holds(request, ask, ask.owner)
+fn acquire_by(script: impl Into<RequestCommand>, ask: &LockRequest<'_>) -> Request {
+    with_holds(with_keys(Request::new(script), ask.names), ask, ask.owner)
         .arg_ms(ask.lease)
-        .arg(ask.owner.as_bytes())
-        .arg(ask.names.all().count().to_string().as_bytes())
+        .arg(ask.owner)
+        .arg(ask.names.all().count().to_string())
 }
 
 pub(super) fn release_all(ask: &LockRequest<'_>) -> Request {
     release_by(RELEASE_ALL.of(ask), ask)
 }
 
-fn release_by(script: RequestCommand, ask: &LockRequest<'_>) -> Request {
-    let request = with_keys(Request::new(script), ask.names);
-    let request = with_holds(request, ask, ask.owner)
-        .arg(ask.owner.as_bytes())
-        .arg(ask.publish.as_bytes())
-        .arg(ask.names.all().count().to_string().as_bytes());
+fn release_by(script: impl Into<RequestCommand>, ask: &LockRequest<'_>) -> Request {
+    let request = with_holds(with_keys(Request::new(script), ask.names), ask, ask.owner)
+        .arg(ask.owner)
+        .arg(ask.publish)
+        .arg(ask.names.all().count().to_string());
     with_record_life(with_channels(request, ask.names), ask)
 }
 
 /// Extends one hold of an owner that may have several. By its own acquire alone such a hold is given back and
-/// extended: a release that comes late, from a server that was silent or from a network that kept it, is no
-/// release of the owner's next hold.
+/// extended: a late release is none of the owner's next hold.
 pub(super) fn extend_counted(ask: &LockRequest<'_>) -> Option<Request> {
     ask.id?;
-    let request = with_keys(Request::new(RequestCommand::Script(&EXTEND_COUNTED)), ask.names);
-    let request = with_holds(request, ask, ask.owner);
-    Some(request.arg_ms(ask.lease).arg(ask.owner.as_bytes()))
+    let request = with_keys(Request::new(&EXTEND_COUNTED), ask.names);
+    Some(with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner))
 }
 
 pub(super) fn with_keys(request: Request, names: &Names) -> Request {
-    let keys = names.all().map(|each| each.key.as_bytes());
-    keys.fold(request, Request::key)
+    names.all().map(|each| each.key.as_bytes()).fold(request, Request::key)
 }
 
 pub(super) fn with_channels(request: Request, names: &Names) -> Request {
-    let channels = names.all().map(|each| each.channel.as_bytes());
-    channels.fold(request, Request::arg)
+    names.all().map(|each| each.channel.as_bytes()).fold(request, Request::arg)
 }
 
 /// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it
@@ -143,9 +131,8 @@ pub(super) fn with_holds(request: Request, ask: &LockRequest<'_>, field: &str) -
         return request;
     };
     let list = |each: &Names| format!("{}:{field}", companion("locklab_holds_latch", &each.key));
-    let lists = ask.names.all().map(list);
-    let request = lists.fold(request, |request, list| request.key(list.as_bytes()));
-    request.key(&ask.names.record("redisson_acquire_latch", id))
+    let request = ask.names.all().map(list).fold(request, |request, list| request.key(list));
+    request.key(ask.names.record("redisson_acquire_latch", id))
 }
 
 /// Adds for how long the answer to a release is kept, where it is.

@@ -1,10 +1,9 @@
-//! The RCountDownLatch format: a number that is gone when it is nothing. Requests alone: nobody holds a
-//! latch.
+//! The RCountDownLatch format: a number that is gone at nothing. Requests alone: nobody holds a latch.
 
 use super::RecordedRequest;
 use super::format::{ANSWER_LIFE, delete as delete_any, of_lock, of_record, script, with_record};
 use crate::names::Names;
-use crate::topology::{Request, RequestCommand, Script};
+use crate::topology::{Request, Script};
 
 static SET: Script = script!("set_latch", "speak");
 static COUNT_DOWN: Script = script!("count_down", "speak");
@@ -12,25 +11,18 @@ static COUNT_DOWN: Script = script!("count_down", "speak");
 /// Closes an open latch.
 pub(crate) fn set(names: &Names, count: u32, publish: &'static str) -> RecordedRequest {
     with_record(names, |record| {
-        of_record(&SET, names, record)
-            .arg(count.to_string().as_bytes())
-            .arg(publish.as_bytes())
-            .arg(names.channel.as_bytes())
-            .arg_ms(ANSWER_LIFE)
+        of_record(&SET, names, record).arg(count.to_string()).telling(publish, names).arg_ms(ANSWER_LIFE)
     })
 }
 
 pub(crate) fn count_down(names: &Names, publish: &'static str) -> RecordedRequest {
     with_record(names, |record| {
-        of_record(&COUNT_DOWN, names, record)
-            .arg(publish.as_bytes())
-            .arg(names.channel.as_bytes())
-            .arg_ms(ANSWER_LIFE)
+        of_record(&COUNT_DOWN, names, record).telling(publish, names).arg_ms(ANSWER_LIFE)
     })
 }
 
 pub(crate) fn count(names: &Names) -> Request {
-    of_lock(RequestCommand::Command("GET"), names)
+    of_lock("GET", names)
 }
 
 /// Opens it by taking it away.

@@ -109,8 +109,7 @@ pub enum Kind {
     /// ([`Acquire::token_life`](crate::Acquire::token_life)).
     Fenced,
     /// In the order of arrival, across clients, in the wire format of RFairLock; re-entrant. A release calls
-    /// the first in the line, who then takes it; who does not come within a second while others wait is
-    /// passed over.
+    /// the first in the line; who does not take it within a second while others wait is passed over.
     Fair,
     /// Strictly in the order of arrival, across clients: a release gives the lock to the next one in the line
     /// and tells that one alone; within a client the release itself is the hand-off. A client says for how
@@ -126,8 +125,7 @@ pub enum Kind {
     /// at a time, while nobody else writes. See [`ReadWrite`](crate::ReadWrite).
     Read,
     /// The exclusive side of a read-write lock; re-entrant. Who writes may read too, and then give the write
-    /// hold back: a downgrade. Who only reads is refused, since two readers that wait to become writers would
-    /// wait for each other.
+    /// hold back: a downgrade. Who only reads is refused: two such readers would wait for each other.
     Write,
     /// Quorum lock over independent masters; each master's part is in the wire format of RLock.
     Redlock,
@@ -210,8 +208,7 @@ impl Kind {
         self == Kind::Read
     }
 
-    /// Whether a majority of independent masters decides, of which one server set is one; the other kinds
-    /// live in one set.
+    /// Whether a majority of independent masters decides; the other kinds live in one set.
     pub(crate) fn is_voted(self) -> bool {
         self == Kind::Redlock
     }
@@ -243,8 +240,7 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, UnknownKind> {
-        let mut all = Kind::ALL.iter();
-        let kind = all.find(|kind| kind.name() == name).copied();
+        let kind = Kind::ALL.iter().find(|kind| kind.name() == name).copied();
         kind.ok_or_else(|| UnknownKind { name: name.to_owned() })
     }
 }
@@ -258,8 +254,7 @@ mod tests {
         for kind in Kind::ALL {
             let row = format!("[`Kind::{kind:?}`]");
             let mut lines = include_str!("../lib.rs").lines();
-            let listed = lines.any(|line| line.starts_with("//! |") && line.contains(&row));
-            assert!(listed, "{row}");
+            assert!(lines.any(|line| line.starts_with("//! |") && line.contains(&row)), "{row}");
         }
     }
 

@@ -1,5 +1,4 @@
-//! The RPermitExpirableSemaphore format: a number of free permits, and the ids of those that are held with
-//! their ends.
+//! The RPermitExpirableSemaphore format: a number of free permits, and held ids with their ends.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -12,7 +11,7 @@ use super::format::{
 };
 use crate::locks::permit_id::PermitId;
 use crate::names::Names;
-use crate::topology::{Request, RequestCommand, Script};
+use crate::topology::{Request, Script};
 
 static ACQUIRE: Script = script!("acquire_permits", "speak", "permits").given_back_by(&RELEASE);
 static RELEASE: Script = script!("release_permits", "speak", "permits");
@@ -43,9 +42,9 @@ impl LockFormat for Permits {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         with_keys(&ACQUIRE, ask.names)
             .arg_ms(ask.lease)
-            .arg(ask.publish.as_bytes())
-            .arg(&raw(ask.owner))
-            .arg(ask.names.channel.as_bytes())
+            .arg(ask.publish)
+            .arg(raw(ask.owner))
+            .arg(&ask.names.channel)
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -60,10 +59,7 @@ impl LockFormat for Permits {
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        with_keys(&RELEASE, ask.names)
-            .arg(ask.publish.as_bytes())
-            .arg(&raw(ask.owner))
-            .arg(ask.names.channel.as_bytes())
+        with_keys(&RELEASE, ask.names).arg(ask.publish).arg(raw(ask.owner)).arg(&ask.names.channel)
     }
 
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
@@ -83,11 +79,11 @@ impl LockFormat for Permits {
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.arg(&raw(ask.owner))
+        request.arg(raw(ask.owner))
     }
 
     fn look(&self, names: &Names) -> Request {
-        with_keys(&COUNT, names).arg(EVERYBODY).arg(names.channel.as_bytes())
+        with_keys(&COUNT, names).arg(EVERYBODY).arg(&names.channel)
     }
 
     fn read_holder(&self, _: &Value) -> Option<Option<CurrentHolder>> {
@@ -110,21 +106,12 @@ impl LockFormat for Permits {
 pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -> RecordedRequest {
     let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
     with_record(names, |record| {
-        with_keys(&RELEASE, names)
-            .key(record)
-            .arg(publish.as_bytes())
-            .arg(&ids)
-            .arg_ms(ANSWER_LIFE)
-            .arg(names.channel.as_bytes())
+        with_keys(&RELEASE, names).key(record).arg(publish).arg(&ids).arg_ms(ANSWER_LIFE).arg(&names.channel)
     })
 }
 
 pub(crate) fn lease(names: &Names, permit: PermitId, lease: Duration, publish: &'static str) -> Request {
-    with_keys(&LEASE, names)
-        .arg(publish.as_bytes())
-        .arg_ms(lease)
-        .arg(&permit.0)
-        .arg(names.channel.as_bytes())
+    with_keys(&LEASE, names).arg(publish).arg_ms(lease).arg(permit.0).arg(&names.channel)
 }
 
 pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> RecordedRequest {
@@ -136,16 +123,16 @@ pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> Re
     with_record(names, |record| {
         with_keys(&SET, names)
             .key(record)
-            .arg(publish.as_bytes())
+            .arg(publish)
             .arg_ms(ANSWER_LIFE)
-            .arg(how.as_bytes())
-            .arg(number.to_string().as_bytes())
-            .arg(names.channel.as_bytes())
+            .arg(how)
+            .arg(number.to_string())
+            .arg(&names.channel)
     })
 }
 
 pub(crate) fn list(names: &Names) -> Request {
-    with_keys(&LIST, names).arg(EVERYBODY).arg(names.channel.as_bytes())
+    with_keys(&LIST, names).arg(EVERYBODY).arg(&names.channel)
 }
 
 fn held_key(names: &Names) -> String {
@@ -153,7 +140,7 @@ fn held_key(names: &Names) -> String {
 }
 
 fn with_keys(script: &'static Script, names: &Names) -> Request {
-    of_lock(RequestCommand::Script(script), names).key(held_key(names).as_bytes())
+    of_lock(script, names).key(held_key(names))
 }
 
 /// The ids as a server has them: 16 bytes each.

@@ -12,7 +12,7 @@ use super::format::{
     CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, held, left, of_lock, script,
 };
 use crate::names::Names;
-use crate::topology::{KeyCheck, Request, RequestCommand, Script};
+use crate::topology::{KeyCheck, Request, Script};
 
 static ACQUIRE: Script = script!("acquire_plain");
 static RELEASE: Script = script!("release_plain").alone();
@@ -23,13 +23,9 @@ static EXTEND: Script = script!("extend_plain");
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// The value of one hold: the owner, and where the owner may come again, what tells this time from the
-/// others.
+/// The value of one hold: the owner, and where that may come again, what tells its holds apart.
 pub(super) fn value<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
-    match ask.id {
-        None => ask.owner.into(),
-        Some(id) => format!("{}:{id:032x}", ask.owner).into(),
-    }
+    ask.id.map_or_else(|| ask.owner.into(), |id| format!("{}:{id:032x}", ask.owner).into())
 }
 
 /// The owner is what stands before the number of the hold, where there is one.
@@ -48,14 +44,9 @@ impl LockFormat for Plain {
     /// does not, and after a lost answer, since it knows its own value again.
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         if ask.repeated || ask.place.is_some() {
-            let request = of_lock(RequestCommand::Script(&ACQUIRE), ask.names);
-            return request.arg_ms(ask.lease).arg(value(ask).as_bytes());
+            return of_lock(&ACQUIRE, ask.names).arg_ms(ask.lease).arg(&*value(ask));
         }
-        of_lock(RequestCommand::Command("SET"), ask.names)
-            .arg(value(ask).as_bytes())
-            .arg(b"NX")
-            .arg(b"PX")
-            .arg_ms(ask.lease)
+        of_lock("SET", ask.names).arg(&*value(ask)).arg(b"NX").arg(b"PX").arg_ms(ask.lease)
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -70,10 +61,9 @@ impl LockFormat for Plain {
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        of_lock(RequestCommand::Script(&RELEASE), ask.names)
-            .arg(value(ask).as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg(ask.names.channel.as_bytes())
+        of_lock(&RELEASE, ask.names)
+            .arg(&*value(ask))
+            .telling(ask.publish, ask.names)
             .tells_by_rule(ask.tells_by_rule())
     }
 
@@ -90,17 +80,15 @@ impl LockFormat for Plain {
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.arg(value(ask).as_bytes())
+        request.arg(&*value(ask))
     }
 
     fn key_check(&self, ask: &LockRequest<'_>) -> KeyCheck {
-        let value = value(ask).as_bytes().to_vec();
-        let request = of_lock(RequestCommand::Command("GET"), ask.names);
-        KeyCheck::new(&request, Value::BulkString(value))
+        KeyCheck::new(&of_lock("GET", ask.names), Value::BulkString(value(ask).as_bytes().to_vec()))
     }
 
     fn look(&self, names: &Names) -> Request {
-        of_lock(RequestCommand::Script(&LOOK), names)
+        of_lock(&LOOK, names)
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {

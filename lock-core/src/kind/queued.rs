@@ -1,5 +1,4 @@
-//! A lock with a line: its release calls the next waiter by itself. Our own format; the lock's key excludes
-//! RLock and is excluded by it.
+//! A lock with a line: its release calls the next waiter. Our own format; it and RLock exclude each other.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -11,7 +10,7 @@ use super::format::{
 };
 use super::plain;
 use crate::names::{Names, companion};
-use crate::topology::{Message, Request, RequestCommand, Script};
+use crate::topology::{Message, Request, Script};
 
 /// The longest lease of a hold that its owner has not claimed: it was called while it waited, and for all
 /// that the server knows it may be gone. After that the next one is called.
@@ -42,35 +41,30 @@ fn counter(names: &Names) -> String {
 }
 
 fn request(script: &'static Script, names: &Names) -> Request {
-    Request::new(RequestCommand::Script(script))
-        .key(names.key.as_bytes())
-        .key(counter(names).as_bytes())
-        .key(line(names).as_bytes())
-        .key(companion("locklab_queue_order", &names.key).as_bytes())
+    Request::new(script)
+        .key(&names.key)
+        .key(counter(names))
+        .key(line(names))
+        .key(companion("locklab_queue_order", &names.key))
 }
 
 impl LockFormat for Queued {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let request = request(&ACQUIRE, ask.names)
-            .arg(terms(ask.lease, ask.token_life).as_bytes())
-            .arg(hold(ask).as_bytes())
-            .arg(ask.publish.as_bytes())
+            .arg(terms(ask.lease, ask.token_life))
+            .arg(&*hold(ask))
+            .arg(ask.publish)
             .arg_ms(UNCLAIMED);
         match ask.place {
             None => request,
-            Some(place) => request
-                .arg(place.client.as_bytes())
-                .arg_ms(ALIVE)
-                .arg(flag(place.subscribed))
-                .arg_us(place.waited),
+            Some(place) => {
+                request.arg(place.client).arg_ms(ALIVE).arg(flag(place.subscribed)).arg_us(place.waited)
+            }
         }
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        let Value::Array(parts) = value else {
-            return None;
-        };
-        match parts.as_slice() {
+        match value.as_sequence()? {
             [Value::Int(1), Value::Int(token), Value::Int(_)] => {
                 Some(Reply::Granted { token: Some(u64::try_from(*token).ok()?) })
             }
@@ -82,19 +76,16 @@ impl LockFormat for Queued {
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        let mut request = request(&RELEASE, ask.names)
-            .arg(hold(ask).as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg_ms(UNCLAIMED);
+        let mut request = request(&RELEASE, ask.names).arg(&*hold(ask)).arg(ask.publish).arg_ms(UNCLAIMED);
         if let Some(place) = ask.place {
-            request = request.arg(place.client.as_bytes());
+            request = request.arg(place.client);
             if !ask.successors.is_empty() {
                 request = request.arg_ms(ALIVE).arg(flag(place.subscribed));
             }
             for successor in ask.successors {
                 request = (request.arg_us(successor.waited))
-                    .arg(terms(successor.lease, successor.token_life).as_bytes())
-                    .arg(successor.owner.as_bytes());
+                    .arg(terms(successor.lease, successor.token_life))
+                    .arg(&successor.owner);
             }
         }
         request
@@ -115,11 +106,11 @@ impl LockFormat for Queued {
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.arg(hold(ask).as_bytes())
+        request.arg(&*hold(ask))
     }
 
     fn look(&self, names: &Names) -> Request {
-        Request::new(RequestCommand::Script(&LOOK)).key(names.key.as_bytes()).key(counter(names).as_bytes())
+        Request::new(&LOOK).key(&names.key).key(counter(names))
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
@@ -138,7 +129,7 @@ impl LockFormat for Queued {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(&FORCE_RELEASE, names).arg(publish.as_bytes()).arg_ms(UNCLAIMED)
+        request(&FORCE_RELEASE, names).arg(publish).arg_ms(UNCLAIMED)
     }
 
     /// A hold has an owner of its own on the server, so a repetition is known without one.
@@ -170,21 +161,18 @@ impl ServerLine for Queued {
 
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request {
         request(&HEARTBEAT, waiting.names)
-            .arg(waiting.client.as_bytes())
+            .arg(waiting.client)
             .arg_ms(ALIVE)
             .arg(flag(waiting.subscribed))
-            .arg(waiting.publish.as_bytes())
+            .arg(waiting.publish)
             .arg_ms(UNCLAIMED)
-            .arg(waiting.owners.first().map_or("", String::as_str).as_bytes())
+            .arg(waiting.owners.first().map_or("", String::as_str))
             .arg_us(waiting.waited)
     }
 
     fn read_heartbeat(&self, value: &Value) -> Option<Heartbeat> {
-        let Value::Array(parts) = value else {
-            return None;
-        };
         let [Value::Int(now), Value::BulkString(standing), Value::Int(pttl_ms), holder @ ..] =
-            parts.as_slice()
+            value.as_sequence()?
         else {
             return None;
         };
@@ -210,8 +198,7 @@ impl ServerLine for Queued {
     }
 
     fn read_message(&self, _names: &Names, message: &Message) -> Option<LineMessage> {
-        let text = std::str::from_utf8(&message.payload).ok()?;
-        let mut words = text.split(' ');
+        let mut words = std::str::from_utf8(&message.payload).ok()?.split(' ');
         let mut next = || words.next();
         Some(LineMessage::Called(HandedGrant {
             owner: next()?.to_owned(),
@@ -222,20 +209,15 @@ impl ServerLine for Queued {
     }
 }
 
-/// The owner of one hold: the caller's owner, and where that may come again, what tells this time from the
-/// others.
+/// The owner of one hold: the caller's owner, and where that may come again, what tells holds apart.
 fn hold<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
     plain::value(ask)
 }
 
-/// By what a hold is granted, by any client's script: the lease in ms, and the life of the token counter in
-/// ms, if one is asked for.
+/// By what any client's script grants a hold: the lease and, if asked for, the counter's life, in ms.
 fn terms(lease: Duration, life: Option<Duration>) -> String {
     let ms = |duration: Duration| duration.as_millis().max(1);
-    match life {
-        Some(life) => format!("{}:{}", ms(lease), ms(life)),
-        None => ms(lease).to_string(),
-    }
+    life.map_or_else(|| ms(lease).to_string(), |life| format!("{}:{}", ms(lease), ms(life)))
 }
 
 fn flag(yes: bool) -> &'static [u8] {
@@ -259,8 +241,7 @@ mod tests {
             server_us: 1_700_000_000_000_000,
             lease: Duration::from_secs(2),
         };
-        let message = b"u:7 42 1700000000000000 2000";
-        assert_eq!(read(message), Some(LineMessage::Called(called)));
+        assert_eq!(read(b"u:7 42 1700000000000000 2000"), Some(LineMessage::Called(called)));
         for foreign in [&b"0"[..], b"", b"u:7 x 1 1", b"\xff 1 1 1"] {
             assert_eq!(read(foreign), None);
         }

@@ -7,7 +7,7 @@ use redis::Value;
 use super::format::{Counting, CurrentHolder, LockFormat, LockRequest, counting, holder, of_lock, script};
 use super::hash::{REENTRANT, with_holds, with_record_life};
 use crate::names::{Names, companion};
-use crate::topology::{Request, RequestCommand, Script};
+use crate::topology::{Request, Script};
 
 static ACQUIRE_READ: Counting =
     counting!("acquire_read", "rw").given_back_by(&RELEASE_READ.once, &RELEASE_READ.several);
@@ -51,8 +51,7 @@ fn first_ending(names: &Names, owner: &str) -> String {
     names.suffixed(&format!("{owner}:rwlock_timeout:1"))
 }
 
-/// The writers that wait, each until then. Ours; no peer knows of it, and without such writers it is not
-/// there.
+/// The writers that wait, each until then. Ours: no peer knows of it, and without writers it is not there.
 fn writers(names: &Names) -> String {
     companion("locklab_writers_latch", &names.key)
 }
@@ -63,8 +62,8 @@ impl LockFormat for AccessMode {
             AccessMode::Read => &ACQUIRE_READ,
             AccessMode::Write => &ACQUIRE_WRITE,
         };
-        let request = of_lock(script.of(ask), ask.names).key(writers(ask.names).as_bytes());
-        let request = with_holds(request, ask, &self.field(ask)).arg_ms(ask.lease).arg(ask.owner.as_bytes());
+        let request = of_lock(script.of(ask), ask.names).key(writers(ask.names));
+        let request = with_holds(request, ask, &self.field(ask)).arg_ms(ask.lease).arg(ask.owner);
         match (self, ask.writers_first) {
             (AccessMode::Read, Some(first)) => {
                 let patient = ask.place.is_none_or(|place| place.waited < first);
@@ -80,21 +79,15 @@ impl LockFormat for AccessMode {
             AccessMode::Read => &RELEASE_READ,
             AccessMode::Write => &RELEASE_WRITE,
         };
-        let request = of_lock(script.of(ask), ask.names);
-        let request = with_holds(request, ask, &self.field(ask))
-            .arg(ask.owner.as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg(ask.names.channel.as_bytes());
+        let request = with_holds(of_lock(script.of(ask), ask.names), ask, &self.field(ask))
+            .arg(ask.owner)
+            .telling(ask.publish, ask.names);
         with_record_life(request, ask)
     }
 
     fn leave(&self, ask: &LockRequest<'_>) -> Option<Request> {
         (ask.writers_first).filter(|_| matches!(self, AccessMode::Write))?;
-        let request = Request::new(RequestCommand::Script(&LEAVE));
-        let request = request.key(writers(ask.names).as_bytes());
-        let request = request.arg(ask.owner.as_bytes());
-        let request = request.arg(ask.publish.as_bytes());
-        Some(request.arg(ask.names.channel.as_bytes()))
+        Some(Request::new(&LEAVE).key(writers(ask.names)).arg(ask.owner).telling(ask.publish, ask.names))
     }
 
     fn listeners(&self, value: &Value) -> u32 {
@@ -109,34 +102,31 @@ impl LockFormat for AccessMode {
     }
 
     fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        let request = request.key(ask.names.key.as_bytes());
+        let request = request.key(&ask.names.key);
         match self {
-            // Named, so that a server that has the one and not yet the other, since their slot moves, says
-            // so.
-            AccessMode::Read => request.key(first_ending(ask.names, ask.owner).as_bytes()),
+            // Named, so that a server that has only one of them while their slot moves says so.
+            AccessMode::Read => request.key(first_ending(ask.names, ask.owner)),
             AccessMode::Write => request,
         }
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.arg(self.field(ask).as_bytes())
+        request.arg(&*self.field(ask))
     }
 
     fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
         ask.id?;
-        let request = self.extend_keys(ask, Request::new(EXTEND.of(ask)));
-        let request = with_holds(request, ask, &self.field(ask));
+        let request = with_holds(self.extend_keys(ask, Request::new(EXTEND.of(ask))), ask, &self.field(ask));
         Some(self.extend_arg(ask, request.arg_ms(ask.lease)))
     }
 
     fn look(&self, names: &Names) -> Request {
-        of_lock(RequestCommand::Script(&LOOK), names).arg(self.mode())
+        of_lock(&LOOK, names).arg(self.mode())
     }
 
     fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
         let holders = self.read_holders(value)?;
-        let longest = |held: &CurrentHolder| held.left.unwrap_or(Duration::MAX);
-        Some(holders.into_iter().max_by_key(longest))
+        Some(holders.into_iter().max_by_key(|held: &CurrentHolder| held.left.unwrap_or(Duration::MAX)))
     }
 
     fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
@@ -158,10 +148,7 @@ impl LockFormat for AccessMode {
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        of_lock(RequestCommand::Script(&FORCE_RELEASE), names)
-            .arg(publish.as_bytes())
-            .arg(names.channel.as_bytes())
-            .arg(self.mode())
+        of_lock(&FORCE_RELEASE, names).telling(publish, names).arg(self.mode())
     }
 
     fn is_shared(&self) -> bool {
@@ -191,7 +178,6 @@ mod tests {
         let longest = AccessMode::Read.read_holder(&answer).flatten();
         assert_eq!(longest.map(|held| held.owner).as_deref(), Some("u:2"));
         assert_eq!(AccessMode::Read.read_holder(&Value::Nil), Some(None));
-        let torn = Value::Array(reader(10, "u:1")[..2].to_vec());
-        assert_eq!(AccessMode::Read.read_holders(&torn), None);
+        assert_eq!(AccessMode::Read.read_holders(&Value::Array(reader(10, "u:1")[..2].to_vec())), None);
     }
 }

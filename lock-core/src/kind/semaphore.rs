@@ -10,7 +10,7 @@ use super::format::{
     of_lock, of_record, script, with_record,
 };
 use crate::names::Names;
-use crate::topology::{Request, RequestCommand, Script};
+use crate::topology::{Request, Script};
 
 static ACQUIRE: Script = script!("acquire_semaphore").given_back_by(&ADD);
 static ADD: Script = script!("add_semaphore", "speak");
@@ -31,13 +31,10 @@ pub(crate) struct Semaphore;
 impl LockFormat for Semaphore {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let request = of_record(&ACQUIRE, ask.names, &acquire_record(ask))
-            .arg(ask.count.to_string().as_bytes())
+            .arg(ask.count.to_string())
             .arg_ms(ANSWER_LIFE)
-            .arg(ask.not_after.unwrap_or(0).to_string().as_bytes());
-        match ask.repeated {
-            true => request.arg(b"again"),
-            false => request,
-        }
+            .arg(ask.not_after.unwrap_or(0).to_string());
+        if ask.repeated { request.arg(b"again") } else { request }
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
@@ -55,13 +52,11 @@ impl LockFormat for Semaphore {
         }
     }
 
-    /// Gives back what one acquire took. Permits that are given by number have no acquire of their own: see
-    /// `add`.
+    /// Gives back what one acquire took. Permits given by number have no acquire of their own: see `add`.
     fn release(&self, ask: &LockRequest<'_>) -> Request {
         of_record(&UNDO, ask.names, &acquire_record(ask))
-            .arg(ask.count.to_string().as_bytes())
-            .arg(ask.publish.as_bytes())
-            .arg(ask.names.channel.as_bytes())
+            .arg(ask.count.to_string())
+            .telling(ask.publish, ask.names)
             .arg_ms(UNDONE_LIFE)
     }
 
@@ -86,7 +81,7 @@ impl LockFormat for Semaphore {
     }
 
     fn look(&self, names: &Names) -> Request {
-        of_lock(RequestCommand::Command("GET"), names)
+        of_lock("GET", names)
     }
 
     fn read_holder(&self, _: &Value) -> Option<Option<CurrentHolder>> {
@@ -129,11 +124,8 @@ pub(crate) fn add(
     publish: &'static str,
 ) -> RecordedRequest {
     with_record(names, |record| {
-        let request = of_record(&ADD, names, record)
-            .arg(count.to_string().as_bytes())
-            .arg(publish.as_bytes())
-            .arg(names.channel.as_bytes())
-            .arg_ms(ANSWER_LIFE);
+        let request =
+            of_record(&ADD, names, record).arg(count.to_string()).telling(publish, names).arg_ms(ANSWER_LIFE);
         match absent {
             MissingCounter::Begins => request,
             MissingCounter::Stays => request.arg(b"there"),
@@ -148,11 +140,8 @@ pub(crate) fn set(
     publish: &'static str,
 ) -> RecordedRequest {
     with_record(names, |record| {
-        let request = of_record(&SET, names, record)
-            .arg(count.to_string().as_bytes())
-            .arg(publish.as_bytes())
-            .arg(names.channel.as_bytes())
-            .arg_ms(ANSWER_LIFE);
+        let request =
+            of_record(&SET, names, record).arg(count.to_string()).telling(publish, names).arg_ms(ANSWER_LIFE);
         match life {
             Some(life) => request.arg_ms(life),
             None => request,

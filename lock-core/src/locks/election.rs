@@ -1,5 +1,4 @@
-//! Election of a leader among the clients that campaign under one name: a queued lock, whose token is the
-//! leader's term.
+//! Election of a leader among clients that campaign under one name: a queued lock; its token is the term.
 
 use std::{ops::Deref, time::Duration};
 
@@ -13,8 +12,7 @@ use crate::hold::guard_event::Released;
 use crate::locks::fenced_lock::{FencedGuard, FencedLock};
 use crate::waiting::gate::unheard_pause;
 
-/// An election by its name: of all who campaign one leads at a time, in the order in which they came. Cheap
-/// to clone.
+/// An election by its name: of all who campaign one leads at a time, in order of arrival. Cheap to clone.
 ///
 /// It is a [queued](crate::Kind::Queued) lock. A leader that dies is followed when its lease ends, 30 s by
 /// default ([`ClientOptions::watchdog_lease`](crate::ClientOptions::watchdog_lease)); one that resigns is
@@ -66,8 +64,7 @@ impl Leader {
 }
 
 impl Client {
-    /// An election by its name, which is the Redis key itself. Nothing is sent; errors as
-    /// [`lock`](Client::lock).
+    /// An election by its name, which is the Redis key. Nothing is sent; errors as [`lock`](Client::lock).
     pub fn election(&self, name: &str) -> Result<Election, LockError> {
         let lock = self.queued(name)?;
         Ok(Election { lock })
@@ -80,8 +77,7 @@ impl Election {
         self.lock.name()
     }
 
-    /// Waits until it leads, for ever if need be; leads until it resigns. Dropping the future ends the
-    /// campaign.
+    /// Waits for ever until it leads; leads until it resigns. Dropping the future ends the campaign.
     pub async fn campaign(&self) -> Result<Leadership, LockError> {
         self.campaign_with(Acquire::default()).await
     }
@@ -101,8 +97,7 @@ impl Election {
 
     /// Each leader from now on, that of now first, as long as the client is open; a term that ends between
     /// two looks may be missed. It looks each [`poll_bound`](crate::ClientOptions::poll_bound), more often
-    /// just after nobody led. An error means that nothing is seen for a while: it comes once, and what
-    /// follows it is the next leader.
+    /// just after nobody led. An error means that nothing is seen for a while; the next leader follows it.
     pub fn observe(&self) -> BoxStream<'static, Result<Leader, LockError>> {
         let observation =
             Observation { election: self.clone(), seen: None, nobody_for: Duration::ZERO, failed: false };
@@ -154,8 +149,7 @@ impl Observation {
     }
 }
 
-/// A term of leading, in all else the [`Guard`] that it dereferences to: [`lost`](Guard::lost) says when it
-/// is over. Dropping it resigns.
+/// A term of leading, a [`Guard`] by dereferencing: [`lost`](Guard::lost) ends it. Dropping it resigns.
 #[derive(Debug)]
 #[must_use = "dropping it resigns at once"]
 pub struct Leadership {
@@ -163,8 +157,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The term, a fencing token: what the leader writes to must refuse it when it has seen an equal or a
-    /// greater one of another leader.
+    /// The term, a fencing token: what the leader writes to must refuse one not above another leader's.
     pub fn term(&self) -> u64 {
         self.guard.token()
     }

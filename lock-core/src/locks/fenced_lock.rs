@@ -110,8 +110,7 @@ pub struct FencedGuard {
 }
 
 impl FencedGuard {
-    /// The token, as [`Guard::token`]. The resource must refuse it when it has seen an equal or a greater
-    /// one.
+    /// The token, as [`Guard::token`]. The resource must refuse one that is not above all it has seen.
     pub fn token(&self) -> u64 {
         self.token
     }

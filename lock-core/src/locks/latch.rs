@@ -62,8 +62,7 @@ impl Client {
     /// A latch by its name, which is the Redis key itself. Nothing is sent.
     ///
     /// Errors: `Invalid` as for [`lock`](Client::lock); on a cluster also for every name with braces, since
-    /// the channel of RCountDownLatch puts braces around those too. A latch lives in one server set, so not
-    /// in independent masters.
+    /// RCountDownLatch's channel has braces too. A latch lives in one server set, not in independent masters.
     pub fn latch(&self, name: &str) -> Result<Latch, LockError> {
         let names = self.in_one_set("latch", name, Names::of_latch)?;
         let client = Arc::clone(self.shared());
@@ -81,11 +80,9 @@ impl Latch {
     pub async fn try_set_count(&self, count: u32) -> Result<bool, LockError> {
         const ACTION: &str = "close";
         if count == 0 {
-            let why = "a count is at least 1";
-            return Err(LockError::invalid(ACTION, self.name(), why));
+            return Err(LockError::invalid(ACTION, self.name(), "a count is at least 1"));
         }
-        let publish = self.inner.client.publish_command();
-        let request = requests::set(&self.inner.names, count, publish);
+        let request = requests::set(&self.inner.names, count, self.inner.client.publish_command());
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -94,24 +91,20 @@ impl Latch {
     /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future
     /// is dropped, it goes on in the background for half an hour.
     pub async fn count_down(&self) -> Result<u64, LockError> {
-        let publish = self.inner.client.publish_command();
-        let request = requests::count_down(&self.inner.names, publish);
-        let subject = self.inner.subject();
-        let left = subject.ask_surely("count down", request, number).await?;
+        let request = requests::count_down(&self.inner.names, self.inner.client.publish_command());
+        let left = self.inner.subject().ask_surely("count down", request, number).await?;
         Ok(u64::try_from(left).unwrap_or(0))
     }
 
     /// What is left, by the word of the master; 0 is open.
     pub async fn count(&self) -> Result<u64, LockError> {
-        let request = requests::count(&self.inner.names);
-        let left = self.inner.subject().look(request, number).await?;
+        let left = self.inner.subject().look(requests::count(&self.inner.names), number).await?;
         Ok(u64::try_from(left).unwrap_or(0))
     }
 
     /// Opens it at once by taking the count away; true if there was one.
     pub async fn delete(&self) -> Result<bool, LockError> {
-        let publish = self.inner.client.publish_command();
-        let request = requests::delete(&self.inner.names, publish);
+        let request = requests::delete(&self.inner.names, self.inner.client.publish_command());
         self.inner.subject().ask("open", request, yes).await
     }
 
@@ -120,17 +113,14 @@ impl Latch {
         self.wait_with(Wait::Forever).await.map(|_| ())
     }
 
-    /// Waits for `timeout` at most; false if it was not open in that time. As
-    /// [`wait_with`](Latch::wait_with).
+    /// Waits for `timeout` at most; false if it was not open by then. As [`wait_with`](Latch::wait_with).
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<bool, LockError> {
         self.wait_with(Wait::AtMost(timeout)).await
     }
 
-    /// Waits until it is open; false if it was not within the wait. One that opened and was closed again
-    /// between two looks may be missed.
+    /// Waits until it is open; false if not within the wait. An opening between two looks may be missed.
     ///
-    /// Errors: `Failed` where the last look had no answer or a refusal. Dropping the future leaves nothing
-    /// behind.
+    /// Errors: `Failed` where the last look had no answer or a refusal. A dropped future leaves nothing.
     pub async fn wait_with(&self, wait: Wait) -> Result<bool, LockError> {
         tokio::select! {
             biased;
@@ -180,14 +170,12 @@ impl Latch {
                     failures => backoff(failures).min(options.poll_bound),
                 };
                 let look_at = Instant::now() + pause;
-                let wake = end.map_or(look_at, |end| end.min(look_at));
-                within(Some(wake), heard.hint()).await;
+                within(Some(end.map_or(look_at, |end| end.min(look_at))), heard.hint()).await;
             } else {
                 let mut begun = inner.listen();
                 // Without an acknowledgement it is looked at all the same.
                 let bound = Instant::now() + options.response_timeout;
-                let bound = end.map_or(bound, |end| end.min(bound));
-                within(Some(bound), begun.ready()).await;
+                within(Some(end.map_or(bound, |end| end.min(bound))), begun.ready()).await;
                 subscriptions = Some(begun);
             }
             if end.is_some_and(|end| Instant::now() >= end) {
@@ -203,16 +191,14 @@ impl LatchInner {
     }
 
     fn listen(&self) -> Subscriptions {
-        let routes = std::slice::from_ref(self.client.route());
-        Subscriptions::on(routes, &self.names.key, &[&self.names.channel])
+        Subscriptions::on(std::slice::from_ref(self.client.route()), &self.names.key, &[&self.names.channel])
     }
 
     async fn is_open(&self, end: Option<Instant>) -> Result<bool, NodeError> {
         let now = Instant::now();
         let timeout = now + self.client.options.response_timeout;
         let deadline = end.map_or(timeout, |end| end.max(now + LAST_LOOK).min(timeout));
-        let question = requests::count(&self.names);
-        let sent = self.client.route().send(&question, deadline).await?;
+        let sent = self.client.route().send(&requests::count(&self.names), deadline).await?;
         let count = number(&sent.value).ok_or_else(|| no_number(&sent))?;
         Ok(count <= 0)
     }

@@ -23,8 +23,7 @@ pub struct Holder {
     pub holds: u64,
     /// Its fencing token, where the kind tells it to others: [`Kind::Queued`] does.
     pub token: Option<u64>,
-    /// What is left of its lease if it is not renewed, rounded down to milliseconds; `None` for a key without
-    /// an end.
+    /// What is left of its lease if not renewed, in whole milliseconds; `None` for a key without an end.
     pub remaining: Option<Duration>,
 }
 
@@ -73,25 +72,21 @@ impl Lock {
     }
 
     /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers
-    /// the one with the longest lease. One command for each server, and only a look: it may be over when it
-    /// is read.
+    /// the one with the longest lease. Only a look: it may be over when it is read.
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holder(&self.inner, deadline).await;
-        let held = asked.map_err(|error| self.unseen(error))?;
-        Ok(held.map(Holder::from))
+        Ok(asked.map_err(|error| self.unseen(error))?.map(Holder::from))
     }
 
     /// All who hold it now: several where readers share it. As [`holder`](Lock::holder) in all else.
     pub async fn holders(&self) -> Result<Vec<Holder>, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.holders(&self.inner, deadline).await;
-        let held = asked.map_err(|error| self.unseen(error))?;
-        Ok(held.into_iter().map(Holder::from).collect())
+        Ok(asked.map_err(|error| self.unseen(error))?.into_iter().map(Holder::from).collect())
     }
 
-    /// How many times this client's `owner` holds it, by the word of the servers; 0 if another does or
-    /// nobody.
+    /// How many times this client's `owner` holds it, by the servers' word; 0 if another does or nobody.
     ///
     /// Errors: `Invalid` for a number that is no caller's, else as [`holder`](Lock::holder).
     pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
@@ -100,13 +95,11 @@ impl Lock {
         }
         let text = self.inner.client.owner_text(owner);
         let holders = self.holders().await?;
-        let ours = holders.iter().find(|holder| holder.owner == text);
-        Ok(ours.map_or(0, |holder| holder.holds))
+        Ok(holders.iter().find(|holder| holder.owner == text).map_or(0, |holder| holder.holds))
     }
 
     /// Takes it away from its holder; true if somebody did. The holder learns at its next renewal, extension
-    /// or release; also where its owner has taken the lock anew meanwhile, which the old guard does not
-    /// touch.
+    /// or release; also where its owner has taken the lock anew, which the old guard leaves.
     pub async fn force_release(&self) -> Result<bool, LockError> {
         let deadline = Instant::now() + self.inner.client.options.response_timeout;
         let asked = self.inner.servers.force_release(&self.inner, deadline);

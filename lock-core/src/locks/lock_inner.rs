@@ -41,8 +41,7 @@ impl LockInner {
         (self.word, self.names.line())
     }
 
-    /// What to give to [`call_waiter`](Self::call_waiter), if somebody waits; asked before the release is
-    /// sent.
+    /// What to give to [`call_waiter`](Self::call_waiter) if somebody waits; asked before the release.
     pub(crate) fn waiters_served(&self) -> Option<u64> {
         let gates = &self.client.gates;
         let waits = !gates.is_empty();

@@ -20,16 +20,14 @@ use crate::locks::short_forms::short_forms;
 const ACTION: &str = "acquire all of";
 
 /// How long one who holds some waits for the next before it gives all back: against deadlocks with clients
-/// that see another order, such as of the same servers by other addresses. Random, so that two do not give
-/// way to each other in step.
+/// that see another order. Random, so that two do not give way in step.
 const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 
 /// Several locks that are held together: all of them or none.
 ///
 /// The members are ordered by servers and name, whatever order they are given in, so that two of these with
-/// members in common cannot wait for each other. They are first tried side by side, which costs one round
-/// trip when all are free. If one is taken, what was got is given back, and the members are waited for in
-/// their order.
+/// members in common cannot wait for each other. They are first tried side by side, one round trip when all
+/// are free; if one is taken, all go back and are waited for in order.
 ///
 /// Members keep what their kinds promise, each on its own servers: this is no [quorum](crate::Kind::Redlock),
 /// and one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
@@ -66,8 +64,7 @@ type Refusal = (LockError, bool);
 impl MultiLock {
     /// One lock of several. Nothing is sent.
     ///
-    /// Errors: `Invalid` if there are none, or if one is named twice on the same servers: its second part
-    /// would wait for its first.
+    /// Errors: `Invalid` if there are none, or one twice on the same servers: it would wait for itself.
     pub fn new(members: impl IntoIterator<Item = Lock>) -> Result<Self, LockError> {
         let mut members: Vec<_> = members.into_iter().collect();
         members.sort_by(|one, other| place(one).cmp(&place(other)));
@@ -128,8 +125,7 @@ impl MultiLock {
         let Some(answers) = within(end.map(last_look), asked).await else {
             // Whatever the members may have granted since, dropping their futures gives back.
             let why = "not every member answered in time";
-            let error = LockError::local(ErrorKind::Unknown, ACTION, self.first(), why);
-            return Err((error, false));
+            return Err((LockError::local(ErrorKind::Unknown, ACTION, self.first(), why), false));
         };
         let (mut held, mut error) = (Vec::new(), None);
         for answer in answers {
@@ -148,21 +144,16 @@ impl MultiLock {
         }
     }
 
-    /// Waits for one member after the other. A waiter holds only what comes before in the order that all
-    /// have.
+    /// Waits for one member after the other. A waiter holds only what comes before in the common order.
     async fn in_order(&self, how: &Acquire, end: Option<Instant>) -> Result<MultiGuard, Refusal> {
         let mut held: Vec<Guard> = Vec::new();
         for lock in &self.members {
             let asked_at = Instant::now();
-            let patience = match held.is_empty() {
-                true => None,
-                false => Some(self.patience(how.lease)),
-            };
+            let patience = if held.is_empty() { None } else { Some(self.patience(how.lease)) };
             let most = [end.map(left), patience].into_iter().flatten().min();
             // No wait at all would be one try, which has a bound of its own.
             let most = most.map(|most| most.max(Duration::from_millis(1)));
-            let wait = most.map_or(Wait::Forever, Wait::AtMost);
-            match lock.acquire_with(how.clone().wait(wait)).await {
+            match lock.acquire_with(how.clone().wait(most.map_or(Wait::Forever, Wait::AtMost))).await {
                 Ok(guard) => held.push(guard),
                 Err(error) => {
                     // What is over before the time was is not waited for.
@@ -188,8 +179,7 @@ impl MultiLock {
             None => {
                 // Those that came first may have been renewed since.
                 let from = held.iter().map(|guard| guard.hold().counts_from()).min();
-                let sent_at = from.expect("a set has members");
-                Ok(MultiGuard::new(held, sent_at))
+                Ok(MultiGuard::new(held, from.expect("a set has members")))
             }
             Some(name) => {
                 let why = format!("{name} was lost while the others were waited for");
@@ -330,8 +320,7 @@ impl MultiGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let extended = join_all(self.members.iter().map(|guard| guard.extend(lease))).await;
         let errors = extended.into_iter().filter_map(Result::err);
-        let worst = errors.max_by_key(|error| error.weight(ErrorKind::NotHeld));
-        worst.map_or(Ok(()), Err)
+        errors.max_by_key(|error| error.weight(ErrorKind::NotHeld)).map_or(Ok(()), Err)
     }
 
     /// Gives every member back, side by side and whatever becomes of the others. One result for all: the

@@ -35,8 +35,7 @@ pub struct Permit {
 /// Permits under a name, in the wire format of RPermitExpirableSemaphore. Cheap to clone.
 ///
 /// Each permit has an id and a lease, and comes back by itself when that ends: with a renewed lease soon
-/// after its holder died, and never while it lives and reaches the server. Free and held permits together are
-/// always as many as were set.
+/// after its holder died, and never while it reaches the server. Free and held ones are as many as were set.
 ///
 /// - Leases are judged by the server's clock. After a failover that is another one, so clocks of masters and
 ///   replicas should agree to well under a lease; those of clients do not matter. A Java peer judges by its
@@ -79,8 +78,7 @@ pub struct Permits {
 impl Client {
     /// Permits by their name, which is a Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, so not in independent
-    /// masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); permits live in one server set, not several.
     pub fn permits(&self, name: &str) -> Result<Permits, LockError> {
         let inner = counted(self, "semaphore with permits", name, &requests::Permits)?;
         Ok(Permits { inner })
@@ -101,20 +99,17 @@ impl Permits {
     /// Sets how many permits there are, held ones included. What is held stays held: with fewer than that the
     /// number of free ones is below zero until enough came back.
     pub async fn set_permits(&self, permits: u32) -> Result<(), LockError> {
-        let change = Change::Set(permits);
-        self.change("set the permits of", change).await.map(|_| ())
+        self.change("set the permits of", Change::Set(permits)).await.map(|_| ())
     }
 
     /// Adds so many permits, or takes so many away, free ones below zero included.
     pub async fn add_permits(&self, permits: i32) -> Result<(), LockError> {
-        let change = Change::Add(permits);
-        self.change("add permits to", change).await.map(|_| ())
+        self.change("add permits to", Change::Add(permits)).await.map(|_| ())
     }
 
     /// Once, whatever becomes of the answers.
     async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
-        let publish = self.inner.publish();
-        let request = requests::change(&self.inner.names, change, publish);
+        let request = requests::change(&self.inner.names, change, self.inner.publish());
         self.inner.subject().ask(action, request, yes).await
     }
 
@@ -133,8 +128,7 @@ impl Permits {
 
     /// Takes so many permits if they are free now; `None` if not. As [`try_acquire`](Permits::try_acquire).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<PermitGuard>, LockError> {
-        let how = Acquire::default().wait(Wait::Try);
-        unless_busy(self.acquire_many_with(permits, how).await)
+        unless_busy(self.acquire_many_with(permits, Acquire::default().wait(Wait::Try)).await)
     }
 
     /// Takes so many permits, and waits for `timeout` at most. As
@@ -144,20 +138,15 @@ impl Permits {
         permits: u32,
         timeout: Duration,
     ) -> Result<PermitGuard, LockError> {
-        let how = Acquire::default().wait(Wait::AtMost(timeout));
-        self.acquire_many_with(permits, how).await
+        self.acquire_many_with(permits, Acquire::default().wait(Wait::AtMost(timeout))).await
     }
 
     /// Takes so many permits, 1 to 4,096, all or none, with one lease. An owner and a token's life are
     /// `Invalid`: everybody who knows an id holds that permit.
     ///
-    /// Errors and bounds as [`Lock::acquire_with`](crate::Lock::acquire_with), and so when the future is
-    /// dropped.
+    /// Errors, bounds and a dropped future as of [`Lock::acquire_with`](crate::Lock::acquire_with).
     pub async fn acquire_many_with(&self, permits: u32, how: Acquire) -> Result<PermitGuard, LockError> {
-        let invalid = |why: String| {
-            let name = self.name();
-            Err(LockError::invalid("acquire", name, why))
-        };
+        let invalid = |why: String| Err(LockError::invalid("acquire", self.name(), why));
         if permits == 0 || permits > MOST {
             return invalid(format!("{permits} permits; 1 to {MOST} can be taken at once"));
         }
@@ -181,22 +170,18 @@ impl Permits {
         }
         let unknown: Vec<_> = unknown.iter().map(PermitId::to_string).collect();
         let why = format!("the server does not have {}", unknown.join(", "));
-        let name = self.name();
-        Err(LockError::local(ErrorKind::NotHeld, "release", name, why))
+        Err(LockError::local(ErrorKind::NotHeld, "release", self.name(), why))
     }
 
-    /// Gives back those permits that are held, and answers with the ids of the others; in all else as
+    /// Gives back held permits, and answers with the ids of the others; else as
     /// [`release`](Permits::release).
     pub async fn release_held(&self, ids: &[PermitId]) -> Result<Vec<PermitId>, LockError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let publish = self.inner.publish();
-        let request = requests::give(&self.inner.names, ids, publish);
-        let subject = self.inner.subject();
-        let each = subject.ask_surely("release", request, text).await?;
-        let unknown = ids.iter().zip(each).filter(|(_, given)| *given == b'0');
-        Ok(unknown.map(|(id, _)| *id).collect())
+        let request = requests::give(&self.inner.names, ids, self.inner.publish());
+        let each = self.inner.subject().ask_surely("release", request, text).await?;
+        Ok(ids.iter().zip(each).filter(|(_, given)| *given == b'0').map(|(id, _)| *id).collect())
     }
 
     /// Gives one permit a lease from now on, longer or shorter than it had; false if it is not held (any
@@ -204,11 +189,9 @@ impl Permits {
     pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, LockError> {
         const ACTION: &str = "change a lease of";
         if lease < Duration::from_millis(1) || lease > ENDLESS {
-            let why = "a lease is 1 ms to a hundred years";
-            return Err(LockError::invalid(ACTION, self.name(), why));
+            return Err(LockError::invalid(ACTION, self.name(), "a lease is 1 ms to a hundred years"));
         }
-        let publish = self.inner.publish();
-        let request = requests::lease(&self.inner.names, id, lease, publish);
+        let request = requests::lease(&self.inner.names, id, lease, self.inner.publish());
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -231,18 +214,16 @@ impl Permits {
 
     /// Free and held, at one moment.
     async fn counts(&self) -> Result<(i64, i64), LockError> {
-        let request = self.inner.format.look(&self.inner.names);
-        self.inner.subject().look(request, counts).await
+        self.inner.subject().look(self.inner.format.look(&self.inner.names), counts).await
     }
 
     /// The permits that are held, the first to end first.
     pub async fn list(&self) -> Result<Vec<Permit>, LockError> {
-        let request = requests::list(&self.inner.names);
-        self.inner.subject().look(request, listed).await
+        self.inner.subject().look(requests::list(&self.inner.names), listed).await
     }
 
-    /// Deletes them, held ones included; true if there were any. Holders learn at their next renewal, waiters
-    /// go on waiting.
+    /// Deletes them, held ones too; true if there were any. Holders learn at the next renewal, waiters wait
+    /// on.
     pub async fn delete(&self) -> Result<bool, LockError> {
         delete(&self.inner).await
     }

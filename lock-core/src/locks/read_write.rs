@@ -9,8 +9,7 @@ use crate::locks::lock::Lock;
 /// A read-write lock: many read at a time, or one writes. Cheap to clone.
 ///
 /// Its two sides are locks of the kinds [`Read`](Kind::Read) and [`Write`](Kind::Write), beside Java clients'
-/// RReadWriteLock. Each hold has its own lease: a reader that is gone keeps nobody out for longer than its
-/// own, however many others read.
+/// RReadWriteLock. Each hold has its own lease: a reader that is gone keeps nobody out for longer.
 ///
 /// ```
 /// # use lock_core::{Acquire, Client, ClientOptions};

@@ -68,8 +68,7 @@ pub struct Semaphore {
 impl Client {
     /// A semaphore by its name, which is the Redis key itself. Nothing is sent.
     ///
-    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, so not in
-    /// independent masters.
+    /// Errors: `Invalid` as for [`lock`](Client::lock); a semaphore lives in one server set, not several.
     pub fn semaphore(&self, name: &str) -> Result<Semaphore, LockError> {
         let inner = counted(self, "semaphore", name, &requests::Semaphore)?;
         Ok(Semaphore { inner })
@@ -84,8 +83,7 @@ pub(crate) fn counted(
     format: &'static dyn LockFormat,
 ) -> Result<Arc<LockInner>, LockError> {
     let names = client.in_one_set(word, name, Names::of_permits)?;
-    let servers = Servers::One(Arc::clone(client.shared().route()));
-    Ok(client.lock_of(names, word, format, servers))
+    Ok(client.lock_of(names, word, format, Servers::One(Arc::clone(client.shared().route()))))
 }
 
 impl Semaphore {
@@ -103,8 +101,7 @@ impl Semaphore {
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
         let (names, publish) = (&self.inner.names, self.inner.publish());
-        let once = requests::set(names, permits, life, publish);
-        self.inner.subject().ask(ACTION, once, yes).await
+        self.inner.subject().ask(ACTION, requests::set(names, permits, life, publish), yes).await
     }
 
     /// Acquires so many permits, all or none, and waits for them for ever if need be; as
@@ -129,8 +126,7 @@ impl Semaphore {
     }
 
     /// Acquires so many permits, all or none. They are given back when the guard is dropped; the server knows
-    /// nothing of the guard, so that a process that dies takes the permits along. None at all is granted at
-    /// once, without a question.
+    /// nothing of it: a process that dies takes the permits along. None at all is granted at once.
     ///
     /// Errors: `Busy` when the wait ran out; else as [`Lock::acquire_with`](crate::Lock::acquire_with). After
     /// `Unknown`, and when the future is dropped, what may have been taken is given back in the background.
@@ -144,8 +140,7 @@ impl Semaphore {
         })
     }
 
-    /// Takes so many permits without a guard, and waits for them for ever if need be; as
-    /// [`take_with`](Semaphore::take_with).
+    /// Takes so many permits without a guard, waiting for ever; as [`take_with`](Semaphore::take_with).
     pub async fn take(&self, permits: u32) -> Result<(), LockError> {
         self.take_with(permits, Wait::Forever).await
     }
@@ -166,9 +161,7 @@ impl Semaphore {
         let how = Acquire::default().wait(wait).lease(Lease::Fixed(ENDLESS));
         let guard = acquire_for(&self.inner, HolderIdentity::Count(permits), &how).await?;
         if let Some(id) = guard.hold().settled_id() {
-            let client = &self.inner.client;
-            let record = requests::record_of_acquire(&self.inner.names, id);
-            finished(client, record);
+            finished(&self.inner.client, requests::record_of_acquire(&self.inner.names, id));
         }
         // They belong to nobody from now on.
         guard.leave();
@@ -193,36 +186,29 @@ impl Semaphore {
             return Ok(());
         }
         let once = self.giving(permits.into(), absent);
-        let subject = self.inner.subject();
-        subject.ask_surely("release", once, number).await.map(|_| ())
+        self.inner.subject().ask_surely("release", once, number).await.map(|_| ())
     }
 
-    /// Adds so many permits, or takes away so many at once if it is a negative number, also below zero. What
-    /// is free then.
+    /// Adds so many permits, or takes away a negative number at once, also below zero. What is free then.
     ///
     /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is
     /// done or not also when the future is dropped.
     pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
         let once = self.giving(permits.into(), MissingCounter::Begins);
-        let subject = self.inner.subject();
-        subject.ask("add permits to", once, number).await
+        self.inner.subject().ask("add permits to", once, number).await
     }
 
     /// Takes all that is free, and says how many that were.
     ///
-    /// Errors as [`add_permits`](Semaphore::add_permits): after `Unknown`, and when the future is dropped,
-    /// nobody knows how many were taken.
+    /// Errors as [`add_permits`](Semaphore::add_permits): `Unknown` or a drop leave open how many it took.
     pub async fn drain(&self) -> Result<u64, LockError> {
-        let once = requests::drain(&self.inner.names);
-        let drained = self.inner.subject().ask("drain", once, number).await?;
+        let drained = self.inner.subject().ask("drain", requests::drain(&self.inner.names), number).await?;
         Ok(u64::try_from(drained).unwrap_or(0))
     }
 
-    /// What is free now, by the word of the master; below zero after more was taken away than there was, and
-    /// 0 where there is no such semaphore.
+    /// What is free now, by the master's word; may be below zero, and is 0 where there is no such semaphore.
     pub async fn available(&self) -> Result<i64, LockError> {
-        let request = self.inner.format.look(&self.inner.names);
-        self.inner.subject().look(request, number).await
+        self.inner.subject().look(self.inner.format.look(&self.inner.names), number).await
     }
 
     /// Deletes it; true if it was there. Waiters go on waiting for another to begin.
@@ -233,8 +219,7 @@ impl Semaphore {
 
 /// Deletes a semaphore of either sort.
 pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
-    let request = (inner.format).force_release(&inner.names, inner.publish());
-    inner.subject().ask("delete", request, yes).await
+    inner.subject().ask("delete", (inner.format).force_release(&inner.names, inner.publish()), yes).await
 }
 
 fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> RecordedRequest {
@@ -250,8 +235,7 @@ pub(crate) fn give_back_unasked(inner: &LockInner, permits: u32) {
     }
 }
 
-/// Permits of a [`Semaphore`] that are given back in the background when this is dropped, if there is such a
-/// semaphore still.
+/// Permits of a [`Semaphore`]; on drop given back in the background, if it still exists.
 #[derive(Debug)]
 #[must_use = "dropping it gives the permits back at once"]
 pub struct SemaphoreGuard {
@@ -272,14 +256,13 @@ impl SemaphoreGuard {
     pub async fn release(mut self) -> Result<(), LockError> {
         if !self.end() {
             let (kind, name) = (ErrorKind::NotHeld, self.semaphore.name());
-            let why = LostReason::Closed.to_string();
-            return Err(LockError::local(kind, "release", name, why));
+            return Err(LockError::local(kind, "release", name, LostReason::Closed.to_string()));
         }
         self.semaphore.give_back(self.permits, MissingCounter::Stays).await
     }
 
-    /// Leaves them taken, for somebody else to give back; as [`forget`](tokio::sync::SemaphorePermit::forget)
-    /// of a permit in tokio.
+    /// Leaves them taken, for others to give back; as tokio's
+    /// [`forget`](tokio::sync::SemaphorePermit::forget).
     pub fn leave(mut self) {
         self.end();
     }

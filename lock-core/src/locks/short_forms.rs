@@ -19,16 +19,14 @@ macro_rules! short_forms {
             $crate::locks::short_forms::unless_busy(self.acquire_with(how).await)
         }
 
-        /// Waits for `timeout` at most; `Busy` if there was none to be had in all that time. Renewed until
-        /// released.
+        /// Waits for `timeout` at most; `Busy` if there was none in all that time. Renewed until released.
         ///
         /// Errors: as [`acquire_with`](Self::acquire_with).
         pub async fn acquire_timeout(
             &self,
             timeout: std::time::Duration,
         ) -> Result<$guard, $crate::LockError> {
-            let how = $crate::Acquire::default().wait($crate::Wait::AtMost(timeout));
-            self.acquire_with(how).await
+            self.acquire_with($crate::Acquire::default().wait($crate::Wait::AtMost(timeout))).await
         }
     };
 }

@@ -21,9 +21,7 @@ use crate::hold::Hold;
 use crate::kind::{CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply};
 use crate::locks::lock_inner::LockInner;
 use crate::servers::server_set::Servers;
-use crate::topology::{
-    NodeError, Request, RequestCommand, RequestPurpose, Route, Script, ServerReply, passes, slot,
-};
+use crate::topology::{NodeError, Request, RequestPurpose, Route, Script, ServerReply, passes, slot};
 
 /// The answer to one attempt to acquire.
 #[derive(Debug)]
@@ -138,8 +136,7 @@ impl Servers {
         match self {
             Servers::One(route) => {
                 let sent = route.send(&lock.format.look(&lock.names), deadline).await?;
-                let holders = lock.format.read_holders(&sent.value);
-                holders.ok_or_else(|| not_an_answer(&sent))
+                lock.format.read_holders(&sent.value).ok_or_else(|| not_an_answer(&sent))
             }
             Servers::Majority(_) => {
                 let holder = self.holder(lock, deadline).await?;
@@ -149,9 +146,7 @@ impl Servers {
     }
 
     pub(crate) async fn force_release(&self, lock: &LockInner, deadline: Instant) -> Result<bool, NodeError> {
-        let publish = lock.client.publish_command();
-        let request = lock.format.force_release(&lock.names, publish);
-        self.yes_or_no(request, deadline).await
+        self.yes_or_no(lock.format.force_release(&lock.names, lock.client.publish_command()), deadline).await
     }
 
     async fn yes_or_no(&self, request: Request, deadline: Instant) -> Result<bool, NodeError> {
@@ -162,8 +157,7 @@ impl Servers {
     }
 }
 
-/// What the replicas are asked; half of the time that is left at most, so that a lack of replicas is answered
-/// before the answer counts as lost.
+/// What the replicas are asked; for half of the time left, so that a lack of replicas is answered in time.
 fn wait_for(hold: &Hold, deadline: Instant) -> Option<crate::topology::WaitFor> {
     let timeout = hold.client().options.durability_timeout;
     let time_left = deadline.saturating_duration_since(Instant::now()) / 2;
@@ -209,8 +203,7 @@ pub(crate) async fn acquire_at(
     })
 }
 
-/// A script broke off, and may have taken the lock: only when its undo is acknowledged it is certain that it
-/// is not held.
+/// A script broke off, and may have taken the lock: only an acknowledged undo shows that it is not held.
 async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
     let undo = hold.lock.format.undo(&hold.request());
     match route.send(&undo, deadline.max(Instant::now() + LAST_LOOK)).await {
@@ -249,8 +242,7 @@ pub(crate) async fn extend_at(
     })
 }
 
-/// What holds must have in common to be renewed by one request: servers, script, lease, and on a cluster the
-/// slot.
+/// What holds renewed by one request have in common: servers, script, lease, and on a cluster the slot.
 pub(crate) type Together = (usize, usize, Duration, u16);
 
 /// With which others a hold can be renewed in one request; `None` if only by itself.
@@ -262,10 +254,7 @@ pub(crate) fn renewed_together(hold: &Hold) -> Option<Together> {
     if hold.durability != Durability::None || alone {
         return None;
     }
-    let slot = match route.is_sharded() {
-        true => slot(hold.lock.names.key.as_bytes()),
-        false => 0,
-    };
+    let slot = if route.is_sharded() { slot(hold.lock.names.key.as_bytes()) } else { 0 };
     let route = Arc::as_ptr(route).cast::<()>() as usize;
     let script: *const Script = hold.lock.format.extend_script();
     Some((route, script as usize, hold.lease, slot))
@@ -277,7 +266,7 @@ pub(crate) async fn extend_together(
     deadline: Instant,
 ) -> Result<Vec<ExtendOutcome>, NodeError> {
     let lock = &holds[0].lock;
-    let mut request = Request::new(RequestCommand::Script(lock.format.extend_script()));
+    let mut request = Request::new(lock.format.extend_script());
     for hold in holds {
         hold.may_last(deadline, hold.lease);
         request = hold.lock.format.extend_keys(&hold.request(), request);
@@ -296,8 +285,7 @@ pub(crate) async fn extend_together(
         None => None,
     };
     let all: Option<Vec<_>> = answers.iter().map(read).collect();
-    let all = all.filter(|all| all.len() == holds.len());
-    all.ok_or_else(|| not_an_answer(&sent))
+    all.filter(|all| all.len() == holds.len()).ok_or_else(|| not_an_answer(&sent))
 }
 
 /// What a release needs to know of its hold.
@@ -323,8 +311,7 @@ pub(crate) async fn release_at(
     turns.giving(&hold.lock);
     let asked = ask_again(route, request, one_answer, how.deadline, RequestPurpose::Deed).await;
     let (sent, doubtful) = asked?;
-    let given = hold.lock.format.read_release(&sent.value);
-    let given = given.ok_or_else(|| not_an_answer(&sent))?;
+    let given = hold.lock.format.read_release(&sent.value).ok_or_else(|| not_an_answer(&sent))?;
     turns.gave(&hold.lock, route, given, &sent.value);
     let done_before = doubtful && how.valid && !hold.has_records();
     let given = match given {

@@ -191,9 +191,8 @@ fn late_answers(hold: &Arc<Hold>, mut answers: Answers<AttemptAnswer>) {
 /// Gives back what a failed attempt took or may have taken; what is not acknowledged in time goes on in the
 /// background. Answers how many masters had it and have it no more.
 ///
-/// A master that has just answered gets a moment in any case, also where the others' silence took all the
-/// time: else the next attempt might overtake what is given back there, and lose that vote to its own
-/// predecessor.
+/// A master that has just answered gets a moment in any case: else the next attempt might overtake what is
+/// given back there, and lose that vote to its own predecessor.
 async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[(usize, bool)], deadline: Instant) -> usize {
     let request = hold.lock.format.undo(&hold.request());
     let moment = deadline.max(Instant::now() + LAST_LOOK);
@@ -261,8 +260,7 @@ pub(crate) async fn extend(
     Err(outvoted(&errors, held, n))
 }
 
-/// Gives a hold back on all masters; done when a majority has given it back, the rest goes on in the
-/// background.
+/// Gives a hold back on all masters; done with a majority, the rest goes on in the background.
 pub(crate) async fn release(
     routes: &Routes,
     hold: &Arc<Hold>,
@@ -286,8 +284,7 @@ pub(crate) async fn release(
     let client = hold.client();
     let calls = how.valid && !client.turns.has_rivals(&hold.lock);
     let served = calls.then(|| hold.lock.waiters_served()).flatten();
-    // Now it is sent. Where no other client waits, this one's next waiter need not hear of it from the
-    // servers.
+    // Now it is sent. Where no other client waits, this one's next waiter need not hear it from servers.
     let mut first = poll!(answers.next());
     if let Some(served) = served {
         hold.lock.call_waiter(served);

@@ -8,8 +8,7 @@ use crate::sync::Mutex;
 /// A request is in time for so much longer than somebody waits for its answer.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// What the servers' clock showed last. Of several servers whose clocks differ by more than the slack each
-/// change costs one question more.
+/// What the servers' clock showed last. Servers whose clocks differ by more than the slack cost a question.
 #[derive(Debug, Default)]
 pub(crate) struct ServerClock(Mutex<Option<(Instant, u64)>>);
 
@@ -24,7 +23,6 @@ impl ServerClock {
         let (sent_at, server_ms) = (*self.0.lock())?;
         let later = deadline.saturating_duration_since(sent_at) + SLACK;
         // Clocks may differ by a hundredth.
-        let later_ms = u64::try_from((later + later / 100).as_millis()).ok()?;
-        server_ms.checked_add(later_ms)
+        server_ms.checked_add(u64::try_from((later + later / 100).as_millis()).ok()?)
     }
 }

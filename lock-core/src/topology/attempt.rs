@@ -76,8 +76,7 @@ pub(crate) async fn attempt(
         return Box::pin(pipelined(request, node, lease, before, by_text, deadline)).await;
     }
     let sent_at = Instant::now();
-    let limit = deadline.min(sent_at + node.dialer.response_timeout);
-    match lease.conn.request(request, limit).await {
+    match lease.conn.request(request, deadline.min(sent_at + node.dialer.response_timeout)).await {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
         Err(NoReply::Cut(why)) => Answer::Lost { message: why.to_string() },
@@ -124,8 +123,7 @@ async fn pipelined(
     let mut count = position + 1;
     let mut blocked = Duration::ZERO;
     if let Some((wait, wanted)) = wait {
-        // WAIT's own clock is coarse (a server tick), so it gets less than what is left; 0 would wait for
-        // ever.
+        // WAIT's own clock is coarse (a tick), so it gets less than what is left; 0 would wait for ever.
         let left = deadline.saturating_duration_since(sent_at) * 3 / 4;
         let limit = wait.timeout.min(left).max(Duration::from_millis(1));
         bytes.extend(wait_command(wait.durability, wanted, limit).get_packed_command());
@@ -186,8 +184,7 @@ fn single(answer: Value, sent_at: Instant) -> Answer {
     match answer {
         Value::ServerError(error) => {
             let details = error.details().unwrap_or_default();
-            // Inside a script an access rule has no code of its own: the texts of Redis 7.0, and of later
-            // ones and Valkey.
+            // Inside a script an access rule has no code: texts of Redis 7.0, and of later ones and Valkey.
             let forbidden = ["The user executing the script can't", "ACL failure in script"];
             let code = match forbidden.iter().any(|text| details.contains(text)) {
                 true => "NOPERM",

@@ -53,8 +53,7 @@ impl Conn {
 
     /// For how long the server grants nothing yet.
     pub(super) fn grants_in(&self) -> Option<Duration> {
-        let from = self.grants_from.get()?;
-        let left = from.saturating_duration_since(Instant::now());
+        let left = self.grants_from.get()?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
@@ -91,8 +90,7 @@ impl Conn {
     }
 
     pub(crate) async fn command(&self, command: &Cmd) -> RedisResult<Value> {
-        let bytes = command.get_packed_command();
-        let mut values = self.packed(&bytes, 1, false).await?;
+        let mut values = self.packed(&command.get_packed_command(), 1, false).await?;
         Ok(values.pop().unwrap_or_default())
     }
 
@@ -101,8 +99,7 @@ impl Conn {
         self.packed(&commands.get_packed_pipeline(), count, false).await
     }
 
-    /// Sends `count` commands that are written out already; `at_once` leaves none of them to the connection's
-    /// own task.
+    /// Sends `count` commands that are written out; `at_once` leaves none to the connection's own task.
     pub(crate) async fn packed(&self, bytes: &[u8], count: usize, at_once: bool) -> RedisResult<Vec<Value>> {
         self.dialer.count(count as u64);
         let replies = u32::try_from(count).map_err(|_| closed("too many commands at once"))?;
@@ -110,8 +107,7 @@ impl Conn {
             out.extend_from_slice(bytes);
             replies
         };
-        let answer = self.wire.ask(write, None, at_once);
-        match answer.await {
+        match self.wire.ask(write, None, at_once).await {
             Ok(Replies::One(value)) => Ok(vec![value]),
             Ok(Replies::All(values)) => Ok(values),
             Err(NoReply::Silent) => Err(closed("no answer in time")),
@@ -120,16 +116,14 @@ impl Conn {
     }
 
     /// A reply did not come in time: asks PING, and kills the connection if that stays unanswered for
-    /// `patience` too. Without it a link that swallows everything would never be noticed. One probe at a
-    /// time.
+    /// `patience` too. Else a link that swallows everything would go unnoticed. One probe at a time.
     pub(crate) fn suspect(self: &Arc<Self>, patience: Duration) {
         if self.is_dead() || self.probing.swap(true, Ordering::AcqRel) {
             return;
         }
         let conn = self.clone();
         self.dialer.runtime.spawn(async move {
-            let ping = redis::cmd("PING");
-            if !matches!(timeout(patience, conn.command(&ping)).await, Ok(Ok(_))) {
+            if !matches!(timeout(patience, conn.command(&redis::cmd("PING"))).await, Ok(Ok(_))) {
                 conn.kill();
             }
             conn.probing.store(false, Ordering::Release);

@@ -30,8 +30,7 @@ use crate::{AddressMap, ClientOptions};
 /// so long without an acknowledgement of what was sent it ends the connection.
 const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Between two questions whether a server that is busy with a script is so still, or to a provider of
-/// credentials.
+/// Between two questions to a server that is busy with a script, or to a provider of credentials.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a new connection must prove before it is used.
@@ -49,8 +48,7 @@ pub(crate) struct Dialer {
     username: Option<String>,
     password: Option<String>,
     provider: Option<CredentialsProvider>,
-    /// For servers that may want the password or not: whether the last answer said that they do. `None` sends
-    /// it always.
+    /// For servers that may want the password: whether the last answer said so. `None` sends it always.
     wants_password: Option<Arc<AtomicBool>>,
     database: u16,
     tls: Option<Secure>,
@@ -172,8 +170,7 @@ impl Dialer {
         });
     }
 
-    /// Takes note of an answer by which a server wants the password after all, or has none; whether to dial
-    /// once more because of it.
+    /// Notes an answer by which a server wants the password after all, or has none; whether to redial.
     fn learns_from(&self, error: &DialError) -> bool {
         let (Some(wanted), Some(_)) = (&self.wants_password, &self.password) else {
             return false;
@@ -215,8 +212,7 @@ impl Dialer {
         self.bounded(to, |socket| self.set_up(socket, proof)).await
     }
 
-    /// Connects for subscriptions, or to be told when keys change that were read; never takes longer than the
-    /// connect timeout.
+    /// Connects for subscriptions, or to be told when read keys change; within the connect timeout.
     pub(super) async fn dial_for_subscriptions(
         &self,
         to: &Endpoint,
@@ -321,8 +317,7 @@ impl Dialer {
         greeting.cmd(if proof == Proof::IsMaster { "ROLE" } else { "PING" });
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
         // A user that may not ask cannot be told which server it is.
-        let optional = asked.filter(|_| self.restart_delay.is_none());
-        self.check_greeting(&answers, credentials.is_some(), optional)?;
+        self.check_greeting(&answers, credentials.is_some(), asked.filter(|_| self.restart_delay.is_none()))?;
         let info = asked.and_then(|at| answers.get(at));
         if let Some(delay) = self.restart_delay {
             conn.grants_from(Instant::now() + delay.saturating_sub(age(info)?));
@@ -365,8 +360,7 @@ impl Dialer {
         authenticates: bool,
         optional: Option<usize>,
     ) -> Result<(), DialError> {
-        // The name is for people who look at the server: one that knows no CLIENT, or lets this user have
-        // none of it, serves all the same.
+        // The name is for people who look at the server: one without CLIENT for this user serves too.
         let before_name = usize::from(authenticates) + usize::from(self.database != 0);
         let named = self.client_name.as_ref().map(|_| before_name);
         for (position, answer) in answers.iter().enumerate() {

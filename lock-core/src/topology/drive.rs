@@ -13,8 +13,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mi
 /// nothing is begun: cut off in the middle, what is certainly not done would be unknown.
 const ONE_ANSWER: Duration = Duration::from_millis(20);
 
-/// Sends until answered, refused for good, lost, or out of time. What is rare is boxed: every request carries
-/// the size of this future.
+/// Sends until answered, refused for good, lost, or out of time. The rare is boxed: requests carry its size.
 pub(super) async fn drive(
     router: &Route,
     request: &Request,
@@ -99,8 +98,7 @@ pub(super) async fn drive(
         enough = enough.max(asked_at.elapsed() * 2);
         match code.as_str() {
             // With SCRIPT LOAD in the same write it cannot come again, but for a SCRIPT FLUSH in between, or
-            // where that is refused, as proxies do: then the text goes instead. A server that says it all the
-            // same is not asked without a pause.
+            // where that is refused, as by proxies: then the text goes, and after a pause.
             "NOSCRIPT" => {
                 if before.load {
                     node.loads_nothing.set(true);

@@ -61,8 +61,7 @@ impl Refresh {
         Refresh { flight: Flight::new(), hold_off, last_end: Arc::default() }
     }
 
-    /// Joins the look in flight, or starts one; nothing is looked at once the owner is gone. Goes on by
-    /// itself if the caller does not wait.
+    /// Joins the look in flight, or starts one while the owner lives. Goes on if the caller does not wait.
     pub(crate) fn join<S, F>(
         &self,
         runtime: &ClientRuntime,
@@ -90,8 +89,7 @@ impl Refresh {
     }
 }
 
-/// Hands answers to `take` as they come, until that says that it has heard enough, or `grace` after it has
-/// said that the first was a good one.
+/// Hands answers to `take` until that has heard enough, or for `grace` after it called the first good.
 pub(crate) async fn hear<T>(
     mut answers: FuturesUnordered<impl Future<Output = T>>,
     grace: Duration,

@@ -1,5 +1,4 @@
-//! The seam between a lock algorithm and the servers: requests by key in, replies with their node and time of
-//! sending out.
+//! The seam between a lock algorithm and the servers: requests by key in, replies with node and time out.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -57,8 +56,7 @@ use crate::clock::Instant;
 use crate::machine::ClientRuntime;
 use crate::{ClientOptions, PubSub};
 
-/// A reply. `value` never is a server error: those are [`NodeError`]s, also the ones that a script raises on
-/// purpose.
+/// A reply. `value` never is a server error: those are [`NodeError`]s, also those that a script raises.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerReply {
     pub(crate) value: redis::Value,
@@ -71,16 +69,14 @@ pub(crate) struct ServerReply {
 }
 
 fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    let mut lines = info.lines();
-    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
 /// A request that got no usable answer.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeError {
     pub(crate) node: Option<String>,
-    /// Certainly no effect, of this and of every earlier attempt of the same `send`. With a code and not so:
-    /// a script broke off.
+    /// Certainly no effect, of any attempt of the same `send`. With a code and not so: a script broke off.
     pub(crate) definite: bool,
     /// Server error code (`NOSCRIPT`, `OOM`, …) if the server answered one.
     pub(crate) code: Option<String>,
@@ -167,20 +163,17 @@ pub(crate) trait Topology: Send + Sync {
     fn dialer(&self) -> &Dialer;
     fn channels(&self) -> &Channels;
     fn masters(&self) -> Vec<Arc<Node>>;
-    /// After how much silence of the master sentinels replace it; `None` where there are none, or none has
-    /// said it.
+    /// After how much silence of the master sentinels replace it; `None` where none has said it.
     fn down_after_ms(&self) -> Option<u64> {
         None
     }
     fn close_nodes(&self);
 
-    /// Subscribes to a lock's channel at the node that owns `key`; shared by all waiters of this client on
-    /// that channel; ends on drop.
+    /// Subscribes to a lock's channel at the node that owns `key`; shared by all its waiters; ends on drop.
     fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
         self.channels().subscribe(key, tune)
     }
-    /// Hints whenever a key may not answer any more as is expected; nothing where the server does not say
-    /// when keys change.
+    /// Hints whenever a key may no longer answer as expected; nothing where the server says no changes.
     fn follow_key(&self, key: &str, check: KeyCheck) -> KeyFollower {
         self.channels().follow_key(key, check)
     }
@@ -289,13 +282,11 @@ pub(crate) fn unconnected(
     match target.shape {
         TopologyKind::Single | TopologyKind::Masters => Ok(routes(masters(target, options, tls, runtime))),
         TopologyKind::Sentinel => {
-            let sentinel = Sentinel::new(target, options, tls, runtime);
-            Ok(vec![Arc::new(Route::Sentinel(sentinel))])
+            Ok(vec![Arc::new(Route::Sentinel(Sentinel::new(target, options, tls, runtime)))])
         }
         TopologyKind::Cluster if matches!(way, PubSub::Plain | PubSub::Sharded) => {
             let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
-            let cluster = Cluster::new(target.endpoints.clone(), dialer, way);
-            Ok(vec![Arc::new(Route::Cluster(cluster))])
+            Ok(vec![Arc::new(Route::Cluster(Cluster::new(target.endpoints.clone(), dialer, way)))])
         }
         TopologyKind::Cluster => Err(
             "before its servers can be asked, a cluster's client is to be told how they publish: `?pubsub=sharded` (Redis 7.0 and later) or `?pubsub=plain` in the URL, or \
@@ -312,20 +303,17 @@ fn masters(
     runtime: &ClientRuntime,
 ) -> Vec<Single> {
     let several = target.shape == TopologyKind::Masters;
-    let voters = Voter::all(target.endpoints.len());
-    (target.endpoints.iter().zip(voters))
+    (target.endpoints.iter().zip(Voter::all(target.endpoints.len())))
         .map(|(endpoint, voter)| {
             let mut dialer = Dialer::new(target, options, tls.clone(), runtime);
             dialer.voter = several.then_some(voter);
-            let way = target.pub_sub(options);
-            Single::new(endpoint.clone(), Arc::new(dialer), way)
+            Single::new(endpoint.clone(), Arc::new(dialer), target.pub_sub(options))
         })
         .collect()
 }
 
 fn routes(singles: Vec<Single>) -> Vec<Arc<Route>> {
-    let each = singles.into_iter();
-    each.map(|single| Arc::new(Route::Single(single))).collect()
+    singles.into_iter().map(|single| Arc::new(Route::Single(single))).collect()
 }
 
 /// Servers of which more than half have answered.

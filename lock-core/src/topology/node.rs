@@ -36,8 +36,7 @@ pub(crate) struct Node {
     command: Lane,
     wait: [Lane; WAIT_LINES],
     pub(crate) closed: Flag,
-    /// Its master has said that it keeps an append-only file that WAITAOF can wait for; believed until the
-    /// next connection.
+    /// Its master has said that WAITAOF can wait for its file; believed until the next connection.
     pub(crate) has_disk: Flag,
     /// SCRIPT LOAD did not help once: a script that it does not know goes by its text.
     pub(crate) loads_nothing: Flag,

@@ -3,8 +3,7 @@
 use super::NodeError;
 use crate::machine;
 
-/// The code of a refusal of our own: nothing was sent, since the server lost its memory too short a while
-/// ago.
+/// The code of a refusal of our own: nothing was sent, since the server lost its memory just now.
 pub(crate) const RESTARTED: &str = "RESTARTED";
 
 /// The code that this client gives to "max number of clients reached", for which a server has none.
@@ -27,8 +26,7 @@ pub(crate) enum RequestPurpose {
 
 /// Whether the trouble may pass by itself: no answer, no connection, or a server that says that it is not
 /// ready. A deed is also tried again after what somebody has to correct at the server: replicas, disk,
-/// memory, connections, users. Anything else that a server says, as that the key is of another type, stays
-/// so.
+/// memory, connections, users. Anything else stays so.
 pub(crate) fn passes(error: &NodeError, need: RequestPurpose) -> bool {
     use RequestPurpose::{Answer, Deed};
     const PASSING: &[(&str, RequestPurpose)] = &[

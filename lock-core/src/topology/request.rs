@@ -10,6 +10,18 @@ pub(crate) enum RequestCommand {
     Command(&'static str),
 }
 
+impl From<&'static Script> for RequestCommand {
+    fn from(script: &'static Script) -> Self {
+        RequestCommand::Script(script)
+    }
+}
+
+impl From<&'static str> for RequestCommand {
+    fn from(command: &'static str) -> Self {
+        RequestCommand::Command(command)
+    }
+}
+
 impl RequestCommand {
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -78,9 +90,9 @@ pub(crate) struct Request {
 
 impl Request {
     /// A call without keys and arguments yet.
-    pub(crate) fn new(what: RequestCommand) -> Self {
+    pub(crate) fn new(what: impl Into<RequestCommand>) -> Self {
         Request {
-            what,
+            what: what.into(),
             tells_by_rule: false,
             wait: None,
             grants: false,
@@ -93,9 +105,9 @@ impl Request {
     }
 
     /// Adds a key; not after an argument.
-    pub(crate) fn key(mut self, key: &[u8]) -> Self {
+    pub(crate) fn key(mut self, key: impl AsRef<[u8]>) -> Self {
         debug_assert_eq!(self.keys, self.parts, "keys come before arguments");
-        let at = self.part(key);
+        let at = self.part(key.as_ref());
         if self.keys == 0 {
             self.first_key = at;
         }
@@ -103,24 +115,22 @@ impl Request {
         self
     }
 
-    pub(crate) fn arg(mut self, argument: &[u8]) -> Self {
-        self.part(argument);
+    pub(crate) fn arg(mut self, argument: impl AsRef<[u8]>) -> Self {
+        self.part(argument.as_ref());
         self
     }
 
     /// Adds a duration as Redis wants it: whole milliseconds, at least 1.
     pub(crate) fn arg_ms(mut self, duration: Duration) -> Self {
         let mut digits = Digits::new();
-        let ms = u64::try_from(duration.as_millis().max(1)).unwrap_or(u64::MAX);
-        self.part(digits.of(ms));
+        self.part(digits.of(u64::try_from(duration.as_millis().max(1)).unwrap_or(u64::MAX)));
         self
     }
 
     /// Adds a duration in whole microseconds.
     pub(crate) fn arg_us(mut self, duration: Duration) -> Self {
         let mut digits = Digits::new();
-        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.part(digits.of(us));
+        self.part(digits.of(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)));
         self
     }
 
@@ -156,8 +166,7 @@ impl Request {
     fn written(&self) -> [&[u8]; 4] {
         let mut rest = &self.body[..];
         std::array::from_fn(|_| {
-            let digits = rest.iter().position(|&byte| byte == b'\r');
-            let digits = digits.expect("written by the protocol");
+            let digits = rest.iter().position(|&byte| byte == b'\r').expect("written by the protocol");
             let length = (rest[1..digits].iter()).fold(0, |n, &c| n * 10 + usize::from(c - b'0'));
             let (part, after) = rest.split_at(digits + 2 + length + 2);
             rest = after;
@@ -174,10 +183,7 @@ impl Request {
         let mut digits = Digits::new();
         out.reserve(self.body.len() + 96);
         out.push(b'*');
-        let parts = match self.tells_by_rule {
-            true => 2,
-            false => self.parts,
-        };
+        let parts = if self.tells_by_rule { 2 } else { self.parts };
         match self.what {
             RequestCommand::Script(script) => {
                 out.extend_from_slice(digits.of(u64::from(parts) + 3));
@@ -259,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_request_is_written_as_the_client_library_writes_it() {
-        let request = Request::new(RequestCommand::Command("SET"))
+        let request = Request::new("SET")
             .key(b"{a}\r\n")
             .arg(b"")
             .arg_ms(Duration::from_micros(1))

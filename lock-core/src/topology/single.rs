@@ -18,8 +18,7 @@ impl Single {
     /// Nothing is dialled before the first request or subscription.
     pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>, way: PubSub) -> Self {
         let node = Node::new(endpoint, dialer, Proof::Answers);
-        let places = Arc::new(OneNode(node.clone()));
-        let channels = Channels::new(places, way, &node.dialer.runtime);
+        let channels = Channels::new(Arc::new(OneNode(node.clone())), way, &node.dialer.runtime);
         Single { node, channels }
     }
 

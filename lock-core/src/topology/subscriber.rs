@@ -1,5 +1,4 @@
-//! A connection that carries subscriptions and PING alone, in RESP2, which every server and every proxy that
-//! passes messages on speaks.
+//! A connection for subscriptions and PING alone, in RESP2, which every server and proxy speaks.
 use std::io;
 
 use redis::Value;

@@ -22,8 +22,7 @@ const HOLDER_COMMANDS: &str = "
 
 /// Asks a server that is connected already; nothing if it is not, or does not answer.
 pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<ServerReport> {
-    let lease = node.current(Purpose::Command)?;
-    let report = ask(node, &lease, deadline).await;
+    let report = ask(node, &node.current(Purpose::Command)?, deadline).await;
     report.silence.is_none().then_some(report)
 }
 
@@ -37,14 +36,12 @@ pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport
     }
 }
 
-/// The refusal of a subscription as waiters have them, asked on a connection of its own; nothing if it is
-/// acknowledged.
+/// The refusal of a subscription as waiters have them, asked on its own connection; nothing if granted.
 async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
     let asked = async {
         let dialled = node.dialer.dial_for_subscriptions(&node.endpoint, false).await;
         let mut connection = dialled.map_err(|error| error.message)?;
-        let command = redis::cmd("SUBSCRIBE").arg(CHANNEL).get_packed_command();
-        let written = connection.write(&command).await;
+        let written = connection.write(&redis::cmd("SUBSCRIBE").arg(CHANNEL).get_packed_command()).await;
         written.map_err(|error| error.to_string())?;
         match connection.next().await {
             Ok(Value::ServerError(error)) => Err(error.to_string()),
@@ -66,8 +63,7 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
     }
     questions.cmd("EVAL").arg(HOLDER_COMMANDS);
     questions.arg(1).arg(CHANNEL);
-    let asked = lease.conn.pipeline(&questions, questions.len());
-    match timeout_at(deadline, asked).await {
+    match timeout_at(deadline, lease.conn.pipeline(&questions, questions.len())).await {
         Ok(Ok(answers)) => {
             let mut report = read(node, &answers);
             report.given_replicas = node.dialer.replicas;
@@ -118,8 +114,7 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
         if let Value::Array(pair) = answer
             && let [_, Value::BulkString(value)] = pair.as_slice()
         {
-            let value = String::from_utf8_lossy(value).into_owned();
-            report.settings.insert((*name).to_owned(), value);
+            report.settings.insert((*name).to_owned(), String::from_utf8_lossy(value).into_owned());
         }
     }
     report.refused_scripts = answers.last().and_then(refused_script);
@@ -138,8 +133,7 @@ fn refused_script(answer: &Value) -> Option<String> {
         _ => return None,
     };
     let lower = why.to_lowercase();
-    let is_refused = signs.iter().any(|sign| lower.contains(sign));
-    is_refused.then(|| match answer {
+    signs.iter().any(|sign| lower.contains(sign)).then(|| match answer {
         Value::BulkString(_) => why,
         _ => format!("EVAL: {why}"),
     })

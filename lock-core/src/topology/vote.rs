@@ -4,8 +4,7 @@ use std::sync::Arc;
 use super::dial_error::DialError;
 use crate::sync::Mutex;
 
-/// One of several masters, in the order of the URL. Each has the servers that its connections lead to, by
-/// their `run_id`.
+/// One of several masters, in the URL's order, with the servers of its connections, by their `run_id`.
 ///
 /// A server that answers under two names has one vote. Names are changed by people: where two of a majority's
 /// masters are one server for one client and two for another, both clients find a majority at the same time.

@@ -3,8 +3,7 @@
 //! Of a kind without order the first look after a release wins, and the client that gives the lock back has
 //! the shortest way: it knows without a message. So a client that has just had the lock waits a moment before
 //! it looks again, for as long as fewer others have had it since than listened when it gave the lock back.
-//! Who has waited longer looks at once: a hand-off between two that wait costs nothing, and where nobody
-//! listens nobody is waited for.
+//! Who has waited longer looks at once: a hand-off between two that wait costs nothing.
 //!
 //! Nobody says how far the others are. The moment doubles when it was in vain and shrinks when it was not, so
 //! that it finds their distance. Some who listen want nothing: after a few moments in vain as many as did not
@@ -22,15 +21,13 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::topology::{ReceivedMessages, Route};
 use crate::waiting::gate::LineKey;
 
-/// The shortest and the longest moment. A look comes a way there and a way back after the release; timers are
-/// exact to 1 ms.
+/// The shortest and the longest moment. A look comes a round trip after a release; timers are exact to 1 ms.
 const MOMENT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(20));
 /// A moment that was not in vain is so much shorter the next time.
 const SHRINK: f64 = 0.8;
 /// A client that has not had the lock for so long waits for nobody; until then the less the longer.
 const OWES: Duration = Duration::from_millis(500);
-/// After so many moments in vain, one for each grant, those who did not come are left out of account for so
-/// long.
+/// After so many moments in vain, one per grant, those who did not come are left out for so long.
 const VAIN: u32 = 8;
 const LEFT_OUT: Duration = Duration::from_secs(2);
 /// A client that listened to a quorum lock is thought to do so for as long.
@@ -87,8 +84,7 @@ impl ContendedLocks {
         }
     }
 
-    /// The release was answered. Those who have heard it are counted there, this client among them if it
-    /// listens.
+    /// The release was answered. Those who have heard it are counted, this client too if it listens.
     pub(crate) fn gave(&self, lock: &LockInner, route: &Route, given: ReleaseAnswer, answer: &Value) {
         let freed = given == ReleaseAnswer::Freed;
         let listeners = if freed { lock.format.listeners(answer) } else { 0 };
@@ -105,8 +101,7 @@ impl ContendedLocks {
         if lock.servers.is_majority() {
             // A majority has pauses of its own; only that there are rivals counts.
             if rivals > 0 {
-                let turn = (table.of.entry(lock.line_key())).or_insert_with(|| ContendedLock::new(now));
-                turn.used_at = now;
+                (table.of.entry(lock.line_key())).or_insert_with(|| ContendedLock::new(now)).used_at = now;
             }
         } else if !freed {
             // Its owner has another hold.
@@ -219,8 +214,7 @@ impl ContendedLock {
     fn owed(&self, heard: Option<&ReceivedMessages>, now: Instant) -> u32 {
         let absent = self.absent.filter(|(_, until)| now < *until);
         let rivals = self.rivals - absent.map_or(0, |(absent, _)| absent.min(self.rivals));
-        let passed = u32::try_from(self.passed(heard)).unwrap_or(u32::MAX);
-        rivals.saturating_sub(passed)
+        rivals.saturating_sub(u32::try_from(self.passed(heard)).unwrap_or(u32::MAX))
     }
 
     fn until(&self, heard: Option<&ReceivedMessages>, now: Instant, part: f64) -> Option<Instant> {
@@ -245,8 +239,7 @@ impl ContendedLock {
         self.vain += 1;
         if self.vain == VAIN {
             self.vain = 0;
-            let absent = self.owed(heard, now);
-            self.absent = Some((absent, now + LEFT_OUT));
+            self.absent = Some((self.owed(heard, now), now + LEFT_OUT));
         }
     }
 }
@@ -346,8 +339,7 @@ mod tests {
         let other = connect().await.expect("it answers");
         let theirs = other.lock(Kind::Reentrant, "n").expect("a good name");
         let waiter = tokio::spawn(async move { theirs.acquire_with(Acquire::default()).await });
-        let channel = ["PUBSUB", "NUMSUB", &lock.inner.names.channel];
-        server.wait_for(&channel, |answer| answer.ends_with('1'));
+        server.wait_for(&["PUBSUB", "NUMSUB", &lock.inner.names.channel], |answer| answer.ends_with('1'));
         guard.release().await.expect("held");
         assert!(!lock.inner.client.turns.is_empty());
         let guard = waiter.await.expect("no panic").expect("entered");

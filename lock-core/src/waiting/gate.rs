@@ -52,12 +52,10 @@ pub(crate) fn unheard_pause(waited: Duration) -> Duration {
 pub(crate) const RIVALS: u32 = 250;
 
 /// A release on several masters is heard from the fastest first; looking then would find the others still
-/// taken. So it is to be heard from a majority. Where other clients are about to look too, a random pause
-/// keeps them from splitting the vote.
+/// taken. So a majority has to be heard. A random pause keeps clients from splitting the vote.
 ///
 /// Answers whether to look now. Fewer speak where a failed vote is given back: to look then would fail too,
-/// and be heard by the others in its turn. They also do where one does not hear: so there is something to see
-/// a while later.
+/// and be heard by the others in its turn. They also do where one does not hear.
 pub(crate) async fn settle(subscriptions: &mut Subscriptions, servers: &Servers, rivals: bool) -> bool {
     if !servers.is_majority() {
         return true;

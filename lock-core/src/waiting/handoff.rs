@@ -70,8 +70,7 @@ impl Handoff {
             ReleaseAnswer::Freed if !queue.placed(&first.owner, None) => {
                 give_back(&self.holds[0], ReleaseReason::Undo);
             }
-            // An earlier undo may have given the client's place up while later waiters stood in it: the first
-            // of them asks.
+            // An earlier undo may have given the client's place up under later waiters: their first asks.
             ReleaseAnswer::Absent => {
                 queue.ask_again(&first.owner);
             }
@@ -95,11 +94,9 @@ impl Drop for Handoff {
     }
 }
 
-/// A hold that nobody waits for any more may have been granted. If it was granted to a question of its own,
-/// it stays.
+/// A hold that nobody waits for any more may have been granted; to a question of its own, it stays.
 fn give_back(hold: &Arc<Hold>, giving: ReleaseReason) {
     if hold.is_asked() {
-        let mut open = Open::new(hold, giving);
-        open.add_all();
+        Open::new(hold, giving).add_all();
     }
 }

@@ -1,5 +1,4 @@
-//! The waiters of one client in a line that lives on the server: messages and heartbeats become events for
-//! each of them.
+//! The waiters of one client in a line on the server: messages and heartbeats become events for each.
 //!
 //! All of them share one subscription and one heartbeat, whatever their number. Of a kind whose waiters have
 //! a place each, every waiter asks the server once, for its own. Of a kind where a client has one place for
@@ -75,8 +74,7 @@ enum QueuePosition {
     Unknown,
     /// The server has said that it has one.
     Placed,
-    /// It was given the lock and has not read so yet. Nobody waits for it to ask: its task may stand still
-    /// for longer than the call lasts.
+    /// It was given the lock and has not read so yet. Nobody waits for it: its task may outlast the call.
     Called(Instant),
 }
 
@@ -95,8 +93,7 @@ struct Stamp {
 
 impl Stamp {
     /// A moment that is surely not after the one when the server's clock showed `server_us`; none if that
-    /// clock was set forward since, so far that this shows, or back beyond what this machine knows. Clocks
-    /// may differ by a hundredth.
+    /// clock was visibly set since. Clocks may differ by a hundredth.
     fn not_after(&self, server_us: u64, now: Instant) -> Option<Instant> {
         let apart = Duration::from_micros(server_us.abs_diff(self.server_us));
         if server_us >= self.server_us {
@@ -112,15 +109,13 @@ type HeartbeatAnswer = (Vec<String>, Result<ServerReply, NodeError>);
 
 #[derive(Debug)]
 pub(crate) enum WaiterEvent {
-    /// It was given the lock for so long, from a moment on that is surely not after the server's; none if
-    /// nobody knows when.
+    /// It was given the lock for so long, from a moment surely not after the server's; none if unknown.
     Called { token: u64, lease: Duration, from: Option<Instant> },
     /// Something may have been missed, or it is the first now: ask, if it is yours to ask.
     Again,
 }
 
-/// A waiter's place. Dropping it ends the events; the place at the server is given back by the one that asked
-/// for it.
+/// A waiter's place. Dropping it ends the events; who asked for the server's place gives that back.
 pub(crate) struct Seat {
     queue: Arc<WaitQueue>,
     number: u64,
@@ -159,8 +154,7 @@ impl WaitQueues {
         self.queues.lock().get(&key(lock)).cloned()
     }
 
-    /// Whether somebody waits for the same owner in the same line, and so in the same place, for another
-    /// hold.
+    /// Whether somebody waits for the same owner in the same line and place for another hold.
     pub(crate) fn shares_owner(&self, hold: &Hold) -> bool {
         hold.is_of_named_owner() && self.queue(&hold.lock).is_some_and(|queue| queue.waits_for_another(hold))
     }
@@ -175,8 +169,7 @@ impl WaitQueues {
         // The next waiter starts anew.
         state.started = true;
         let key = key(&queue.lock);
-        // Between the last one's leaving and this, others may have come and gone, and a newcomer sit at
-        // another queue.
+        // Since the last one left, others may have come and gone, and a newcomer sit at another queue.
         if queues.get(&key).is_some_and(|known| Arc::ptr_eq(known, queue)) {
             queues.remove(&key);
         }
@@ -187,8 +180,7 @@ impl WaitQueues {
 impl State {
     fn arrives(&mut self, waiter: Waiter) -> u64 {
         self.arrivals += 1;
-        let numbers = self.numbers.entry(waiter.owner.clone()).or_default();
-        numbers.insert(self.arrivals);
+        self.numbers.entry(waiter.owner.clone()).or_default().insert(self.arrivals);
         self.waiters.insert(self.arrivals, waiter);
         self.arrivals
     }
@@ -231,8 +223,7 @@ impl State {
     /// The first of those who have not been called.
     fn first(&self) -> Option<(u64, &Waiter)> {
         let waits = |(_, waiter): &(&u64, &Waiter)| !matches!(waiter.standing, QueuePosition::Called(_));
-        let first = self.waiters.iter().find(waits);
-        first.map(|(number, waiter)| (*number, waiter))
+        self.waiters.iter().find(waits).map(|(number, waiter)| (*number, waiter))
     }
 }
 
@@ -244,23 +235,20 @@ impl Seat {
     /// For how long the lock has been given to another waiter of this client that was not polled since.
     pub(crate) fn unread_call(&self) -> Option<Duration> {
         let state = self.queue.state.lock();
-        let others = state.waiters.values();
-        let called = others.filter_map(|waiter| match waiter.standing {
+        let called = state.waiters.values().filter_map(|waiter| match waiter.standing {
             QueuePosition::Called(at) => Some(at.elapsed()),
             _ => None,
         });
         called.max()
     }
 
-    /// Whether it is this waiter's to ask the server: where a client has one place for all, it is the first
-    /// and does not have it yet.
+    /// Whether this waiter asks the server: where a client has one place for all, the first that lacks it.
     pub(crate) fn asks(&self) -> bool {
         let asks = |(number, first): (u64, &Waiter)| number == self.number && !first.is_placed();
         !self.queue.line.shares_place() || self.queue.state.lock().first().is_some_and(asks)
     }
 
-    /// The server has said, to a question that was sent at `sent_at`, that there is a place, and for how long
-    /// the lock is another's.
+    /// The server has said, to a question sent at `sent_at`, that there is a place, and the lock's time left.
     pub(crate) fn placed(&mut self, sent_at: Instant, server_us: u64, left: Option<Duration>) {
         self.queue.state.lock().stamp = Some(Stamp { sent_at, server_us });
         let look_at = Instant::now() + until_heartbeat(left);
@@ -271,8 +259,7 @@ impl Seat {
             && !route.hears_patterns()
             && let Some(channel) = self.queue.line.own_channel(&lock.names, &self.owner)
         {
-            let tune = Tune::Channel(&channel);
-            self.subscription = Some(route.subscribe(lock.names.key.as_bytes(), tune));
+            self.subscription = Some(route.subscribe(lock.names.key.as_bytes(), Tune::Channel(&channel)));
         }
     }
 
@@ -488,8 +475,7 @@ impl WaitQueue {
 
     /// Takes in how the line stands, and says when to ask again.
     fn take_in(&self, heartbeat: Heartbeat, asked: &[String], missing: &mut Vec<String>) -> Duration {
-        // Before the message: a waiter that is called leaves, and the next one asks unless the server is
-        // known to have its place.
+        // Before the message: a called waiter leaves, and the next one asks unless the server has its place.
         if let MissingWaiters::AllBut(Some(there)) = &heartbeat.absent {
             self.state.lock().each(there, |waiter| waiter.standing = QueuePosition::Placed);
         }
@@ -506,8 +492,8 @@ impl WaitQueue {
                 let absent = asked.iter().filter(|owner| Some(*owner) != there.as_ref());
                 let (twice, once): (Vec<_>, Vec<_>) =
                     (absent.cloned()).partition(|owner| missing.contains(owner));
-                // A call may be on its way to a waiter that is missing. If the same one still is a heartbeat
-                // later, something was lost.
+                // A call may be on its way to a missing waiter. If that one still is a heartbeat later, it
+                // was lost.
                 for owner in &twice {
                     self.ask_again(owner);
                 }
@@ -597,8 +583,7 @@ pub(crate) fn claim_after(lease: Duration) -> Duration {
     (lease / 4).saturating_sub(drift(lease))
 }
 
-/// How much must be left of a call that is believed, if `lease` was asked for: enough to claim the rest, with
-/// lost answers.
+/// How much must be left of a believed call of `lease`: enough to claim the rest, with lost answers.
 pub(crate) fn least_left(lease: Duration) -> Duration {
     (lease / 2).min(Duration::from_secs(1))
 }
@@ -623,15 +608,13 @@ mod tests {
         let queues = &client.shared().wait_queues;
         let sit = || {
             let who = HolderIdentity::Owner(Some(Owner::numbered(1)));
-            let hold = Hold::new(&lock.inner, who, &Acquire::default(), Durability::None);
-            queues.seat(&hold, line)
+            queues.seat(&Hold::new(&lock.inner, who, &Acquire::default(), Durability::None), line)
         };
         let first = sit();
         let left = Arc::clone(&first.queue);
         drop(first);
         let next = sit();
         assert!(queues.forget(&left));
-        let known = queues.queue(&lock.inner).expect("somebody sits there");
-        assert!(Arc::ptr_eq(&known, &next.queue));
+        assert!(Arc::ptr_eq(&queues.queue(&lock.inner).expect("somebody sits there"), &next.queue));
     }
 }

@@ -48,8 +48,7 @@ impl Subscriptions {
 
     /// Completes when enough servers have acknowledged the subscription, or refused it.
     pub(crate) async fn ready(&mut self) {
-        let all = self.subscriptions.iter_mut();
-        let all: FuturesUnordered<_> = all.map(|one| one.ready()).collect();
+        let all: FuturesUnordered<_> = self.subscriptions.iter_mut().map(|one| one.ready()).collect();
         let _: Vec<()> = all.take(self.enough).collect().await;
     }
 
@@ -59,8 +58,7 @@ impl Subscriptions {
         self.subscriptions.len() - refused.count() < self.enough
     }
 
-    /// Completes on the next hint; never if there is nothing to hear. What comes late of a release that was
-    /// looked at is no hint.
+    /// Completes on the next hint; never if there is nothing to hear. A late one of a seen release is none.
     pub(crate) async fn hint(&mut self) {
         loop {
             let who = match self.subscriptions.as_mut_slice() {
@@ -105,8 +103,7 @@ impl Subscriptions {
     }
 
     fn have_spoken(&self) -> bool {
-        let spoken = self.voices.iter().filter(|voice| **voice == MessageStatus::Spoken);
-        spoken.count() >= self.enough
+        self.voices.iter().filter(|voice| **voice == MessageStatus::Spoken).count() >= self.enough
     }
 
     pub(crate) async fn rest(&mut self) {
@@ -115,12 +112,10 @@ impl Subscriptions {
         }
     }
 
-    /// Takes in what has been said by now, and answers whether that is enough for a look, which all of it is
-    /// then worth.
+    /// Takes in what has been said by now, and answers whether that is enough for a look.
     pub(crate) fn conclude(&mut self) -> bool {
         for who in 0..self.subscriptions.len() {
-            let spoken = self.subscriptions[who].hint().now_or_never();
-            if spoken.is_some() {
+            if self.subscriptions[who].hint().now_or_never().is_some() {
                 self.has_spoken(who);
             }
         }

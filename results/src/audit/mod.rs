@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::outcome::{AuditOutcome, Inherent, InherentCause, Score};
-use crate::command_line::shell_line;
-use crate::verdict::State;
+use crate::record::verdict::State;
+use crate::wording::command_line::shell_line;
 
 /// What an audit found, lock by lock.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -105,17 +105,14 @@ pub struct AuditedScenario {
     pub verdicts: BTreeMap<String, State>,
     /// Why it came out so, in a sentence.
     pub why: String,
-    /// What the lock does wrong, in a few words such as `its holder is not told`; empty where it is not
-    /// broken.
+    /// What the lock does wrong, such as `its holder is not told`; empty where it is not broken.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub defect: String,
     /// What stands behind a violation that no lock keeps from happening; `None` of any other outcome.
     pub inherent: Option<Inherent>,
-    /// The longest [time without a grant](crate::run::ScenarioResult::without_grant_ns) of its runs; `None`
-    /// where nothing was tried.
+    /// The longest time without a grant of its runs; `None` where nothing was tried.
     pub without_grant_ns: Option<u64>,
-    /// The command that makes the first run again from the scenario's file; empty where only its kept plan
-    /// does.
+    /// The command that repeats the first run from the scenario's file; empty where only its plan does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub again: String,
     /// The smallest scenario found that still convicts; `None` where none was looked for.
@@ -177,22 +174,19 @@ pub struct JudgedRun {
     /// What stands behind a violation that no lock keeps from happening.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherent: Option<Inherent>,
-    /// The longest time for which a lock that nobody held was asked for and not granted; `None` where nothing
-    /// was tried.
+    /// The longest time for which a free lock was asked for and not granted; `None` where nothing was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_grant_ns: Option<u64>,
 }
 
 impl AuditedScenario {
-    /// Takes one more run in: the worst of all decides. A better one changes nothing but how often it came
-    /// out so.
+    /// Takes one more run in: the worst of all decides, and it is counted how often it came out so.
     pub fn add(&mut self, run: AuditedRun) {
         for (class, state) in &run.judged.verdicts {
             let worst = self.verdicts.entry(class.clone()).or_insert(*state);
             *worst = std::cmp::max_by_key(*worst, *state, |state| *state as u8);
         }
-        let at = self.runs.partition_point(|other| other.seed <= run.seed);
-        self.runs.insert(at, run);
+        self.runs.insert(self.runs.partition_point(|other| other.seed <= run.seed), run);
         let worst = self.runs.iter().map(|run| run.judged.outcome).max();
         self.outcome = worst.unwrap_or_default();
         let runs = self.runs.iter();
@@ -209,22 +203,18 @@ impl AuditedScenario {
         };
     }
 
-    /// Whether two had the lock at once where a sound lock kept it: not so of a broken promise that is about
-    /// something else.
+    /// Whether two had the lock at once where a sound lock kept it: not so of another broken promise.
     pub fn is_lost(&self) -> bool {
-        let classes = ["belief", "contract", "confirmed"].iter();
-        let mut states = classes.map(|class| self.verdicts.get(*class));
+        let mut states = ["belief", "contract", "confirmed"].iter().map(|class| self.verdicts.get(*class));
         self.outcome == AuditOutcome::Broken && states.any(|state| state == Some(&State::Violated))
     }
 
     /// The run that decided the outcome; `None` where nothing was tried.
     pub fn decisive(&self) -> Option<&AuditedRun> {
-        let mut runs = self.runs.iter();
-        runs.find(|run| run.judged.outcome == self.outcome)
+        self.runs.iter().find(|run| run.judged.outcome == self.outcome)
     }
 
-    /// What its authors can run to see it again: the kept plan, and the scenario's file. `root` is the run's
-    /// directory.
+    /// What shows it again: the kept plan, and the scenario's file. `root` is the run's directory.
     pub fn commands(&self, root: &str) -> Vec<String> {
         let line = |command: &str, file: &str| {
             let path = format!("{}/{file}", root.trim_end_matches('/'));
@@ -233,8 +223,7 @@ impl AuditedScenario {
         let kept = self.decisive().map(|run| line("replay", &run.dir));
         let again = Some(self.again.clone()).filter(|line| !line.is_empty());
         let small = self.smallest.as_ref();
-        let small = small.map(|small| line("chaos", &small.file));
-        kept.into_iter().chain(again).chain(small).collect()
+        kept.into_iter().chain(again).chain(small.map(|small| line("chaos", &small.file))).collect()
     }
 }
 
@@ -274,8 +263,7 @@ impl AuditedSubject {
 
     /// Its scenarios of an outcome.
     pub fn of(&self, outcome: AuditOutcome) -> impl Iterator<Item = &AuditedScenario> {
-        let scenarios = self.scenarios.iter();
-        scenarios.filter(move |scenario| scenario.outcome == outcome)
+        self.scenarios.iter().filter(move |scenario| scenario.outcome == outcome)
     }
 }
 
@@ -289,8 +277,7 @@ impl Audit {
                 continue;
             };
             for scenario in subject.scenarios {
-                let mut known = own.scenarios.iter_mut();
-                match known.find(|one| one.name == scenario.name) {
+                match own.scenarios.iter_mut().find(|one| one.name == scenario.name) {
                     Some(same) => scenario.runs.into_iter().for_each(|run| same.add(run)),
                     None => own.scenarios.push(scenario),
                 }
@@ -301,13 +288,10 @@ impl Audit {
         self.regressions.extend(other.regressions);
     }
 
-    /// Every scenario with what became of it lock by lock: those first in which locks differ, then by the
-    /// worst outcome.
+    /// Every scenario, lock by lock: those first in which locks differ, then by the worst outcome.
     pub fn rows(&self) -> Vec<Vec<Option<&AuditedScenario>>> {
-        let names = self.scenarios().map(|scenario| &scenario.name).unique();
-        let rows = names.map(|name| {
-            let subjects = self.subjects.iter();
-            let row = subjects.map(|one| one.scenarios.iter().find(|one| one.name == *name));
+        let rows = self.scenarios().map(|scenario| &scenario.name).unique().map(|name| {
+            let row = self.subjects.iter().map(|one| one.scenarios.iter().find(|one| one.name == *name));
             row.collect::<Vec<_>>()
         });
         let order = |row: &Vec<Option<&AuditedScenario>>| {
@@ -343,8 +327,7 @@ pub struct Regression {
 /// The locks of an audit's document: `audit.json`, what `--json` printed, or `run.json`.
 pub fn subjects_of(text: &str) -> Result<Vec<AuditedSubject>, String> {
     let mut document: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let inside = document.get_mut("audit").map(Value::take);
-    let mut audit = inside.unwrap_or(document);
+    let mut audit = document.get_mut("audit").map(Value::take).unwrap_or(document);
     let subjects = audit.get_mut("subjects").map(Value::take);
     let subjects = subjects.ok_or("it has no `subjects`, so it is no document of an audit")?;
     serde_json::from_value(subjects).map_err(|error| error.to_string())
@@ -354,13 +337,12 @@ pub fn subjects_of(text: &str) -> Result<Vec<AuditedSubject>, String> {
 pub fn regressions(base: &[AuditedSubject], now: &Audit) -> Vec<Regression> {
     let was_kept = |subject: &str, scenario: &str| {
         let of_subject = base.iter().filter(|one| one.name == subject);
-        let mut all = of_subject.flat_map(|one| one.of(AuditOutcome::Kept));
-        all.any(|one| one.name == scenario)
+        of_subject.flat_map(|one| one.of(AuditOutcome::Kept)).any(|one| one.name == scenario)
     };
-    let broken = now.subjects.iter().flat_map(|subject| {
-        let broken = subject.of(AuditOutcome::Broken);
-        broken.map(move |scenario| (subject, scenario))
-    });
+    let broken = now
+        .subjects
+        .iter()
+        .flat_map(|subject| subject.of(AuditOutcome::Broken).map(move |scenario| (subject, scenario)));
     broken
         .filter(|(subject, scenario)| was_kept(&subject.name, &scenario.name))
         .map(|(subject, scenario)| Regression {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::run::Outcome;
+use crate::record::run::Outcome;
 
 /// How a scenario came out; in order, the worst last.
 #[derive(
@@ -82,8 +82,7 @@ impl AuditOutcome {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum InherentCause {
-    /// Persistence, eviction, `appendfsync`, who may give commands: with other settings the same lock keeps
-    /// it.
+    /// Persistence, eviction, `appendfsync`, who may give commands: other settings keep it.
     ServerSettings,
     /// Only the resource can refuse what a late holder does.
     NeedsFencing,

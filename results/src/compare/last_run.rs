@@ -1,8 +1,8 @@
 //! What changed between a run and the last one of the same command, in a few lines.
 
 use crate::audit::{AuditOutcome, regressions};
-use crate::run::Run;
-use crate::units;
+use crate::record::run::Run;
+use crate::wording::units;
 
 const NAMED: usize = 3;
 
@@ -17,8 +17,7 @@ pub fn against_last(base: &Run, run: &Run) -> Vec<String> {
             now.any(|one| one.of(AuditOutcome::Kept).any(|one| one.name == scenario))
         };
         for subject in &was.subjects {
-            let broken = subject.of(AuditOutcome::Broken);
-            let repaired = broken.filter(|one| kept(&subject.name, &one.name));
+            let repaired = subject.of(AuditOutcome::Broken).filter(|one| kept(&subject.name, &one.name));
             changes.extend(repaired.map(|one| format!("{} by {}: broken -> kept", one.name, subject.name)));
         }
     } else if let Ok(compared) = super::compare(&[base.clone(), run.clone()], false) {

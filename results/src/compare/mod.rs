@@ -2,8 +2,7 @@
 //!
 //! Runs of different times are compared by the range of their rounds alone: conservative, since a machine may
 //! have changed in between. A change must move the whole range to be shown, and a range of fewer than
-//! [`FEWEST_ROUNDS`] rounds shows nothing. Rows of one run, interleaved, say more; they are compared where
-//! they are measured.
+//! [`FEWEST_ROUNDS`] rounds shows nothing. Rows of one run say more; they are compared where measured.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -11,7 +10,9 @@
 //! | `pivot.rs` | rows of any runs in tables of the reader's choice |
 //! | `sentence.rs` | two runs in one sentence |
 //! | `last_run.rs` | a run and the last one of its command |
+//! | `decide.rs` | verdicts on many comparisons of one run together |
 
+pub mod decide;
 mod last_run;
 pub mod pivot;
 mod sentence;
@@ -24,11 +25,11 @@ use serde::Serialize;
 pub use self::last_run::against_last;
 use self::settings::{asked, unlike};
 pub(crate) use self::settings::{differences, load as row_load, pairs, row_key, row_words, scenario_key};
-use crate::decide::{EQUIVALENCE, FEWEST_ROUNDS};
-use crate::figure::{COMPARED, Figure};
-use crate::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
-use crate::units;
-use crate::verdict::State;
+use crate::compare::decide::{EQUIVALENCE, FEWEST_ROUNDS};
+use crate::record::figure::{COMPARED, Figure};
+use crate::record::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA, ScenarioResult};
+use crate::record::verdict::State;
+use crate::wording::units;
 
 /// What `compare --json` prints.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -122,8 +123,7 @@ pub(crate) fn first_few(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// Compares every run with the first. Rows match on subject, topology, workload and tasks; scenarios on name,
-/// topology and subject. Where several are alike (an A/A pair, repeats), the first of one goes with the first
-/// of the other, and so on.
+/// topology and subject. Where several are alike (an A/A pair, repeats), they go together in their order.
 ///
 /// Rows with another load, and scenarios with another kind or durability, are refused unless `force` is
 /// given: then they are compared, and the settings stand among the differences.
@@ -142,10 +142,8 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         if rows.is_empty() && scenarios.is_empty() {
             return Err(CompareError::NothingInCommon { base: name(base), other: name(other) });
         }
-        let of_rows = rows.iter();
-        let of_rows = of_rows.flat_map(|pair| unlike(pair, row_key, row_load));
-        let of_scenarios = scenarios.iter();
-        let of_scenarios = of_scenarios.flat_map(|pair| unlike(pair, scenario_key, asked));
+        let of_rows = rows.iter().flat_map(|pair| unlike(pair, row_key, row_load));
+        let of_scenarios = scenarios.iter().flat_map(|pair| unlike(pair, scenario_key, asked));
         let reasons: Vec<String> = of_rows.chain(of_scenarios).collect();
         if !force && !reasons.is_empty() {
             return Err(CompareError::OtherQuestion { reasons });
@@ -157,8 +155,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
             }
             if !(a.valid && b.valid) {
                 let (run, row) = (&other.run, row_key(b));
-                let line = format!("{run}: {row}: invalid, so nothing is shown by it");
-                result.left_out.push(line);
+                result.left_out.push(format!("{run}: {row}: invalid, so nothing is shown by it"));
             } else if !rounds_suffice(a, b) {
                 let (run, row, rounds) = (&other.run, row_key(b), a.rounds.min(b.rounds));
                 result.left_out.push(format!(
@@ -175,8 +172,7 @@ pub fn compare(runs: &[Run], force: bool) -> Result<RunComparison, CompareError>
         }
         result.answers.push(sentence::sentence(base, other));
         result.scenarios_in_common += scenarios.len();
-        let differing = differences(base, other, &rows, &scenarios);
-        result.differences.extend(differing);
+        result.differences.extend(differences(base, other, &rows, &scenarios));
     }
     Ok(result)
 }
@@ -201,8 +197,7 @@ fn changes(run: &str, a: &ScenarioResult, b: &ScenarioResult, out: &mut Vec<Verd
     change("outcome", a.outcome().words(), b.outcome().words());
 }
 
-/// Compares every metric that both rows have, `b` against `a`. Of rows that are invalid, or of fewer than
-/// [`FEWEST_ROUNDS`] rounds, the verdict is `not-shown`.
+/// Compares every metric that both rows have, `b` against `a`. Invalid rows and few rounds are `not-shown`.
 pub fn compare_rows(a: &BenchRow, b: &BenchRow) -> Vec<Comparison> {
     let compared = COMPARED.iter().filter_map(|figure| {
         let (ratio, verdict) = against(figure, a, b)?;
@@ -237,15 +232,11 @@ pub(crate) fn against(
     if !rounds_suffice(a, b) {
         (ratio.low, ratio.high) = (None, None);
     }
-    let shown = match a.valid && b.valid {
-        true => verdict(&ratio, figure.more_is_better),
-        false => "not-shown",
-    };
+    let shown = if a.valid && b.valid { verdict(&ratio, figure.more_is_better) } else { "not-shown" };
     Some((ratio, shown))
 }
 
-/// Whether the ranges over rounds of two rows hold their medians often enough to show a difference between
-/// them.
+/// Whether the ranges over rounds of two rows hold their medians often enough to show a difference.
 pub(crate) fn rounds_suffice(a: &BenchRow, b: &BenchRow) -> bool {
     a.rounds.min(b.rounds) >= FEWEST_ROUNDS
 }
@@ -256,8 +247,7 @@ fn ratio(a: &Estimate, b: &Estimate) -> Option<Ratio> {
     if !good(a.median) || !good(b.median) {
         return None;
     }
-    let known = [a.low, a.high, b.low, b.high];
-    let known = known.iter().all(|end| end.is_some_and(good));
+    let known = [a.low, a.high, b.low, b.high].iter().all(|end| end.is_some_and(good));
     let over = |b: Option<f64>, a: Option<f64>| b.zip(a).filter(|_| known).map(|(b, a)| b / a);
     Some(Ratio { point: b.median / a.median, low: over(b.low, a.high), high: over(b.high, a.low) })
 }
@@ -269,216 +259,10 @@ pub fn verdict(ratio: &Ratio, more_is_better: bool) -> &'static str {
         return "not-shown";
     };
     if low > 1.0 || high < 1.0 {
-        match (low > 1.0) == more_is_better {
-            true => "better",
-            false => "worse",
-        }
+        if (low > 1.0) == more_is_better { "better" } else { "worse" }
     } else if low >= 1.0 - EQUIVALENCE && high <= 1.0 + EQUIVALENCE {
         "equivalent"
     } else {
         "not-shown"
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::figure::point;
-    use crate::samples::around;
-
-    fn row(subject: &str, median: f64, spread: Option<f64>) -> BenchRow {
-        let cycles = spread.map_or(point(median), |spread| around(median, spread));
-        crate::samples::row(subject, "single", cycles)
-    }
-
-    fn run(name: &str, rows: Vec<BenchRow>) -> Run {
-        crate::samples::run(name, rows, Vec::new())
-    }
-
-    fn two(a: BenchRow, b: BenchRow) -> [Run; 2] {
-        [run("a", vec![a]), run("b", vec![b])]
-    }
-
-    fn cycles(a: BenchRow, b: BenchRow) -> String {
-        let result = compare(&two(a, b), false).expect("a common row");
-        result.comparisons[0].comparison.verdict.clone()
-    }
-
-    #[test]
-    fn a_change_must_move_the_whole_range() {
-        for (before, after, verdict) in [
-            ((100.0, Some(0.05)), (120.0, Some(0.05)), "better"),
-            ((120.0, Some(0.05)), (100.0, Some(0.05)), "worse"),
-            ((100.0, Some(0.05)), (108.0, Some(0.05)), "not-shown"),
-            ((100.0, Some(0.005)), (100.2, Some(0.005)), "equivalent"),
-            ((100.0, None), (900.0, Some(0.01)), "not-shown"),
-        ] {
-            let rows = [before, after].map(|(median, spread)| row("s", median, spread));
-            let [before, after] = rows;
-            assert_eq!(cycles(before, after), verdict);
-        }
-    }
-
-    #[test]
-    fn fewer_than_six_rounds_have_no_interval_and_show_nothing() {
-        let [slow, fast] =
-            [100.0, 200.0].map(|low| Estimate { median: low + 0.5, low: Some(low), high: Some(low + 1.0) });
-        for (rounds, shown) in [(2, "not-shown"), (5, "not-shown"), (6, "better")] {
-            let of = |cycles, rounds| BenchRow { rounds, ..crate::samples::row("s", "single", cycles) };
-            let runs = two(of(slow, 6), of(fast, rounds));
-            let result = compare(&runs, false).expect("a common row");
-            let Comparison { verdict, ratio, .. } = &result.comparisons[0].comparison;
-            let few = shown == "not-shown";
-            assert_eq!((verdict.as_str(), ratio.low.is_none()), (shown, few));
-            assert_eq!(result.answers[0].contains("is not shown to be"), few);
-            assert_eq!(result.left_out.len(), usize::from(few));
-            let tables = pivot::Grouping::new(&["subject"], &["run"]).expect("fields");
-            let tables = pivot::pivot(&runs, &tables).expect("rows");
-            let cell = tables.tables[0].lines[0].cells[1].as_ref().expect("a cell");
-            let ratio = cell.ratio.expect("a ratio");
-            assert_eq!((cell.verdict, ratio.high.is_none()), (shown, few));
-        }
-    }
-
-    #[test]
-    fn less_is_better_where_less_is_good() {
-        let ratio = Ratio { point: 2.0, low: Some(1.9), high: Some(2.1) };
-        assert_eq!(verdict(&ratio, false), "worse");
-        assert_eq!(verdict(&ratio, true), "better");
-    }
-
-    #[test]
-    fn invalid_rows_show_nothing_and_unsafe_ones_are_left_out() {
-        let invalid = BenchRow { valid: false, ..row("s", 900.0, Some(0.01)) };
-        assert_eq!(cycles(row("s", 100.0, Some(0.01)), invalid), "not-shown");
-        let mut unsafe_row = row("s", 900.0, Some(0.01));
-        unsafe_row.safety.state = State::Violated;
-        let runs = two(row("s", 100.0, None), unsafe_row);
-        let result = compare(&runs, false).expect("a common row");
-        assert!(result.comparisons.is_empty());
-        assert_eq!(result.left_out, ["b: s on single/uncontended/16: void, the lock was not safe"]);
-    }
-
-    #[test]
-    fn nothing_in_common_is_an_error_and_not_an_empty_answer() {
-        let runs = two(row("s", 1.0, None), row("t", 1.0, None));
-        let error = compare(&runs, false).expect_err("nothing in common");
-        let message = error.to_string();
-        let expected = "b and a have nothing in common";
-        assert!(message.starts_with(expected), "{message}");
-        assert_eq!(compare(&runs[..1], false), Err(CompareError::TooFew(1)));
-        assert_eq!(compare(&[], false), Err(CompareError::TooFew(0)));
-    }
-
-    #[test]
-    fn changed_verdicts_and_settings_are_listed() {
-        let scenario = |state, seed| {
-            let mut result = ScenarioResult {
-                name: "failover".to_owned(),
-                seed,
-                as_expected: true,
-                ..ScenarioResult::default()
-            };
-            result.verdicts.contract.state = state;
-            result
-        };
-        let mut a = run("a", vec![]);
-        a.scenarios = vec![scenario(State::Clean, 7)];
-        let mut b = run("b", vec![]);
-        b.scenarios = vec![scenario(State::Violated, 8)];
-        b.meta.environment.cores = 8;
-        let result = compare(&[a, b], false).expect("a common scenario");
-        assert_eq!(result.scenarios.len(), 1);
-        let change = &result.scenarios[0];
-        assert_eq!(
-            (change.class.as_str(), change.a.as_str(), change.b.as_str()),
-            ("contract", "clean", "violated")
-        );
-        let fields = result.differences.iter().map(|one| one.field.as_str());
-        let fields: Vec<&str> = fields.collect();
-        assert_eq!(fields, ["environment.cores", "failover on  with : seed"]);
-        assert_eq!(result.scenarios_in_common, 1);
-    }
-
-    #[test]
-    fn twins_are_matched_in_order() {
-        let rows = vec![row("s", 100.0, None), row("s", 200.0, None)];
-        let result = compare(&[run("a", rows.clone()), run("b", rows)], false).expect("common");
-        let points = result.comparisons.iter();
-        let points: Vec<f64> = points.map(|one| one.comparison.ratio.point).collect();
-        assert_eq!(points, [1.0, 1.0]);
-    }
-
-    #[test]
-    fn the_json_has_the_promised_fields() {
-        let runs = two(row("s", 1.0, None), row("s", 2.0, None));
-        let result = compare(&runs, false).expect("a common row");
-        let mut value = serde_json::to_value(result).expect("json");
-        let first = value["comparisons"][0].take();
-        assert_eq!((&value["schema"], &value["base"]), (&1.into(), &"a".into()));
-        assert!(value["differences"].is_array());
-        assert_eq!(
-            first,
-            serde_json::json!({
-                "run": "b", "a": "s", "b": "s", "metric": "cycles_per_s", "where": "single/uncontended/16",
-                "ratio": {"point": 2.0, "low": null, "high": null}, "verdict": "not-shown",
-            })
-        );
-    }
-
-    #[test]
-    fn another_load_is_refused_unless_forced_and_then_listed() {
-        let with = |name: &str, lease_ns| {
-            let mut row = row("s", 100.0, None);
-            row.measures.load.mode = "closed".to_owned();
-            row.measures.load.lease_ns = lease_ns;
-            run(name, vec![row])
-        };
-        let runs = [with("a", Some(3_000_000_000)), with("b", None)];
-        let error = compare(&runs, false).expect_err("another lease");
-        let message = error.to_string();
-        let expected = "lease is 3 s in the base and renewed here";
-        assert!(message.contains(expected), "{message}");
-        let forced = compare(&runs, true).expect("forced");
-        let mut fields = forced.differences.iter().map(|one| &one.field);
-        assert!(fields.any(|field| field.ends_with(": lease")));
-    }
-
-    #[test]
-    fn a_subject_that_was_asked_for_another_kind_is_another_lock() {
-        let with = |name: &str, kind: Option<&str>| {
-            let mut row = row("s", 100.0, None);
-            row.measures.load.mode = "closed".to_owned();
-            row.measures.load.kind = kind.map(str::to_owned);
-            run(name, vec![row])
-        };
-        let runs = [with("a", None), with("b", Some("fair"))];
-        let error = compare(&runs, false).expect_err("another kind");
-        let words = "kind is its own in the base and fair here";
-        assert!(error.to_string().contains(words), "{error}");
-        let forced = compare(&runs, true).expect("forced");
-        let differing = |one: &Difference| (one.field.ends_with(": kind"), one.b == "fair");
-        assert!(forced.differences.iter().map(differing).any(|of| of == (true, true)));
-        let Comparison { a, b, .. } = &forced.comparisons[0].comparison;
-        assert_eq!([a, b], ["s", "s (fair)"]);
-    }
-
-    #[test]
-    fn an_added_round_trip_stands_behind_the_place() {
-        let with = |name: &str| {
-            let rows = [200_000, 3_000_000].map(|ns| {
-                let mut row = row("s", 100.0, None);
-                row.measures.load.added_rtt_ns = Some(ns);
-                row
-            });
-            run(name, rows.into())
-        };
-        let result = compare(&[with("a"), with("b")], false).expect("common rows");
-        let places = result.comparisons.iter().map(|one| one.comparison.r#where.as_str());
-        let places: Vec<&str> = places.collect();
-        assert_eq!(places, ["single/uncontended/16/+200µs", "single/uncontended/16/+3ms"]);
-        let row = &with("a").rows[1];
-        assert_eq!(row_key(row), "s on single/uncontended/16 with 3 ms more of round trip");
-        assert_eq!(row.place(), "single +3 ms · uncontended · 16 tasks");
     }
 }

@@ -1,5 +1,4 @@
-//! The rows of any number of runs in tables whose lines and columns are fields of the reader's choice, as
-//! benchstat does.
+//! Rows of any runs in tables whose lines and columns are fields of the reader's choice, as in benchstat.
 //!
 //! The first column is the base of each table. What is neither in lines nor in columns and differs is in the
 //! table's heading: nothing is pooled, since rows of different configurations are no samples of one thing.
@@ -11,11 +10,11 @@ use serde::Serialize;
 
 use super::settings::{differences, kind, row_key, void};
 use super::{Against, against};
-use crate::figure::{COMPARED, Figure};
-use crate::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA};
-use crate::spelling::nearest;
-use crate::units;
-use crate::verdict::State;
+use crate::record::figure::{COMPARED, Figure};
+use crate::record::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, SCHEMA};
+use crate::record::verdict::State;
+use crate::wording::spelling::nearest;
+use crate::wording::units;
 
 /// Something that rows can be grouped by.
 #[derive(Debug)]
@@ -39,27 +38,20 @@ pub static FIELDS: [Field; 16] = [
     field("locks", |_, row| row.locks.to_string()),
     field("clients", |_, row| row.measures.load.clients.to_string()),
     field("durability", |_, row| row.measures.load.durability.clone()),
-    field("lease", |_, row| {
-        let lease_ns = row.measures.load.lease_ns;
-        lease_ns.map_or("renewed".to_owned(), units::duration)
-    }),
+    field("lease", |_, row| row.measures.load.lease_ns.map_or("renewed".to_owned(), units::duration)),
     field("hold", |_, row| units::duration(row.measures.load.hold_ns)),
     field("rate", |_, row| {
         let rate = row.measures.load.rate_per_s;
         rate.map_or("closed".to_owned(), |rate| format!("{rate}/s"))
     }),
-    field("rtt", |_, row| {
-        let added_ns = row.measures.load.added_rtt_ns;
-        added_ns.map_or("direct".to_owned(), units::duration)
-    }),
+    field("rtt", |_, row| row.measures.load.added_rtt_ns.map_or("direct".to_owned(), units::duration)),
 ];
 
 const fn field(name: &'static str, of: fn(&Run, &BenchRow) -> String) -> Field {
     Field { name, of }
 }
 
-/// What a run is, rather than what was asked of it: these do not split tables by themselves, since `run`
-/// does.
+/// What a run is, not what was asked of it: these do not split tables, since `run` does.
 const OF_THE_RUN: [&str; 3] = ["host", "version", "commit"];
 
 impl Field {
@@ -102,8 +94,7 @@ pub enum GroupError {
 }
 
 impl Grouping {
-    /// From the words of `--rows` and `--cols`. Without columns they are the runs, or, if the lines are, the
-    /// subjects; without lines, all that is not in the columns.
+    /// From `--rows` and `--cols`. Columns are by default the runs or else the subjects; lines all the rest.
     pub fn new<S: AsRef<str>>(rows: &[S], cols: &[S]) -> Result<Self, GroupError> {
         let find = |word: &S| {
             let name = word.as_ref().trim();
@@ -159,8 +150,7 @@ pub struct PivotTable {
     pub columns: Vec<String>,
     /// The lines.
     pub lines: Vec<PivotLine>,
-    /// The geometric mean of each column's ratios, over the lines that have one; `null` for the base and
-    /// where no line has.
+    /// The geometric mean of each column's ratios; `null` for the base, and where no line has a ratio.
     pub geomean: Vec<Option<f64>>,
 }
 
@@ -199,13 +189,10 @@ impl PlacedRow<'_> {
     }
 }
 
-/// Fields that are neither in lines nor in columns, and in which rows differ: only what differs is worth a
-/// word.
+/// Fields that are neither in lines nor in columns, and in which rows differ.
 fn free(placed: &[PlacedRow<'_>], grouping: &Grouping) -> Vec<&'static Field> {
-    let named = |field: &Field| {
-        let mut all = grouping.rows.iter().chain(&grouping.cols);
-        all.any(|other| other.name == field.name)
-    };
+    let named =
+        |field: &Field| grouping.rows.iter().chain(&grouping.cols).any(|other| other.name == field.name);
     let differs = |field: &Field| !placed.iter().map(|place| place.value(field)).all_equal();
     let mut free: Vec<&Field> = FIELDS.iter().filter(|field| !named(field)).collect();
     free.retain(|field| !OF_THE_RUN.contains(&field.name) && differs(field));
@@ -226,12 +213,10 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         }
     }
     if placed.is_empty() {
-        let names = runs.iter().map(|run| &run.run).join(", ");
-        return Err(GroupError::NoRows(names));
+        return Err(GroupError::NoRows(runs.iter().map(|run| &run.run).join(", ")));
     }
     let free = free(&placed, grouping);
-    // What follows from line and column (each workload has its own hold, say) splits nothing, and is said
-    // instead.
+    // What follows from line and column, as a workload's hold does, splits nothing, and is said instead.
     let in_cell = [&grouping.rows[..], &grouping.cols].concat();
     let follows = |field: &&'static Field| {
         let mut known: BTreeMap<String, String> = BTreeMap::new();
@@ -248,15 +233,13 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
     let mut commons = Vec::new();
     let mut groups: Vec<Cells<'_>> = Vec::new();
     for place in &placed {
-        let common = tables_by.iter();
-        let mut common = common.map(|field| format!("{} {}", field.name, place.value(field)));
+        let mut common = tables_by.iter().map(|field| format!("{} {}", field.name, place.value(field)));
         let at = position(&mut commons, common.join(", "));
         groups.resize_with(commons.len(), Cells::default);
         let cells = &mut groups[at];
         let column = position(&mut cells.columns, place.words(&grouping.cols));
         let line = position(&mut cells.lines, place.words(&lines_by));
-        let first = *cells.at.entry((line, column)).or_insert(place);
-        if !std::ptr::eq(first, place) {
+        if !std::ptr::eq(*cells.at.entry((line, column)).or_insert(place), place) {
             let (run, row) = (&place.run.run, row_key(place.row));
             left_out.push(format!("{run}: {row}: a further row of the same cell"));
         }
@@ -269,8 +252,7 @@ pub fn pivot(runs: &[Run], grouping: &Grouping) -> Result<Pivot, GroupError> {
         tables.extend(of_figures.filter_map(|figure| cells.table(figure, &mut comparisons)));
     }
     let (base, others) = (&runs[0], &runs[1..]);
-    let others = others.iter();
-    let differences = others.flat_map(|other| differences(base, other, &[], &[]));
+    let differences = others.iter().flat_map(|other| differences(base, other, &[], &[]));
     let names = |fields: &[&Field]| fields.iter().map(|field| field.name).collect();
     Ok(Pivot {
         schema: SCHEMA,
@@ -296,8 +278,7 @@ impl Cells<'_> {
     fn table(&self, figure: &Figure<BenchRow>, comparisons: &mut Vec<Against>) -> Option<PivotTable> {
         let columns = 0..self.columns.len();
         let lines = self.lines.iter().enumerate().map(|(line, name)| {
-            let columns = columns.clone();
-            let cells = columns.map(|column| self.cell(figure, line, column, comparisons));
+            let cells = columns.clone().map(|column| self.cell(figure, line, column, comparisons));
             PivotLine { name: name.clone(), cells: cells.collect() }
         });
         let mut lines: Vec<PivotLine> = lines.collect();
@@ -346,98 +327,18 @@ impl Cells<'_> {
 
 /// Where a name stands in a list, at its end if it is new.
 fn position(names: &mut Vec<String>, name: String) -> usize {
-    let found = names.iter().position(|known| *known == name);
-    found.unwrap_or_else(|| {
+    names.iter().position(|known| *known == name).unwrap_or_else(|| {
         names.push(name);
         names.len() - 1
     })
 }
 
 fn place_name(line: &str, common: &str) -> String {
-    let parts = [line, common].into_iter();
-    parts.filter(|part| !part.is_empty()).join(", ")
+    [line, common].into_iter().filter(|part| !part.is_empty()).join(", ")
 }
 
 fn geomean(lines: &[PivotLine], column: usize) -> Option<f64> {
     let ratios = lines.iter().map(|line| line.cells[column].as_ref()?.ratio);
     let logs: Vec<f64> = ratios.flatten().map(|ratio| ratio.point.ln()).collect();
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::figure::point;
-    use crate::samples::row;
-
-    fn run(name: &str, rows: &[(&str, &str, f64)]) -> Run {
-        let rows = rows.iter();
-        let rows = rows.map(|(subject, topology, cycles)| row(subject, topology, point(*cycles)));
-        crate::samples::run(name, rows.collect(), Vec::new())
-    }
-
-    fn by(rows: &[&str], cols: &[&str], runs: &[Run]) -> Pivot {
-        let grouping = Grouping::new(rows, cols).expect("known fields");
-        pivot(runs, &grouping).expect("rows")
-    }
-
-    const PLAIN: (&str, &str, f64) = ("plain", "single", 100.0);
-    const FAIR: (&str, &str, f64) = ("fair", "single", 50.0);
-
-    #[test]
-    fn subjects_stand_beside_each_other_and_topologies_below() {
-        let cluster = [("plain", "cluster", 80.0), ("fair", "cluster", 20.0)];
-        let runs = [run("a", &[PLAIN, FAIR, cluster[0], cluster[1]])];
-        let pivot = by(&["topology"], &["subject"], &runs);
-        let table = &pivot.tables[0];
-        assert_eq!(table.metric, "cycles_per_s");
-        assert_eq!(table.columns, ["plain", "fair"]);
-        let names: Vec<&str> = table.lines.iter().map(|line| line.name.as_str()).collect();
-        assert_eq!(names, ["single", "cluster"]);
-        let ratio = |line: usize| {
-            let cell = table.lines[line].cells[1].as_ref().expect("a cell");
-            cell.ratio.expect("a ratio").point
-        };
-        assert_eq!((ratio(0), ratio(1)), (0.5, 0.25));
-        let mean = table.geomean[1].expect("two ratios");
-        assert!((mean - 0.125_f64.sqrt()).abs() < 1e-12);
-        assert_eq!(table.geomean[0], None);
-        let first = &pivot.comparisons[0].comparison;
-        assert_eq!([&first.a, &first.b, &first.r#where], ["plain", "fair", "single"]);
-    }
-
-    #[test]
-    fn runs_that_are_in_neither_get_tables_of_their_own() {
-        let runs = ["a", "b"].map(|name| run(name, &[PLAIN, FAIR]));
-        let tables = by(&["topology"], &["subject"], &runs).tables;
-        let commons: Vec<&str> = tables.iter().map(|table| table.common.as_str()).collect();
-        assert_eq!(commons, ["run a", "run b"]);
-    }
-
-    #[test]
-    fn what_follows_from_the_columns_is_said_and_splits_nothing() {
-        let mut one = run("a", &[PLAIN, FAIR]);
-        one.rows[1].measures.load.hold_ns = 1_000_000;
-        let pivot = by(&["topology"], &["subject"], &[one]);
-        assert_eq!(pivot.tables[0].columns, ["plain", "fair"]);
-        assert_eq!(pivot.also_differs, ["hold"]);
-    }
-
-    #[test]
-    fn columns_alone_leave_everything_else_to_the_lines() {
-        let one = run("a", &[PLAIN, ("plain", "cluster", 80.0)]);
-        let pivot = by(&[], &[], &[one, run("b", &[PLAIN])]);
-        let table = &pivot.tables[0];
-        assert_eq!(table.columns, ["a", "b"]);
-        assert_eq!(table.lines.len(), 2);
-        assert!(table.lines[1].cells[1].is_none(), "b measured no cluster");
-    }
-
-    #[test]
-    fn an_unknown_field_is_named_with_its_neighbour() {
-        let error = Grouping::new(&["topolgy"], &[]).expect_err("misspelt");
-        let message = error.to_string();
-        assert!(message.contains("did you mean `topology`?"), "{message}");
-        assert_eq!(Grouping::new(&["run"], &["run"]).expect_err("twice"), GroupError::InBoth { name: "run" });
-    }
 }

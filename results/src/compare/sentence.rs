@@ -1,13 +1,12 @@
-//! The sentence that matters of two runs: how much slower or faster one is, and whether it loses locks where
-//! the other did not.
+//! The sentence that matters of two runs: how much slower or faster one is, and which loses locks.
 
 use itertools::Itertools;
 
 use super::compare_rows;
 use super::settings::{pairs, row_key, scenario_key};
-use crate::run::{Comparison, Estimate, Ratio, Run};
-use crate::units;
-use crate::verdict::{State, Verdict};
+use crate::record::run::{Comparison, Estimate, Ratio, Run};
+use crate::record::verdict::{State, Verdict};
+use crate::wording::units;
 
 /// `B is 12 % (9–15) slower than A and loses no lock where A lost 3.`
 pub(super) fn sentence(base: &Run, other: &Run) -> String {
@@ -24,8 +23,7 @@ fn speed(base: &Run, other: &Run) -> Option<String> {
     let safe = rows.iter().filter(|(a, b)| !a.is_void() && !b.is_void());
     let found: Vec<_> = safe
         .filter_map(|(a, b)| {
-            let mut all = compare_rows(a, b).into_iter();
-            all.find(|comparison| comparison.metric == "cycles_per_s")
+            compare_rows(a, b).into_iter().find(|comparison| comparison.metric == "cycles_per_s")
         })
         .collect();
     let of = |verdict: &str| found.iter().filter(|c| c.verdict == verdict).count();
@@ -55,8 +53,7 @@ fn speed(base: &Run, other: &Run) -> Option<String> {
 /// `12 % (9–15) slower`, `2.1 % (1.8–2.4) faster`.
 fn share(ratio: &Ratio) -> String {
     let percent = |value: f64| (value - 1.0).abs() * 100.0;
-    let ends = ratio.low.zip(ratio.high);
-    let ends = ends.map(|(low, high)| (percent(low), percent(high)));
+    let ends = ratio.low.zip(ratio.high).map(|(low, high)| (percent(low), percent(high)));
     let interval = Estimate {
         median: percent(ratio.point),
         low: ends.map(|(low, high)| low.min(high)),
@@ -67,13 +64,11 @@ fn share(ratio: &Ratio) -> String {
     format!("{figure} %{range} {way}")
 }
 
-/// How many locks each lost in the scenarios that both know the outcome of; controls have to lose theirs and
-/// do not count.
+/// How many locks each lost in scenarios whose outcome both know; controls do not count.
 fn safety(base: &Run, other: &Run) -> Option<String> {
-    let both = pairs(&base.scenarios, &other.scenarios, scenario_key);
-    let both = both.iter().filter(|(a, _)| !a.is_control());
-    let both = both.map(|(a, b)| [&a.verdicts.contract, &b.verdicts.contract]);
-    let both: Vec<_> = both.collect();
+    let both = pairs(&base.scenarios, &other.scenarios, scenario_key).into_iter();
+    let both = both.filter(|(a, _)| !a.is_control());
+    let both: Vec<_> = both.map(|(a, b)| [&a.verdicts.contract, &b.verdicts.contract]).collect();
     let known = |pair: &&[&Verdict; 2]| pair.iter().all(|one| one.state != State::Unknown);
     let known: Vec<_> = both.iter().filter(known).collect();
     if both.is_empty() {
@@ -82,10 +77,7 @@ fn safety(base: &Run, other: &Run) -> Option<String> {
     if known.is_empty() {
         return Some("is not known to lose or to keep its locks".to_owned());
     }
-    let lost = |of: usize| {
-        let counts = known.iter().map(|pair| pair[of].count);
-        counts.fold(0, u64::saturating_add)
-    };
+    let lost = |of: usize| known.iter().map(|pair| pair[of].count).fold(0, u64::saturating_add);
     let than = &base.run;
     let words = match (lost(0), lost(1)) {
         (0, 0) => format!("loses no lock, as {than}"),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use itertools::Itertools;
 
-use crate::run::{BenchRow, Difference, Run, ScenarioResult};
-use crate::units;
+use crate::record::run::{BenchRow, Difference, Run, ScenarioResult};
+use crate::wording::units;
 
 /// What a row is matched by, in words. A kind is not: rows of other kinds are refused, not passed over.
 pub(crate) fn row_key(row: &BenchRow) -> String {
@@ -41,13 +41,11 @@ pub(crate) fn pairs<'a, T>(a: &'a [T], b: &'a [T], key: impl Fn(&T) -> String) -
     a.iter().filter_map(|item| Some((item, waiting.get_mut(&key(item))?.pop_front()?))).collect()
 }
 
-/// How a row was loaded. Rows with other loads answer other questions: their figures are not set beside each
-/// other unasked.
+/// How a row was loaded. Rows with other loads answer other questions, and are not compared unasked.
 pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
     let load = &row.measures.load;
     let mut settings = vec![("locks", row.locks.to_string())];
-    // A run that was kept before loads were recorded says nothing of them, and differs in nothing that is
-    // known.
+    // A run of before loads were recorded says nothing of them, and differs in nothing known.
     if load.mode.is_empty() {
         return settings;
     }
@@ -69,8 +67,7 @@ pub(crate) fn load(row: &BenchRow) -> Vec<(&'static str, String)> {
 }
 
 pub(super) fn kind(row: &BenchRow) -> String {
-    let kind = row.measures.load.kind.clone();
-    kind.unwrap_or("its own".to_owned())
+    row.measures.load.kind.clone().unwrap_or("its own".to_owned())
 }
 
 pub(super) fn asked(result: &ScenarioResult) -> Vec<(&'static str, String)> {
@@ -104,8 +101,7 @@ pub(crate) fn differences(
     let of_row = |row: &BenchRow| {
         let key = row_key(row);
         let rounds = ("rounds", row.rounds.to_string());
-        let all = load(row).into_iter().chain([rounds]);
-        all.map(move |(name, value)| (format!("{key}: {name}"), value))
+        load(row).into_iter().chain([rounds]).map(move |(name, value)| (format!("{key}: {name}"), value))
     };
     let of_scenario = |result: &ScenarioResult| {
         let key = scenario_key(result);
@@ -113,10 +109,8 @@ pub(crate) fn differences(
         let load_s = format!("{:.0}", result.load_ns as f64 / 1e9);
         let faults = result.faults.iter();
         let mut faults = faults.map(|fault| format!("{} {}", fault.fault, fault.targets.join("+")));
-        let seed = ("seed", result.seed.to_string());
-        let more = [seed, ("load_s", load_s), ("faults", faults.join(", "))];
-        let all = asked(result).into_iter().chain(more);
-        all.map(move |(name, value)| (format!("{key}: {name}"), value))
+        let more = [("seed", result.seed.to_string()), ("load_s", load_s), ("faults", faults.join(", "))];
+        asked(result).into_iter().chain(more).map(move |(name, value)| (format!("{key}: {name}"), value))
     };
     for (one, two) in rows {
         a.extend(of_row(one));

@@ -3,12 +3,12 @@
 use itertools::Itertools;
 
 use super::{ConditionValue, Measured};
-use crate::figure::{
+use crate::record::figure::{
     Figure, LATENCIES, LOST_WAKEUPS, Latency, OF_ROWS, OF_SCENARIOS, QUANTILES, Quantile, Unit, point,
 };
-use crate::run::{BenchRow, Estimate, ScenarioResult};
-use crate::units;
-use crate::verdict::{CLASSES, State, Verdict};
+use crate::record::run::{BenchRow, Estimate, ScenarioResult};
+use crate::record::verdict::{CLASSES, State, Verdict};
+use crate::wording::units;
 
 /// Bounds of CPU are times.
 pub(super) const NS_PER_US: f64 = 1e3;
@@ -25,9 +25,7 @@ pub(super) fn examples(unit: Unit) -> &'static str {
 
 pub(super) fn names() -> Vec<&'static str> {
     let rows = OF_ROWS.iter().map(|figure| figure.gate);
-    let scenarios = OF_SCENARIOS.iter().map(|figure| figure.gate);
-    let names = rows.chain(scenarios);
-    names.filter(|name| !name.is_empty()).collect()
+    rows.chain(OF_SCENARIOS.iter().map(|figure| figure.gate)).filter(|name| !name.is_empty()).collect()
 }
 
 /// The figure of a name in conditions, or of that in `run.json`, with its unit or without.
@@ -38,8 +36,7 @@ fn named<T>(all: &'static [Figure<T>], name: &str) -> Option<&'static Figure<T>>
     })
 }
 
-/// What of a verdict is a number: its name, its unit, and the number, given the length of the load; `None`
-/// without a length where it needs one.
+/// What of a verdict is a number: name, unit, and value, given the load's length where it needs one.
 pub(super) type OfVerdict = (&'static str, Unit, fn(&Verdict, u64) -> Option<f64>);
 
 pub(super) static OF_VERDICT: [OfVerdict; 3] = [
@@ -103,15 +100,11 @@ impl Value {
         }
     }
 
-    /// A figure with its interval; where rounding would make it look like the `bound` that it is not, with so
-    /// many digits that it does not.
+    /// A figure with its interval, with so many digits that it does not look like a `bound` that it is not.
     pub(super) fn words(&self, figure: &Estimate, bound: Option<f64>) -> String {
         let rounded = self.number_words(figure.median);
         let alike = |bound: &f64| *bound != figure.median && self.number_words(*bound) == rounded;
-        let point = match bound.filter(alike) {
-            Some(bound) => self.digits(figure.median, bound),
-            None => rounded,
-        };
+        let point = bound.filter(alike).map_or(rounded, |bound| self.digits(figure.median, bound));
         match figure.low.zip(figure.high).map(<[f64; 2]>::from) {
             Some(ends) => {
                 let [low, high] = ends.map(|end| self.number_words(end));
@@ -134,8 +127,7 @@ impl Value {
             let [value, other] = [value, other].map(|n| format!("{:.decimals$}", n * scale));
             (value != other).then_some(value)
         };
-        let exact = || (value * scale).to_string();
-        (0..16).find_map(written).unwrap_or_else(exact) + unit
+        (0..16).find_map(written).unwrap_or_else(|| (value * scale).to_string()) + unit
     }
 
     pub(super) fn of(&self, place: &Measured<'_>) -> ConditionValue {

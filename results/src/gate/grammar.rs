@@ -1,15 +1,19 @@
 //! Reads conditions, one by one or as the lines of a budget file, and says what is wrong with them and where.
 //!
-//! Written by hand: the grammar is short, and every rule has a message with a remedy. A parser library would
-//! give only a position and what it expected there.
+//! Written by hand: the grammar is short, and a parser library's messages would have no remedy.
+
+use std::path::PathBuf;
+
+use itertools::Itertools;
 
 use super::Measured;
 use super::figures::{self, NS_PER_US, OF_VERDICT, Value, examples};
-use crate::figure::{LATENCIES, QUANTILES, Unit};
-use crate::pattern::matches;
-use crate::run::{BenchRow, ScenarioResult};
-use crate::spelling::nearest;
-use crate::verdict::CLASSES;
+use crate::record::figure::{LATENCIES, QUANTILES, Unit};
+use crate::record::run::{BenchRow, ScenarioResult};
+use crate::record::verdict::CLASSES;
+use crate::store::limits;
+use crate::wording::pattern::matches;
+use crate::wording::spelling::nearest;
 
 /// One condition, understood.
 #[derive(Debug)]
@@ -126,8 +130,7 @@ impl Condition {
     }
 }
 
-/// The conditions of a budget file: one per line; empty lines, and what follows a `#`, mean nothing. All
-/// errors are given, each with its line from 1.
+/// The conditions of a budget file, one per line, `#` for comments; or all errors with their lines from 1.
 pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarError)>> {
     let mut conditions = Vec::new();
     let mut errors = Vec::new();
@@ -141,10 +144,29 @@ pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarErr
             Err(error) => errors.push((index + 1, error)),
         }
     }
-    match errors.is_empty() {
-        true => Ok(conditions),
-        false => Err(errors),
+    if errors.is_empty() { Ok(conditions) } else { Err(errors) }
+}
+
+/// The conditions of budget files; what is wrong in any of them is said together, with its place.
+pub fn read_budgets(paths: &[PathBuf]) -> Result<Vec<Condition>, String> {
+    let (mut conditions, mut errors) = (Vec::new(), Vec::new());
+    for path in paths {
+        let text = limits::read_text(path)?;
+        match parse_budget(&text) {
+            Ok(of_file) => conditions.extend(of_file),
+            Err(found) => errors.extend(found.into_iter().map(|(line, error)| {
+                format!("{}:{line}:{}: {}", path.display(), error.column, error.message)
+            })),
+        }
     }
+    if errors.is_empty() { Ok(conditions) } else { Err(errors.join("\n")) }
+}
+
+/// Conditions one by one; what is wrong with any of them is said together.
+pub fn parse_all(texts: &[&String]) -> Result<Vec<Condition>, String> {
+    let parsed = texts.iter().map(|text| parse(text).map_err(|error| format!("'{text}', {error}")));
+    let (conditions, errors): (Vec<_>, Vec<_>) = parsed.partition_result();
+    if errors.is_empty() { Ok(conditions) } else { Err(errors.join("\n")) }
 }
 
 /// Parses one condition.
@@ -217,8 +239,7 @@ impl<'a> Reader<'a> {
     }
 
     fn next(&mut self, wanted: &str) -> Result<&'a Token<'a>, GrammarError> {
-        let missing = || error(self.end, format!("{wanted} is missing at the end"));
-        let token = self.peek().ok_or_else(missing)?;
+        let token = self.peek().ok_or_else(|| error(self.end, format!("{wanted} is missing at the end")))?;
         self.at += 1;
         Ok(token)
     }
@@ -251,15 +272,13 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, GrammarError> {
             _ => &rest[..length],
         };
         if length == 0 {
-            let message = format!("`{letter}` means nothing in a condition");
-            return Err(error(column, message));
+            return Err(error(column, format!("`{letter}` means nothing in a condition")));
         }
         tokens.push(Token { column, text });
         rest = rest[length..].trim_start();
     }
     if tokens.is_empty() {
-        let message = "an empty condition; write one such as p99(acquire) < 5ms";
-        return Err(error(1, message));
+        return Err(error(1, "an empty condition; write one such as p99(acquire) < 5ms"));
     }
     Ok(tokens)
 }
@@ -283,28 +302,27 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
         return Err(closed.instead_of("`)`"));
     }
     if let Some(quantile) = quantile {
-        let latency = of.of("latency", LATENCIES, |latency| latency.name)?;
-        return Ok(Value::Latency(*quantile, latency));
+        return Ok(Value::Latency(*quantile, of.of("latency", LATENCIES, |latency| latency.name)?));
     }
     if let Some(what) = OF_VERDICT.iter().find(|(known, ..)| *known == word) {
         return Ok(Value::OfVerdict(what, of.of("verdict", &CLASSES, |class| class)?));
     }
     let of_verdict = OF_VERDICT.iter().map(|(name, ..)| *name);
-    let functions = QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict);
-    Err(name.unknown("function", functions))
+    Err(name.unknown("function", QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict)))
 }
 
 fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token<'a>), GrammarError> {
     let sign = reader.next("a comparison (<, <=, >, >=, ==, !=)")?;
-    let known = SIGNS.iter().find(|(known, _)| *known == sign.text);
-    known.map(|(_, compare)| (*compare, sign)).ok_or_else(|| {
-        let (text, remedy) = match sign.text {
-            "=" => ("=", "; did you mean `==`?"),
-            text => (text, ""),
-        };
-        let signs = "<, <=, >, >=, ==, !=";
-        sign.error(format!("`{text}` is no comparison{remedy}; there are {signs}"))
-    })
+    SIGNS.iter().find(|(known, _)| *known == sign.text).map(|(_, compare)| (*compare, sign)).ok_or_else(
+        || {
+            let (text, remedy) = match sign.text {
+                "=" => ("=", "; did you mean `==`?"),
+                text => (text, ""),
+            };
+            let signs = "<, <=, >, >=, ==, !=";
+            sign.error(format!("`{text}` is no comparison{remedy}; there are {signs}"))
+        },
+    )
 }
 
 fn bound(
@@ -328,8 +346,7 @@ fn bound(
             return Ok(Bound::OfBase(1.0));
         }
         let factor = reader.next("a number")?;
-        let found = number(factor.text).map(Bound::OfBase);
-        return found.ok_or_else(|| factor.no_number(Unit::Number));
+        return number(factor.text).map(Bound::OfBase).ok_or_else(|| factor.no_number(Unit::Number));
     }
     if reader.take("*") {
         let base = reader.next("`base`")?;
@@ -350,8 +367,7 @@ fn bound(
         words.push_str(next.text);
         reader.at += 1;
     }
-    let bound = with_unit(&words, unit).map(Bound::Number);
-    bound.ok_or_else(|| token.no_number(unit))
+    with_unit(&words, unit).map(Bound::Number).ok_or_else(|| token.no_number(unit))
 }
 
 fn begins_number(c: char) -> bool {
@@ -387,8 +403,7 @@ fn with_unit(text: &str, unit: Unit) -> Option<f64> {
         // CPU time is measured in microseconds.
         Unit::Cpu => Some(with_unit(text, Unit::Time)? / NS_PER_US),
         Unit::Time => {
-            let split = text.find(|c: char| c.is_alphabetic())?;
-            let (amount, unit) = text.split_at(split);
+            let (amount, unit) = text.split_at(text.find(|c: char| c.is_alphabetic())?);
             let ns = match unit {
                 "ns" => 1.0,
                 "us" | "µs" | "μs" => 1e3,
@@ -408,8 +423,7 @@ fn filters(reader: &mut Reader<'_>) -> Result<Vec<Filter>, GrammarError> {
         return Ok(filters);
     }
     loop {
-        let name = reader.next("a field")?;
-        let field = name.of("field", &FIELDS, |field| field.0)?;
+        let field = reader.next("a field")?.of("field", &FIELDS, |field| field.0)?;
         let sign = reader.next("`==`")?;
         let equal = match sign.text {
             "=" | "==" => true,

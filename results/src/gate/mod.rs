@@ -29,12 +29,12 @@ use serde::Serialize;
 
 pub use self::figures::help;
 use self::grammar::{Bound, Compare};
-pub use self::grammar::{Condition, GrammarError, parse, parse_budget};
+pub use self::grammar::{Condition, GrammarError, parse, parse_all, parse_budget, read_budgets};
 use crate::compare::{pairs, row_key, row_words, scenario_key};
 
-use crate::run::{BenchRow, Estimate, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::State;
+use crate::record::run::{BenchRow, Estimate, Run, ScenarioResult};
+use crate::record::verdict::State;
+use crate::wording::units;
 
 /// What became of a condition, of one part or of all; in order, the worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -142,12 +142,10 @@ pub(crate) enum ConditionValue {
 
 /// Judges `run` by every condition; `base` is what conditions mean by that word.
 pub fn decide(run: &Run, base: Option<&Run>, conditions: &[Condition]) -> Decision {
-    let judged = conditions.iter().map(|one| judge(run, base, one));
-    let judged: Vec<JudgedCondition> = judged.collect();
-    let outcome = judged.iter().map(|one| one.outcome).max();
-    let outcome = outcome.unwrap_or(Outcome::Unknown);
+    let judged: Vec<JudgedCondition> = conditions.iter().map(|one| judge(run, base, one)).collect();
+    let outcome = judged.iter().map(|one| one.outcome).max().unwrap_or(Outcome::Unknown);
     Decision {
-        schema: crate::run::SCHEMA,
+        schema: crate::record::run::SCHEMA,
         run: run.run.clone(),
         base: base.map(|base| base.run.clone()),
         outcome,
@@ -166,8 +164,7 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> JudgedConditio
             }
         })
     };
-    let places = run.rows.iter().map(Measured::Row);
-    let places = places.chain(run.scenarios.iter().map(Measured::Scenario));
+    let places = run.rows.iter().map(Measured::Row).chain(run.scenarios.iter().map(Measured::Scenario));
     let mut parts = Vec::new();
     let mut not_applicable = None;
     let asked = |place: &Measured<'_>| condition.filters.iter().all(|filter| filter.passes(place));
@@ -191,10 +188,7 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> JudgedConditio
     let worst = parts.iter().map(|part| part.outcome).max();
     JudgedCondition {
         condition: condition.text.clone(),
-        outcome: worst.unwrap_or(match not_applicable {
-            Some(_) => Outcome::Passed,
-            None => Outcome::Unknown,
-        }),
+        outcome: worst.unwrap_or(not_applicable.map_or(Outcome::Unknown, |_| Outcome::Passed)),
         why: match (worst, not_applicable) {
             (None, Some(why)) => format!("not applicable: {why}"),
             (None, None) => "no row and no scenario of the run has it".to_owned(),
@@ -206,8 +200,7 @@ fn judge(run: &Run, base: Option<&Run>, condition: &Condition) -> JudgedConditio
 
 /// The part of `base` that belongs to `item`: the n-th of its key to the n-th of it.
 fn twin<'a, T>(all: &'a [T], base: &'a [T], item: &T, key: impl Fn(&T) -> String) -> Option<&'a T> {
-    let mut pairs = pairs(all, base, key).into_iter();
-    pairs.find_map(|(own, other)| std::ptr::eq(own, item).then_some(other))
+    pairs(all, base, key).into_iter().find_map(|(own, other)| std::ptr::eq(own, item).then_some(other))
 }
 
 fn judge_part<'a>(
@@ -263,12 +256,8 @@ fn judge_part<'a>(
                 true => Outcome::Passed,
                 false => Outcome::Failed,
             };
-            let ends = figure.low.zip(figure.high);
-            let close = ends.is_some_and(|(low, high)| low <= bound && bound <= high);
-            match close {
-                true => "its interval reaches over the bound: the next run may say otherwise",
-                false => "",
-            }
+            let close = figure.low.zip(figure.high).is_some_and(|(low, high)| low <= bound && bound <= high);
+            if close { "its interval reaches over the bound: the next run may say otherwise" } else { "" }
         }
         Err(why) => why,
     };
@@ -305,6 +294,3 @@ fn judge_word(condition: &Condition, word: &str) -> Outcome {
         false => Outcome::Failed,
     }
 }
-
-#[cfg(test)]
-mod tests;

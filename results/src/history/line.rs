@@ -18,8 +18,7 @@ impl Line {
     pub(super) fn parse_bytes(text: &[u8]) -> Result<Self, HistoryError> {
         // A list would be read into the struct by position.
         if !text.trim_ascii_start().starts_with(b"{") {
-            let value = whole::<Value>(text)?;
-            return Err(HistoryError::new(shown(&value), "one JSON object per line"));
+            return Err(HistoryError::new(shown(&whole::<Value>(text)?), "one JSON object per line"));
         }
         let head: Head<'_> = whole(text)?;
         let id = || head.id.ok_or_else(|| HistoryError::missing("id"));
@@ -119,8 +118,7 @@ fn whole<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<T, HistoryError> {
 
 /// The variant that a word names, with its fields out of the whole line.
 fn tagged<'de, T: Deserialize<'de>>(word: &'de str, text: &'de [u8]) -> Result<T, HistoryError> {
-    let tagged = EnumAccessDeserializer::new(Tagged { word, text });
-    T::deserialize(tagged).map_err(|error| refused(&error, text))
+    T::deserialize(EnumAccessDeserializer::new(Tagged { word, text })).map_err(|error| refused(&error, text))
 }
 
 /// What serde says of a line, with the field that it means.
@@ -133,10 +131,7 @@ fn refused(error: &Error, line: &[u8]) -> HistoryError {
     HistoryError {
         line: 1,
         column: (error.column() > 0).then(|| error.column()),
-        found: match field {
-            Some(field) => format!("`{field}`: {found}"),
-            None => found.to_owned(),
-        },
+        found: field.map_or_else(|| found.to_owned(), |field| format!("`{field}`: {found}")),
         allowed: match allowed {
             "" => "one JSON object per line, each field once".to_owned(),
             allowed => allowed.to_owned(),
@@ -192,8 +187,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// A line as serde's data: an enum whose variant is named by a word, and whose fields are those of the whole
-/// line. Serde's own tagged enums keep a copy of every field until they have seen the tag, and forget where
-/// an error was.
+/// line. Serde's own tagged enums copy every field until the tag, and forget where an error was.
 #[derive(Clone, Copy)]
 struct Tagged<'de> {
     word: &'de str,
@@ -206,9 +200,7 @@ impl<'de> EnumAccess<'de> for Tagged<'de> {
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
         let word: StrDeserializer<'_, de::value::Error> = de::IntoDeserializer::into_deserializer(self.word);
-        let variant = seed.deserialize(word);
-        let variant = variant.map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?;
-        Ok((variant, self))
+        Ok((seed.deserialize(word).map_err(|error| Error::custom(format!("{UNKNOWN}{error}")))?, self))
     }
 }
 

@@ -17,8 +17,7 @@ use std::collections::HashMap;
 use super::{Call, End, Entry, History, HistoryError, Line};
 
 impl History {
-    /// Reads a whole file. A torn last line is dropped and [`torn`](Self::torn) is set, if a complete line
-    /// precedes it.
+    /// Reads a whole file. A torn last line behind a complete one is dropped and [`torn`](Self::torn) is set.
     ///
     /// # Errors
     /// The first bad line, with its number; or a file without any complete line.
@@ -82,8 +81,7 @@ impl Reader {
         }
         let (found, allowed) = match &line.entry {
             Entry::Call { id, call } => {
-                let acquire = matches!(call, Call::Acquire(_));
-                if self.pending.insert(*id, acquire).is_none() {
+                if self.pending.insert(*id, matches!(call, Call::Acquire(_))).is_none() {
                     return Ok(());
                 }
                 (

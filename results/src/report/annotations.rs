@@ -8,7 +8,7 @@ use quick_junit::{NonSuccessKind, TestCaseStatus};
 
 use super::junit;
 use crate::answer::answer;
-use crate::run::Run;
+use crate::record::run::Run;
 
 /// The commands, one a line, the answer first.
 pub(super) fn render(run: &Run) -> String {

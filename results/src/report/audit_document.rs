@@ -1,13 +1,12 @@
-//! The documents of an audit and of a watch for programs: the scorecard or the findings, and what they were
-//! made with.
+//! The documents of an audit and a watch for programs: the findings, and what they were made with.
 
 use serde::Serialize;
 
 use crate::answer;
 use crate::audit::Audit;
-use crate::command_line::again;
-use crate::run::{BenchRow, Run};
-use crate::watch::{PerhapsLock, WatchCost, WatchFinding, WatchedHolder, WatchedLock};
+use crate::record::run::{BenchRow, Run};
+use crate::record::watch::{PerhapsLock, WatchCost, WatchFinding, WatchedHolder, WatchedLock};
+use crate::wording::command_line::again;
 
 /// The document of `audit --json`, which is `audit.json` of a run's directory.
 #[derive(Debug, Serialize)]

@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use itertools::Itertools;
 
 use crate::answer::small_print;
-use crate::run::{BenchRow, FaultSpan, Outcome, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::{State, Verdict};
+use crate::record::run::{BenchRow, FaultSpan, Outcome, Run, ScenarioResult};
+use crate::record::verdict::{State, Verdict};
+use crate::wording::units;
 
 /// `✓ clean`, `? unknown`, `✗ 2×, worst 303 ms`.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
@@ -41,8 +41,7 @@ pub(crate) fn faults(faults: &[FaultSpan]) -> String {
         return "no fault".to_owned();
     }
     let effect = |bit| if bit { "" } else { " (no evidence of effect)" };
-    let mut words = faults.iter().map(|fault| fault.label() + effect(fault.bit));
-    words.join(", ")
+    faults.iter().map(|fault| fault.label() + effect(fault.bit)).join(", ")
 }
 
 /// From the first fault to the first grant after it.
@@ -59,9 +58,7 @@ pub(crate) fn expected(scenario: &ScenarioResult) -> String {
     if scenario.expected.is_empty() {
         return "nothing".to_owned();
     }
-    let expected = scenario.expected.iter();
-    let words = expected.map(|(class, state)| format!("{class} {state}"));
-    words.format(", ").to_string()
+    scenario.expected.iter().map(|(class, state)| format!("{class} {state}")).format(", ").to_string()
 }
 
 /// `✓ as expected`, `✗ not as expected`, `? unknown`, `· no expectation`.
@@ -73,8 +70,7 @@ pub(crate) fn outcome(outcome: Outcome) -> String {
 pub(crate) fn small(run: &Run) -> String {
     let came_out = run.outcome();
     // What nobody expected anything of came out as it did.
-    let came_out = (came_out != Outcome::None).then(|| outcome(came_out));
-    came_out.into_iter().chain(small_print(run)).join("; ")
+    (came_out != Outcome::None).then(|| outcome(came_out)).into_iter().chain(small_print(run)).join("; ")
 }
 
 /// `✓ clean`, `✗ violated`.
@@ -97,7 +93,7 @@ pub(crate) fn why_invalid(row: &BenchRow) -> Option<String> {
 }
 
 /// The ratio of a comparison with its interval: `3.91 (3.74–4.09)`.
-pub(crate) fn ratio(ratio: &crate::run::Ratio) -> String {
+pub(crate) fn ratio(ratio: &crate::record::run::Ratio) -> String {
     let point = units::figure(ratio.point);
     match ratio.low.zip(ratio.high) {
         Some((low, high)) => format!("{point} ({})", units::range(low, high)),
@@ -114,8 +110,7 @@ pub(crate) fn printable(text: &str) -> String {
     shown.collect()
 }
 
-/// Control characters, and those that are invisible, end a line or turn the direction of writing, are shown
-/// as one that says so.
+/// Characters that control, are invisible, end a line or turn the direction of writing are replaced.
 fn visible(c: char) -> char {
     let drives = c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
@@ -194,8 +189,7 @@ mod tests {
     #[test]
     fn json_for_a_terminal_reads_back_as_the_same() {
         let text = "\u{9b}31m\u{202e}\u{7f}\u{e0041}é";
-        let json = serde_json::to_string(text).expect("a string");
-        let shown = printable_json(&json);
+        let shown = printable_json(&serde_json::to_string(text).expect("a string"));
         assert!(shown.chars().all(|c| c == 'é' || c.is_ascii_graphic()), "{shown}");
         assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), text);
     }

@@ -4,27 +4,25 @@ use itertools::Itertools;
 
 use super::Fault;
 use crate::answer::may_be_quoted;
-use crate::measures::{Sweep, bare};
-use crate::run::{BenchRow, Run, ScenarioResult, with_origin};
+use crate::record::measures::{Sweep, bare};
+use crate::record::run::{BenchRow, Run, ScenarioResult, with_origin};
+use crate::record::timeline::{FaultBar, Span};
+use crate::record::verdict::State;
+use crate::record::watch::WatchReport;
 use crate::svg::{self, Chart, PercentileCurve, PricePoint, Row, SweepCurve, TimeAxis};
-use crate::timeline::{FaultBar, Span};
-use crate::units;
-use crate::verdict::State;
-use crate::watch::WatchReport;
+use crate::wording::units;
 
 pub(super) const THROUGHPUT: &str = "Cycles per second";
 pub(super) const LATENCY: &str = "Acquire latency";
 
-/// Scenarios that have a place on the chart of the price of safety: configurations, with a known contract
-/// verdict.
+/// Scenarios on the chart of the price of safety: configurations with a known contract verdict.
 fn placed(run: &Run) -> impl Iterator<Item = &ScenarioResult> {
     run.scenarios.iter().filter(|result| {
         !result.is_control() && result.verdicts.contract.state != State::Unknown && result.grants_per_s > 0.0
     })
 }
 
-/// Why throughputs of this run cannot be set beside each other: their loads differ, or are not known; `None`
-/// where they can, or there are none to compare.
+/// Why throughputs of this run cannot be compared, their loads being other or unknown; else `None`.
 pub(super) fn unlike(run: &Run) -> Option<String> {
     let mut all = placed(run);
     let first = all.next()?;
@@ -49,8 +47,7 @@ fn measured_prices(run: &Run) -> Vec<PricePoint> {
     };
     let same_load = |row: &&BenchRow| (&row.workload, row.tasks) == (&first.workload, first.tasks);
     let points = placed(run).filter_map(|result| {
-        let mut rows = quotable().filter(same_load);
-        let row = rows.find(|row| row.measures_configuration_of(result))?;
+        let row = quotable().filter(same_load).find(|row| row.measures_configuration_of(result))?;
         let away = result.without_grant_ns.map(units::duration);
         let away = away.map_or(String::new(), |away| format!(", {away} without a grant"));
         Some(PricePoint {
@@ -62,8 +59,7 @@ fn measured_prices(run: &Run) -> Vec<PricePoint> {
     points.collect()
 }
 
-/// The price of safety, one point per configuration with a known contract verdict; `None` with fewer than
-/// two, or if their loads differ.
+/// The price of safety, one point per configuration; `None` with fewer than two, or if loads differ.
 pub(super) fn price(run: &Run) -> Option<Chart> {
     let measured = measured_prices(run);
     if measured.len() > 1 {
@@ -91,12 +87,10 @@ pub(super) fn unplaced(run: &Run) -> Vec<&str> {
 }
 
 fn label(result: &ScenarioResult) -> String {
-    let place = format!("{} · {}", result.name, result.topology);
-    with_origin(place, bare(&result.durability))
+    with_origin(format!("{} · {}", result.name, result.topology), bare(&result.durability))
 }
 
-/// Throughput, a chart per workload and number of tasks: beside a free lock, the bar of a contended one could
-/// not be seen.
+/// Throughput, a chart per workload and number of tasks: a free lock's bar would hide a contended one's.
 pub(super) fn throughput(run: &Run) -> Vec<Chart> {
     let chart = |(load, rows): (String, Vec<&BenchRow>)| {
         let rows = rows.into_iter().filter(|row| row.cycles_per_s.median.is_finite());
@@ -225,7 +219,7 @@ pub(super) fn document(run: &Run) -> Result<String, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Meta;
+    use crate::record::run::Meta;
 
     fn used(subject: &str, hold: &str) -> ScenarioResult {
         let mut result =
@@ -247,8 +241,7 @@ mod tests {
         let mut run = Run::new("r", "quickstart", Meta::default());
         let mut synced = used("b", "15 s");
         let settings = [("appendfsync", "always"), ("appendonly", "yes")];
-        let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        synced.server_config.extend(settings);
+        synced.server_config.extend(settings.map(|(key, value)| (key.to_owned(), value.to_owned())));
         run.scenarios = vec![used("a", "20 ms"), used("b", "20 ms"), synced];
         let row = |subject| crate::samples::row(subject, "", crate::samples::around(100.0, 0.05));
         run.rows = vec![row("a"), row("b")];

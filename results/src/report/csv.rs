@@ -1,16 +1,15 @@
-//! Comma-separated values in the long form: one figure per line, so that scenarios and benchmarks share a
-//! file and a new figure adds lines, not columns.
+//! Comma-separated values in the long form: one figure per line, so that new figures add no columns.
 
 use std::collections::BTreeMap;
 
 use itertools::Itertools;
 
 use super::number_among;
-use crate::figure::{
+use crate::record::figure::{
     ACQUIRE, CLIENT_CPU, COMMANDS, CYCLES, Figure, HANDOFF, JAIN, Latency, QUANTILES, RELEASE, SERVER_CALLS,
     SERVER_CPU,
 };
-use crate::run::{BenchRow, Run, ScenarioResult};
+use crate::record::run::{BenchRow, Run, ScenarioResult};
 
 /// The document: a heading and a line per figure.
 pub(super) fn render(run: &Run) -> String {
@@ -35,8 +34,7 @@ pub(super) fn render(run: &Run) -> String {
     out
 }
 
-/// What tells rows of the same place apart: kind, added round trip, the run or machine, and the number among
-/// those that are alike in all of it.
+/// What tells rows of the same place apart: kind, added round trip, run, and number.
 type Tail = [String; 4];
 
 fn tail(run: &Run, (origin, [kind, rtt_ns]): (&str, [String; 2]), number: u32) -> Tail {
@@ -57,8 +55,7 @@ fn bench(out: &mut String, row: &BenchRow, tail: &Tail) {
     let (tasks, workload) = (row.tasks.to_string(), row.workload.as_str());
     let place = ["bench", &row.subject, &row.topology, workload, &tasks];
     let mut line = |metric: &str, value: String, low: Option<f64>, high: Option<f64>| {
-        let figure = [metric, &value, &number(low), &number(high)];
-        push(out, place, figure, tail);
+        push(out, place, [metric, &value, &number(low), &number(high)], tail);
     };
     line("safety", row.safety.state.word().to_owned(), None, None);
     line("valid", row.valid.to_string(), None, None);
@@ -78,8 +75,7 @@ fn bench(out: &mut String, row: &BenchRow, tail: &Tail) {
                 continue;
             };
             for (name, of) in QUANTILES {
-                let value = whole(of(quantiles));
-                line(&format!("{}_{name}_ns", latency.name), value, None, None);
+                line(&format!("{}_{name}_ns", latency.name), whole(of(quantiles)), None, None);
             }
         }
     }
@@ -99,8 +95,7 @@ fn scenario(out: &mut String, result: &ScenarioResult, tail: &Tail) {
     line("as_expected", result.as_expected.to_string());
     line("exit_code", result.exit_code.to_string());
     line("grants_per_s", number(Some(result.grants_per_s)));
-    let recovery = result.recovery.first_grant_after_fault_ns;
-    line("first_grant_after_fault_ns", whole(recovery));
+    line("first_grant_after_fault_ns", whole(result.recovery.first_grant_after_fault_ns));
     for (operation, endings) in &result.operations {
         for (ending, count) in endings {
             line(&format!("{operation}_{ending}"), count.to_string());
@@ -118,22 +113,17 @@ fn whole(value: Option<u64>) -> String {
 }
 
 fn push(out: &mut String, place: [&str; 5], figure: [&str; 4], tail: &Tail) {
-    let tail = tail.iter().map(String::as_str);
-    let fields = place.into_iter().chain(figure).chain(tail);
+    let fields = place.into_iter().chain(figure).chain(tail.iter().map(String::as_str));
     out.push_str(&fields.map(quoted).join(","));
     out.push('\n');
 }
 
-/// Quoted as in RFC 4180 where needed. Text that a spreadsheet would take for a formula gets an apostrophe in
-/// front.
+/// Quoted as in RFC 4180 where needed. What a spreadsheet would take for a formula gets an apostrophe.
 fn quoted(field: &str) -> String {
     let formula = field.starts_with(['=', '+', '@', '\t', '\r'])
         || (field.starts_with('-') && field.parse::<f64>().is_err());
     let field = format!("{}{field}", if formula { "'" } else { "" });
-    match field.contains(['"', ',', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field,
-    }
+    if field.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
 
 #[cfg(test)]
@@ -150,7 +140,7 @@ mod tests {
 
     #[test]
     fn every_line_has_the_columns_of_the_head() {
-        let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
+        let mut run = Run::new("runs/x", "bench", crate::record::run::Meta::default());
         run.rows.push(BenchRow::default());
         run.scenarios.push(ScenarioResult::default());
         let text = render(&run);
@@ -164,19 +154,17 @@ mod tests {
         with_rtt.measures.load.added_rtt_ns = Some(3_000_000);
         let mut of_kind = BenchRow::default();
         of_kind.measures.load.kind = Some("fair".to_owned());
-        let mut run = Run::new("runs/x", "bench", crate::run::Meta::default());
+        let mut run = Run::new("runs/x", "bench", crate::record::run::Meta::default());
         run.rows = vec![BenchRow::default(), with_rtt, of_kind, BenchRow::default()];
         run.scenarios = vec![ScenarioResult::default(); 2];
         let other = Run { run: "runs/y".to_owned(), ..run.clone() };
-        let both = crate::merge::merge(vec![run, other.clone(), other], "all").expect("runs");
-        let text = render(&both);
+        let text = render(&crate::merge::merge(vec![run, other.clone(), other], "all").expect("runs"));
         let keys = text.lines().map(|line| {
             let fields: Vec<&str> = line.split(',').collect();
             [&fields[..6], &fields[9..]].concat()
         });
         assert!(keys.clone().all_unique(), "{text}");
-        let last = |line: &str| line.ends_with(",,,x,1");
-        assert!(text.lines().any(last), "{text}");
+        assert!(text.lines().any(|line: &str| line.ends_with(",,,x,1")), "{text}");
         assert!(text.contains(",,3000000,y,2\n") && text.contains(",fair,,x,1\n"), "{text}");
     }
 }

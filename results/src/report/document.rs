@@ -1,11 +1,11 @@
 //! What a document says, whatever its form: sections, paragraphs, lists, facts, tables, figures and folds.
-//! `sections/` describes a run with them, each thing once; `html`, `markdown` and `text` render whatever is
-//! described.
+//! `sections/` describes a run with them, each thing once; `html`, `markdown` and `text` render it.
 
 use super::two_owners::TwoOwners;
 use crate::answer::Tone;
+use crate::record::figure;
+use crate::record::verdict::{State, Verdict};
 use crate::svg::Chart;
-use crate::verdict::{State, Verdict};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -104,8 +104,7 @@ pub(super) struct Figure {
     pub(super) mermaid: String,
 }
 
-/// What is hidden behind a line, but in those forms. Text, which cannot unfold, leaves it out where it is
-/// hidden.
+/// What is hidden behind a line, but in those forms. Text, which cannot unfold, leaves it out.
 #[derive(Clone)]
 pub(super) struct Fold {
     pub(super) summary: Vec<Phrase>,
@@ -113,8 +112,7 @@ pub(super) struct Fold {
     pub(super) body: Vec<Block>,
 }
 
-/// Blocks that belong together: where they are shown, and which kind of part they are, of those that a page
-/// leaves out to stay small.
+/// Blocks that belong together: where they are shown, and which kind of part a page may leave out.
 #[derive(Clone)]
 pub(super) struct Group {
     pub(super) id: String,
@@ -157,6 +155,18 @@ pub(super) struct Cell {
     pub(super) key: String,
 }
 
+impl Head {
+    pub(super) fn new(name: &str, about: &str, figures: bool) -> Self {
+        Self { name: name.to_owned(), about: about.to_owned(), figures }
+    }
+}
+
+impl<T> From<&figure::Figure<T>> for Head {
+    fn from(figure: &figure::Figure<T>) -> Self {
+        Self::new(figure.head, figure.about, true)
+    }
+}
+
 impl<T: Into<Phrase>> From<T> for Cell {
     fn from(words: T) -> Self {
         Self { words: vec![words.into()], ..Self::default() }
@@ -184,11 +194,8 @@ impl Table {
         figures_from: usize,
         rows: impl IntoIterator<Item = Row>,
     ) -> Self {
-        let heads = heads.into_iter().enumerate().map(|(index, name)| Head {
-            name: name.to_owned(),
-            about: String::new(),
-            figures: index >= figures_from,
-        });
+        let heads = heads.into_iter().enumerate();
+        let heads = heads.map(|(index, name)| Head::new(name, "", index >= figures_from));
         Self { title: title.to_owned(), class: "", heads: heads.collect(), rows: rows.into_iter().collect() }
     }
 
@@ -246,8 +253,7 @@ impl Group {
     }
 }
 
-/// What a form shows of blocks: without what is for others, and without sections, folds and tables in which
-/// nothing is left.
+/// What a form shows of blocks: nothing that is for others, and nothing in which nothing is left.
 pub(super) fn shown_in(form: Form, blocks: Vec<Block>) -> Vec<Block> {
     let shown = blocks.into_iter().flat_map(|mut block| {
         let is_there = match &mut block {

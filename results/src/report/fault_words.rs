@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-use crate::run::{FaultSpan, ScenarioResult};
+use crate::record::run::{FaultSpan, ScenarioResult};
 
 /// All faults of a scenario, those of servers and clients before those of links, each said once.
 pub(super) fn fault_words(result: &ScenarioResult) -> String {
@@ -21,8 +21,7 @@ pub(super) fn fault_words(result: &ScenarioResult) -> String {
 }
 
 fn is_on_link(fault: &FaultSpan) -> bool {
-    let is_link = |target: &String| target.contains("->") || target.contains('|');
-    fault.targets.iter().any(is_link)
+    fault.targets.iter().any(|target: &String| target.contains("->") || target.contains('|'))
 }
 
 fn words(fault: &FaultSpan, topology: &str, masters_known: bool) -> String {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use itertools::Itertools;
 
-use crate::run::Outcome;
+use crate::record::run::Outcome;
 use crate::store::Listing;
 use crate::svg::escape;
 
@@ -15,8 +15,7 @@ const HEAD: &str = "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport
 /// The page, with links to the page of each run.
 pub fn index(listings: &[Listing]) -> String {
     let rank = |one: &&Listing| {
-        let outcome = one.outcome.as_ref().map_or(Outcome::Unknown, |outcome| *outcome);
-        (Reverse(one.lost), Reverse(outcome))
+        (Reverse(one.lost), Reverse(one.outcome.as_ref().map_or(Outcome::Unknown, |outcome| *outcome)))
     };
     // The order of the listing, newest first, decides between equals.
     let rows = listings.iter().sorted_by_key(rank).map(|one| {

@@ -1,5 +1,4 @@
-//! JUnit's XML: one test case per scenario and per row of a benchmark, so that a CI server shows what broke
-//! and why.
+//! JUnit's XML: a test case per scenario and benchmark row, so that a CI server shows what broke.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +10,9 @@ use super::cells::{self, printable};
 use super::{ReportError, number_among};
 use crate::answer::lost;
 use crate::audit::{AuditOutcome, AuditedSubject};
-use crate::figure::CYCLES;
-use crate::run::{BOUNDS, BenchRow, RECOVERY, Run, ScenarioResult, with_origin};
-use crate::verdict::State;
+use crate::record::figure::CYCLES;
+use crate::record::run::{BOUNDS, BenchRow, RECOVERY, Run, ScenarioResult, with_origin};
+use crate::record::verdict::State;
 
 pub(super) fn render(run: &Run) -> Result<String, String> {
     let mut report = Report::new("locklab");
@@ -46,8 +45,7 @@ pub(super) fn suite(run: &Run) -> TestSuite {
     for result in results {
         let mut case = case(result);
         let alike = run.scenarios.iter().filter(|other| place(other) == place(result));
-        // A CI server follows a test by its name, so the seed is part of it only where it is needed to tell
-        // two apart.
+        // A CI server follows a test by its name, so the seed is part of it only to tell two apart.
         if alike.count() > 1 {
             case.name = printable(&format!("{} (seed {})", result.name, result.seed)).into();
         }
@@ -55,8 +53,7 @@ pub(super) fn suite(run: &Run) -> TestSuite {
     }
     let mut known = BTreeMap::new();
     // The few rows of an audit say how fast its locks are about, and are not what it decides.
-    let rows = run.rows.iter().filter(|_| run.audit.is_none());
-    for row in rows {
+    for row in run.rows.iter().filter(|_| run.audit.is_none()) {
         let mut case = case_of_row(run, row);
         let number = number_among(&mut known, row.title());
         // One of an A/A pair, or of several levels of a sweep.
@@ -154,16 +151,14 @@ fn case(result: &ScenarioResult) -> TestCase {
         _ if result.is_lost() => failure("lost"),
         _ => failure("not-as-expected"),
     };
-    let place = format!("{}.{}", result.topology, result.subject);
-    let mut case = test_case(&result.name, &place, status);
+    let mut case = test_case(&result.name, &format!("{}.{}", result.topology, result.subject), status);
     point_at(&mut case, result);
     case.set_time(Duration::from_nanos(result.load_ns));
     case.set_system_out(details(result));
     case
 }
 
-/// Says where a problem is: where the subject says that it gave the grant, else where the scenario's file
-/// says what it expects.
+/// Says where a problem is: where the subject gave the grant, else where the scenario's file expects.
 fn point_at(case: &mut TestCase, result: &ScenarioResult) {
     let declared = Some(&result.declared_at).filter(|place| !place.is_empty());
     let is_problem = matches!(case.status, TestCaseStatus::NonSuccess { .. });
@@ -171,18 +166,15 @@ fn point_at(case: &mut TestCase, result: &ScenarioResult) {
     let Some(place) = place.filter(|_| is_problem) else {
         return;
     };
-    let is_line = |part: &&str| part.parse::<u32>().is_ok();
-    let line = place.split(':').skip(1).find(is_line);
+    let line = place.split(':').skip(1).find(|part: &&str| part.parse::<u32>().is_ok());
     let file = line.and_then(|line| place.split_once(&format!(":{line}")));
-    let file = file.map_or(place.as_str(), |(file, _)| file);
-    let places = [("file", Some(file)), ("line", line)];
+    let places = [("file", Some(file.map_or(place.as_str(), |(file, _)| file))), ("line", line)];
     let places = places.into_iter().filter_map(|(name, value)| Some((name, value?)));
     case.extra.extend(places.map(|(name, value)| (name.into(), printable(value).into())));
 }
 
 /// A lock that was not safe is a failure, and a row that says nothing an error, as a scenario that is
-/// unknown. It is skipped where the exit code does not depend on it either: beside scenarios and beside a row
-/// that is valid.
+/// unknown. It is skipped where the exit code does not depend on it: beside scenarios and valid rows.
 fn case_of_row(run: &Run, row: &BenchRow) -> TestCase {
     let why = match row.why_invalid.as_slice() {
         [] => cells::why_invalid(row).unwrap_or_default(),
@@ -247,11 +239,8 @@ fn message(result: &ScenarioResult) -> String {
         let expected = result.expected.get(what);
         expected.filter(|expected| result.meets(what, expected) != Some(true))
     };
-    if missed(RECOVERY).is_some() {
-        lines.push(format!("recovery: {}", cells::recovery(result)));
-    }
-    let bounds = BOUNDS.iter();
-    for (bound, expected) in bounds.filter_map(|(name, _)| Some((name, missed(name)?))) {
+    lines.extend(missed(RECOVERY).is_some().then(|| format!("recovery: {}", cells::recovery(result))));
+    for (bound, expected) in BOUNDS.iter().filter_map(|(name, _)| Some((name, missed(name)?))) {
         let found = result.figures.get(*bound);
         let found = found.map_or("not measured".to_owned(), |found| format!("{found:.2}"));
         lines.push(format!("{bound}: {found}, expected {expected}"));

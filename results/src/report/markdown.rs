@@ -6,8 +6,8 @@ use super::cells::{self, printable};
 use super::document::{Block, Cell, Form, Phrase, Table, shown_in};
 use super::sections;
 use crate::answer;
-use crate::run::Run;
-use crate::units::enclosed;
+use crate::record::run::Run;
+use crate::wording::units::enclosed;
 
 /// Most diagrams per document: the summary of a CI job may have a megabyte.
 const DRAWN_MAX: usize = 20;
@@ -21,8 +21,7 @@ pub(super) fn render(run: &Run) -> String {
 }
 
 fn blocks(all: &[Block], drawn: &mut usize) -> String {
-    let blocks = all.iter().map(|one| block(one, drawn)).collect_vec();
-    blocks.iter().filter(|text| !text.is_empty()).join("\n\n")
+    all.iter().map(|one| block(one, drawn)).collect_vec().iter().filter(|text| !text.is_empty()).join("\n\n")
 }
 
 fn block(block: &Block, drawn: &mut usize) -> String {
@@ -37,16 +36,12 @@ fn block(block: &Block, drawn: &mut usize) -> String {
         Block::List(lines) => lines.iter().map(|line| format!("- {}", words(line, " "))).join("\n"),
         Block::Warnings(_, lines) => lines.iter().map(|line| format!("> {}", escaped(line))).join("\n\n"),
         Block::Facts(facts) => {
-            let facts = facts.iter().map(|(name, value)| format!("{name}: {}", escaped(value)));
-            facts.collect_vec().join("; ")
+            facts.iter().map(|(name, value)| format!("{name}: {}", escaped(value))).collect_vec().join("; ")
         }
         Block::Table(of) => table(of),
         Block::Chart(figure) => {
             *drawn += 1;
-            match *drawn <= DRAWN_MAX {
-                true => format!("```mermaid\n{}```", figure.mermaid),
-                false => String::new(),
-            }
+            if *drawn <= DRAWN_MAX { format!("```mermaid\n{}```", figure.mermaid) } else { String::new() }
         }
         Block::Owners(two) => escaped(&two.words),
         Block::Fold(fold) => {
@@ -55,8 +50,7 @@ fn block(block: &Block, drawn: &mut usize) -> String {
             format!("<details{open}><summary>{summary}</summary>\n\n{body}\n\n</details>")
         }
         Block::Code(language, text) => {
-            let lines = text.lines();
-            let mut lines = lines.map(|line| printable(line).replace("```", "` ` `"));
+            let mut lines = text.lines().map(|line| printable(line).replace("```", "` ` `"));
             format!("```{language}\n{}\n```", lines.join("\n"))
         }
         Block::Group(group) => blocks(&group.body, drawn),
@@ -70,16 +64,14 @@ fn table(table: &Table) -> String {
     let rule = rule.map(str::to_owned).collect();
     let rows = table.rows.iter().map(|row| {
         let mark = if row.dim { "✗ " } else { "" };
-        let cells = row.cells.iter().map(cell).collect_vec();
-        line(cells).replacen("| ", &format!("| {mark}"), 1)
+        line(row.cells.iter().map(cell).collect_vec()).replacen("| ", &format!("| {mark}"), 1)
     });
     [line(heads), line(rule)].into_iter().chain(rows).join("\n")
 }
 
 fn cell(cell: &Cell) -> String {
     let small = cell.small.iter().map(|line| format!("<sub>{}</sub>", escaped(line)));
-    let said = words(&cell.words, "<br>");
-    std::iter::once(said).chain(small).join("<br>")
+    std::iter::once(words(&cell.words, "<br>")).chain(small).join("<br>")
 }
 
 fn words(all: &[Phrase], between: &str) -> String {
@@ -111,7 +103,6 @@ mod tests {
 
     #[test]
     fn text_from_outside_cannot_end_a_cell_or_begin_markup() {
-        let text = "a|b <script> [x](y) `c`\nd";
-        assert_eq!(escaped(text), "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d");
+        assert_eq!(escaped("a|b <script> [x](y) `c`\nd"), "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d");
     }
 }

@@ -3,10 +3,10 @@
 use itertools::Itertools;
 
 use super::cells::printable;
-use crate::figure::{LATENCIES, OF_ROWS};
-use crate::measures::{LoadShape, Sweep, WaitTail};
-use crate::run::{BenchRow, Quantiles};
-use crate::units::{self, enclosed};
+use crate::record::figure::{LATENCIES, OF_ROWS};
+use crate::record::measures::{LoadShape, Sweep, WaitTail};
+use crate::record::run::{BenchRow, Quantiles};
+use crate::wording::units::{self, enclosed};
 
 /// The lines of one row; none of a row whose lock was not safe, since its figures are void.
 pub(super) fn lines(row: &BenchRow) -> Vec<String> {
@@ -16,15 +16,13 @@ pub(super) fn lines(row: &BenchRow) -> Vec<String> {
     }
     let said = |sentence| said(sentence, row);
     let lines = std::iter::once(load(row)).chain(SENTENCES.iter().filter_map(said));
-    let lines = lines.chain(row.measures.wait_tail.map(waits));
-    let lines = lines.chain(LIMITS.iter().filter_map(said));
+    let lines = lines.chain(row.measures.wait_tail.map(waits)).chain(LIMITS.iter().filter_map(said));
     lines.map(|line| printable(&line)).collect()
 }
 
 /// A line about figures of the table, each by its name in braces: `{jain}` is the figure, `{jain~}` its
 /// interval, `{handoff:}` the middle and the tail of a latency, `{handoff#}` its number of samples. It is how
-/// the line begins, and its parts: one is left out if its first figure is not there, and a line without a
-/// part too.
+/// the line begins, and its parts: one without its first figure is left out, and so is a line without a part.
 type Sentence = (&'static str, &'static [&'static str]);
 
 const SENTENCES: &[Sentence] = &[
@@ -143,9 +141,7 @@ fn load(row: &BenchRow) -> String {
         _ => "closed loop".to_owned(),
     }];
     for (what, ns) in [("hold", load.hold_ns), ("think", load.think_ns)] {
-        if ns > 0 {
-            words.push(format!("{what} {}", units::duration(ns)));
-        }
+        words.extend((ns > 0).then(|| format!("{what} {}", units::duration(ns))));
     }
     words.push(match load.lease_ns {
         Some(ns) => format!("lease {}", units::duration(ns)),
@@ -156,13 +152,10 @@ fn load(row: &BenchRow) -> String {
         n => format!("{} locks", units::count(u64::from(n))),
     });
     words.extend(load.asks.clone());
-    if load.durability != "none" {
-        words.push(load.durability.clone());
-    }
+    words.extend((load.durability != "none").then(|| load.durability.clone()));
     words.push(match load.added_rtt_ns.map(units::duration) {
         Some(wanted) => {
-            let really = added(load).map_or(String::new(), units::duration);
-            let really = enclosed(" and added ", &really, "");
+            let really = enclosed(" and added ", &added(load).map_or(String::new(), units::duration), "");
             format!("through a proxy that was to add {wanted} to the round trip{really}")
         }
         None => "direct".to_owned(),
@@ -176,8 +169,7 @@ fn load(row: &BenchRow) -> String {
         (n, true) => format!("{n} client processes, each call through a pipe"),
     });
     if let Some(generators) = load.generators {
-        let apart = load.generators_apart_ns;
-        let apart = apart.map_or(String::new(), units::duration);
+        let apart = load.generators_apart_ns.map_or(String::new(), units::duration);
         let apart = enclosed(", windows at most ", &apart, " apart");
         words.push(format!("from {generators} generators{apart}"));
     }
@@ -189,8 +181,7 @@ fn load(row: &BenchRow) -> String {
 
 /// What the proxy on the way really added to a round trip.
 fn added(load: &LoadShape) -> Option<u64> {
-    let through_ns = load.round_trip_ns?;
-    Some(through_ns.saturating_sub(load.direct_round_trip_ns?))
+    Some(load.round_trip_ns?.saturating_sub(load.direct_round_trip_ns?))
 }
 
 fn waits(tail: WaitTail) -> String {
@@ -214,8 +205,7 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(knee) = &sweep.knee {
         let [good, bad] = [knee.good_per_s, knee.bad_per_s].map(|rate| {
-            let rate = rate.map(|rate| units::figure(rate) + "/s");
-            rate.unwrap_or("none that was tried".to_owned())
+            rate.map(|rate| units::figure(rate) + "/s").unwrap_or("none that was tried".to_owned())
         });
         let rule = &knee.rule;
         let unknown = knee.unknown.as_ref().map(|unknown| {
@@ -231,9 +221,9 @@ pub(super) fn conclusions(sweep: &Sweep) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measures::{KneeAt, UnknownRate};
+    use crate::record::measures::{KneeAt, UnknownRate};
+    use crate::record::verdict::State;
     use crate::samples::says;
-    use crate::verdict::State;
 
     fn row() -> BenchRow {
         let mut row = BenchRow::default();
@@ -262,8 +252,7 @@ mod tests {
             ..KneeAt::default()
         };
         let sweep = Sweep { knee: Some(knee), ..Sweep::default() };
-        let parts = ["up to 10/s", "from none that was tried", "at 20/s", "3 calls"];
-        says(&conclusions(&sweep)[0], &parts);
+        says(&conclusions(&sweep)[0], &["up to 10/s", "from none that was tried", "at 20/s", "3 calls"]);
     }
 
     #[test]
@@ -275,8 +264,7 @@ mod tests {
 
     #[test]
     fn every_name_in_a_sentence_is_a_figure() {
-        let sentences = SENTENCES.iter().chain(LIMITS);
-        for part in sentences.flat_map(|(_, parts)| *parts) {
+        for part in SENTENCES.iter().chain(LIMITS).flat_map(|(_, parts)| *parts) {
             for name in part.split(['{', '}']).skip(1).step_by(2) {
                 let base = name.trim_end_matches([':', '#', '~']);
                 let known = if name.ends_with([':', '#']) {

@@ -1,5 +1,4 @@
-//! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run and nothing
-//! else.
+//! Documents of a run. One format per file, one row per format in [`FORMATS`]; each reads the run alone.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -27,6 +26,7 @@ pub mod text;
 mod two_owners;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use itertools::Itertools;
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub use cells::{printable_json, printable_lines, printable_message};
 pub use index::index;
 
 use crate::answer::{answer, lost};
-use crate::run::Run;
+use crate::record::run::Run;
 use crate::svg;
 
 /// Why a document could not be made.
@@ -145,8 +145,7 @@ pub static FORMATS: [&Format; 8] = [
     },
 ];
 
-/// A run as programs get it: the fields of `run.json`, and what is derived from them: the answer, and where
-/// the lock was lost.
+/// A run as programs get it: the fields of `run.json`, the answer, and where the lock was lost.
 pub fn answered(run: &Run) -> Result<Value, serde_json::Error> {
     let mut document = serde_json::to_value(run)?;
     document["answer"] = answer(run).into();
@@ -168,4 +167,15 @@ fn json(run: &Run) -> Result<String, String> {
 /// The format of a name; `None` if there is none.
 pub fn by_name(name: &str) -> Option<&'static Format> {
     FORMATS.into_iter().find(|format| format.name == name)
+}
+
+/// The format that the ending of a file's name says; HTML where it says none.
+pub fn format_of(path: &Path) -> &'static str {
+    match path.extension().and_then(|end| end.to_str()) {
+        Some("md") => "markdown",
+        Some("xml") => "junit",
+        Some("txt") => "text",
+        Some(end) => by_name(end).map_or("html", |format| format.name),
+        None => "html",
+    }
 }

@@ -1,8 +1,7 @@
-//! The picture of two owners: two holds of one lock as bars over one axis, with the time that they had in
-//! common.
+//! The picture of two owners: two holds of a lock as bars over one axis, with their common time.
 
-use crate::timeline::{HoldBar, TimelineData};
-use crate::units;
+use crate::record::timeline::{HoldBar, TimelineData};
+use crate::wording::units;
 
 #[derive(Clone)]
 pub(super) struct TwoOwners {
@@ -39,10 +38,8 @@ pub(super) fn two_owners(of: String, data: &TimelineData) -> Option<TwoOwners> {
         Lane { label, about, left, width }
     };
     let hold = |hold: &HoldBar, name: String| lane(name, hold.from_ns, hold.to_ns);
-    let names = data.names_of(holds);
-    let lanes = holds.into_iter().zip(names).map(|(one, name)| hold(one, name));
-    let faults = data.faults.iter();
-    let faults = faults.map(|fault| lane(fault.label.clone(), fault.from_ns, fault.to_ns));
+    let lanes = holds.into_iter().zip(data.names_of(holds)).map(|(one, name)| hold(one, name));
+    let faults = data.faults.iter().map(|fault| lane(fault.label.clone(), fault.from_ns, fault.to_ns));
     let long = units::duration(overlap.to_ns.saturating_sub(overlap.from_ns));
     let together = format!("two owners for {long}");
     Some(TwoOwners {

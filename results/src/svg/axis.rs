@@ -51,8 +51,7 @@ impl Axis {
     /// A logarithmic axis that holds all `values` that are greater than zero, over at least a decade.
     pub(crate) fn log(values: impl Iterator<Item = f64>, pixels: (f64, f64)) -> Self {
         let values = values.filter(|value| value.is_finite() && *value > 0.0);
-        let ends = values.minmax_by(f64::total_cmp).into_option();
-        let (min, max) = ends.unwrap_or((1.0, 10.0));
+        let (min, max) = values.minmax_by(f64::total_cmp).into_option().unwrap_or((1.0, 10.0));
         let low = half_decade_below(min);
         let high = half_decade_above(max);
         let high = if high / low < 9.9 { low * 10.0 } else { high };
@@ -107,8 +106,7 @@ impl Axis {
 
     /// Says below an upright axis's labels what it shows.
     pub(crate) fn name_below(&self, canvas: &mut Canvas, bottom: f64, name: &str) {
-        let middle = (self.from + self.to) / 2.0;
-        canvas.text("c-muted c-mid", (middle, bottom + 36.0), name);
+        canvas.text("c-muted c-mid", ((self.from + self.to) / 2.0, bottom + 36.0), name);
     }
 
     /// Draws level grid lines from `left` to `right`, with labels at their left.

@@ -39,30 +39,3 @@ pub fn badge(audit: &Audit) -> String {
         title = escape(&format!("{label}: {words}")),
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::audit::AuditedScenario;
-    use crate::verdict::State;
-
-    #[test]
-    fn a_badge_says_the_worst_and_never_passes_what_is_unknown() {
-        let of = |outcomes: &[AuditOutcome], class: &str| {
-            let scenarios = outcomes.iter().map(|outcome| AuditedScenario {
-                outcome: *outcome,
-                verdicts: [(class.to_owned(), State::Violated)].into(),
-                ..AuditedScenario::default()
-            });
-            let subject = AuditedSubject { scenarios: scenarios.collect(), ..AuditedSubject::default() };
-            badge(&Audit { subjects: vec![subject], ..Audit::default() })
-        };
-        use AuditOutcome::{Broken, Inherent, Kept, Unknown};
-        assert!(of(&[Kept, Inherent], "belief").contains("kept in all of 1"));
-        assert!(of(&[Kept, Unknown], "belief").contains("1 kept, 1 unknown"));
-        let lost = of(&[Kept, Unknown, Broken], "contract");
-        assert!(lost.contains("LOST in 1 of 2") && lost.contains("#ad2418"));
-        assert!(of(&[Kept, Broken], "liveness").contains("1 of 2 broken"));
-        assert!(of(&[], "belief").contains("0 kept, 0 unknown"));
-    }
-}

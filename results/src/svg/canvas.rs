@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use itertools::Itertools;
 
-use crate::units;
+use crate::wording::units;
 
 /// So many curves can be distinguished by colour.
 pub(crate) const COLORS: usize = 6;
@@ -127,8 +127,7 @@ impl Canvas {
     }
 }
 
-/// A coordinate with at most one decimal: enough for a pixel, and the same on every machine. What is no
-/// number becomes 0.
+/// A coordinate with at most one decimal: the same on every machine. What is no number becomes 0.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "0".to_owned();
@@ -144,14 +143,11 @@ pub(crate) fn number(value: f64) -> String {
 fn bends(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let height = |at: usize| points.get(at).map(|(_, y)| number(*y));
     let level = |at: usize| at > 0 && height(at - 1) == height(at) && height(at) == height(at + 1);
-    let all = points.iter().enumerate();
-    all.filter(|(at, _)| !level(*at)).map(|(_, point)| *point).collect()
+    points.iter().enumerate().filter(|(at, _)| !level(*at)).map(|(_, point)| *point).collect()
 }
 
 fn joined(points: &[(f64, f64)]) -> String {
-    let points = points.iter();
-    let words = points.map(|(x, y)| format!("{},{}", number(*x), number(*y)));
-    words.format(" ").to_string()
+    points.iter().map(|(x, y)| format!("{},{}", number(*x), number(*y))).format(" ").to_string()
 }
 
 /// Text for inside an element or attribute. Characters that XML cannot hold become U+FFFD.
@@ -205,8 +201,7 @@ mod tests {
 
     #[test]
     fn a_line_keeps_its_ends_and_bends() {
-        let heights = [0.0, 0.0, 0.01, 0.0, 5.0, 0.0, 0.0];
-        let points: Vec<_> = (0..).map(f64::from).zip(heights).collect();
+        let points: Vec<_> = (0..).map(f64::from).zip([0.0, 0.0, 0.01, 0.0, 5.0, 0.0, 0.0]).collect();
         let kept: Vec<f64> = bends(&points).into_iter().map(|(x, _)| x).collect();
         assert_eq!(kept, [0.0, 3.0, 4.0, 5.0, 6.0]);
     }

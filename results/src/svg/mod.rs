@@ -1,8 +1,7 @@
 //! Charts as SVG text, the same bytes for the same figures, without a font, script or file from elsewhere.
 //!
 //! Colours are CSS variables with a light and a dark value, chosen so that colour-blind readers distinguish
-//! them, and no meaning is carried by colour alone. Inside a page the page gives the style ([`STYLE`]); a
-//! chart by itself carries it.
+//! them, and no meaning is carried by colour alone. A page gives its charts the style ([`STYLE`]).
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -72,8 +71,7 @@ impl Chart {
         &self.title
     }
 
-    /// An `<svg>` element for a page that has [`STYLE`]. `id` must be one of its kind in the page, of letters
-    /// and digits.
+    /// An `<svg>` element for a page that has [`STYLE`]. `id`, of letters and digits, must be unique in it.
     pub fn inline(&self, id: &str) -> String {
         self.element(id, &self.values, "")
     }

@@ -6,7 +6,7 @@ use itertools::Itertools;
 use super::axis::{Axis, draw_ticks};
 use super::canvas::{self, CHARACTER, COLORS, Canvas, color};
 use super::{Chart, WIDTH};
-use crate::units;
+use crate::wording::units;
 
 /// One curve: values in nanoseconds and how often each was seen.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -49,8 +49,7 @@ pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     let most = all().map(|point| point.nines).fold(100.0, f64::max);
     let right = WIDTH - label_room(drawn.iter().map(|(curve, _)| curve.label.as_str()));
     let across = Axis::log_exact(1.0, most, (LEFT, right));
-    let values = all().flat_map(|point| [point.low_ns, point.high_ns]);
-    let up = Axis::log(values, (BOTTOM, TOP));
+    let up = Axis::log(all().flat_map(|point| [point.low_ns, point.high_ns]), (BOTTOM, TOP));
     let mut canvas = Canvas::default();
     canvas.text("c-muted", (0.0, 14.0), "time (logarithmic)");
     up.draw_left(&mut canvas, LEFT, right, |ns| units::duration(ns.round() as u64));
@@ -66,14 +65,12 @@ pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     for (index, (_, points)) in drawn.iter().enumerate() {
         let above = points.iter().map(|point| (point.nines, point.high_ns));
         let below = points.iter().map(|point| (point.nines, point.low_ns));
-        let ring = above.chain(below.rev());
-        let ring: Vec<_> = ring.map(|(x, y)| (across.at(x), up.at(y))).collect();
+        let ring: Vec<_> = above.chain(below.rev()).map(|(x, y)| (across.at(x), up.at(y))).collect();
         canvas.area(&format!("c-area c-{}", color(index)), &ring);
     }
     let mut ends = Vec::new();
     for (index, (curve, points)) in drawn.iter().enumerate() {
-        let line = points.iter();
-        let line = line.map(|point| (across.at(point.nines), up.at(point.ns)));
+        let line = points.iter().map(|point| (across.at(point.nines), up.at(point.ns)));
         let line: Vec<(f64, f64)> = line.collect();
         canvas.polyline(&line_class(index), &line, &curve.label);
         ends.extend(line.last().map(|(_, y)| (index, *y, curve.label.as_str())));
@@ -81,8 +78,7 @@ pub fn percentiles(title: &str, curves: &[PercentileCurve]) -> Option<Chart> {
     end_labels(&mut canvas, right, TOP, &ends);
     let curves = drawn.iter().map(|(curve, points)| words(curve, points));
     let described = format!("Percentile curves. {}.", curves.format("; "));
-    let height = (TOP + 15.0 * ends.len() as f64).max(BOTTOM + 44.0);
-    Some(Chart::new(title, described, height, canvas))
+    Some(Chart::new(title, described, (TOP + 15.0 * ends.len() as f64).max(BOTTOM + 44.0), canvas))
 }
 
 const TICKS: [(f64, &str); 8] = [
@@ -99,8 +95,7 @@ const TICKS: [(f64, &str); 8] = [
 fn words(curve: &PercentileCurve, points: &[Point]) -> String {
     let at = |nines: f64| {
         let found = points.iter().rfind(|point| point.nines <= nines * 1.001);
-        let time = |point: &Point| units::duration(point.ns.round() as u64);
-        found.map_or("not known".to_owned(), time)
+        found.map_or("not known".to_owned(), |point: &Point| units::duration(point.ns.round() as u64))
     };
     let p99 = match points.last() {
         Some(last) if last.nines >= 99.0 => format!(", p99 {}", at(100.0)),
@@ -121,8 +116,7 @@ fn points(counts: &[(u64, u64)]) -> Vec<Point> {
     // The value of a rank from 1, held within what there is.
     let ranked = |rank: f64| {
         let rank = rank.ceil().clamp(1.0, n.max(1.0)) as u64;
-        let at = cumulated.partition_point(|(_, up_to)| *up_to < rank);
-        cumulated.get(at).map_or(0.0, |(ns, _)| *ns as f64)
+        cumulated.get(cumulated.partition_point(|(_, up_to)| *up_to < rank)).map_or(0.0, |(ns, _)| *ns as f64)
     };
     let mut points = Vec::new();
     for step in 0.. {
@@ -155,8 +149,7 @@ fn line_class(index: usize) -> String {
     format!("c-line c-line-{}{dash}", color(index))
 }
 
-/// Puts each label at its height, or below the one above it, between `top` and `bottom`, with a thin line
-/// where it had to move.
+/// Puts each label at its height, or below the one above it with a thin line.
 fn end_labels(canvas: &mut Canvas, x: f64, top: f64, ends: &[(usize, f64, &str)]) {
     let mut sorted: Vec<&(usize, f64, &str)> = ends.iter().collect();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));

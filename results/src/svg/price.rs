@@ -1,15 +1,13 @@
-//! The chart of what safety costs, configuration by configuration: throughput upwards, violations per minute
-//! to the right.
+//! The chart of what safety costs: throughput upwards, violations per minute to the right.
 //!
-//! Most good configurations have no violation at all, which no logarithmic axis can hold; they have a lane of
-//! their own.
+//! Configurations without a violation, which no logarithmic axis can hold, have a lane of their own.
 
 use itertools::Itertools;
 
 use super::axis::Axis;
 use super::canvas::{self, CHARACTER, Canvas};
 use super::{Chart, WIDTH};
-use crate::units;
+use crate::wording::units;
 
 /// One configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -32,16 +30,13 @@ const LINE: f64 = 17.0;
 
 /// The chart; `upright` says which throughput it is. Points without one are left out.
 pub fn price(points: &[PricePoint], upright: &str) -> Chart {
-    let points = points.iter().filter(|point| point.throughput.is_finite());
-    let points = points.sorted_by(|a, b| {
-        let order = b.throughput.total_cmp(&a.throughput);
-        order.then_with(|| a.label.cmp(&b.label))
-    });
+    let points = points
+        .iter()
+        .filter(|point| point.throughput.is_finite())
+        .sorted_by(|a, b| b.throughput.total_cmp(&a.throughput).then_with(|| a.label.cmp(&b.label)));
     let points: Vec<&PricePoint> = points.collect();
-    let throughputs = points.iter().map(|point| point.throughput);
-    let up = Axis::from_zero(throughputs, (BOTTOM - 8.0, TOP + 8.0));
-    let violations = points.iter().map(|point| point.violations_per_min);
-    let across = Axis::log(violations, (LANE + 20.0, WIDTH - 30.0));
+    let up = Axis::from_zero(points.iter().map(|point| point.throughput), (BOTTOM - 8.0, TOP + 8.0));
+    let across = Axis::log(points.iter().map(|point| point.violations_per_min), (LANE + 20.0, WIDTH - 30.0));
     // Without a violation there is nothing beyond the lane, and it has the room for whole labels.
     let all_clean = points.iter().all(|point| point.violations_per_min <= 0.0);
     let lane = if all_clean { WIDTH - 10.0 } else { LANE };
@@ -60,16 +55,11 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
     canvas.text("c-strong c-mid", (in_lane, BOTTOM + 38.0), "no violation seen");
     for clean in [true, false] {
         let mut lowest = f64::MIN;
-        let of_lane = |point: &&&PricePoint| (point.violations_per_min <= 0.0) == clean;
-        for point in points.iter().filter(of_lane) {
+        for point in points.iter().filter(|point: &&&PricePoint| (point.violations_per_min <= 0.0) == clean) {
             let y = up.at(point.throughput);
-            let x = match clean {
-                true => LEFT + 24.0,
-                false => across.at(point.violations_per_min),
-            };
+            let x = if clean { LEFT + 24.0 } else { across.at(point.violations_per_min) };
             let tip = words(point, "contract violations");
-            // Labels go downwards where they would touch the one before; a thin line then leads back to the
-            // point.
+            // Labels go down where they would touch the one before; a thin line leads back to the point.
             let label_y = y.max(lowest + LINE);
             lowest = label_y;
             let room = if clean { lane - LEFT - 60.0 } else { 260.0 };
@@ -87,8 +77,7 @@ pub fn price(points: &[PricePoint], upright: &str) -> Chart {
             canvas.text(class, (x + 14.0 * way, label_y + 4.0), &label);
         }
     }
-    let described = points.iter().map(|point| words(point, "violations"));
-    let described = described.format("; ");
+    let described = points.iter().map(|point| words(point, "violations")).format("; ");
     let described = format!("Throughput against contract violations. {described}.");
     Chart::new("The price of safety", described, BOTTOM + 48.0, canvas)
 }

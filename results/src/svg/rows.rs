@@ -3,8 +3,8 @@
 use super::axis::Axis;
 use super::canvas::{self, Canvas};
 use super::{Chart, WIDTH};
-use crate::run::{Estimate, Quantiles};
-use crate::units;
+use crate::record::run::{Estimate, Quantiles};
+use crate::wording::units;
 
 /// One row.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -21,8 +21,7 @@ pub struct Row<T> {
 const LEFT: f64 = 250.0;
 const ROW: f64 = 38.0;
 
-/// Draws each row below `top`, by `draw` at its own top, which also says it in words. All of them in a
-/// sentence, for those who cannot see the chart.
+/// Draws each row below `top` by `draw`, which also says it in words for those who cannot see the chart.
 fn each<T>(
     canvas: &mut Canvas,
     top: f64,
@@ -32,10 +31,8 @@ fn each<T>(
     let mut said = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         let y = top + ROW * index as f64;
-        let names = [("c-end", 14.0, &row.label), ("c-muted c-end", 29.0, &row.detail)];
-        for (class, below, text) in names {
-            let text = canvas::fit(text, LEFT - 16.0);
-            canvas.text(class, (LEFT - 12.0, y + below), &text);
+        for (class, below, text) in [("c-end", 14.0, &row.label), ("c-muted c-end", 29.0, &row.detail)] {
+            canvas.text(class, (LEFT - 12.0, y + below), &canvas::fit(text, LEFT - 16.0));
         }
         let words = draw(canvas, y, row);
         said.push(format!("{} {}: {words}", row.label, row.detail));
@@ -47,8 +44,7 @@ fn each<T>(
 pub fn bars(title: &str, unit: &str, rows: &[Row<Estimate>]) -> Chart {
     const RIGHT: f64 = 110.0;
     let bottom = 8.0 + ROW * rows.len() as f64;
-    let known = rows.iter().map(|row| &row.of);
-    let ends = known.flat_map(|bar| [Some(bar.median), bar.high]).flatten();
+    let ends = rows.iter().map(|row| &row.of).flat_map(|bar| [Some(bar.median), bar.high]).flatten();
     let axis = Axis::from_zero(ends, (LEFT, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
     axis.draw_below(&mut canvas, 4.0, bottom, units::figure);
@@ -73,14 +69,12 @@ pub fn bars(title: &str, unit: &str, rows: &[Row<Estimate>]) -> Chart {
     Chart::new(title, format!("{unit}. {said}."), bottom + 44.0, canvas)
 }
 
-/// Dots for p50, p90 and p99 on one logarithmic axis of time: the median, and how far the slow ones are from
-/// it.
+/// Dots for p50, p90 and p99 on one logarithmic axis of time: the median, and how far off the slow ones are.
 pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
     const TOP: f64 = 30.0;
     const RIGHT: f64 = 40.0;
     let bottom = TOP + 4.0 + ROW * rows.len() as f64;
-    let known = rows.iter().map(|row| &row.of);
-    let values = known.flat_map(|row| [row.p50, row.p90, row.p99]).flatten();
+    let values = rows.iter().map(|row| &row.of).flat_map(|row| [row.p50, row.p90, row.p99]).flatten();
     let axis = Axis::log(values.map(|ns| ns as f64), (LEFT + 10.0, WIDTH - RIGHT));
     let mut canvas = Canvas::default();
     for (name, x) in [("p50", 16.0), ("p90", 76.0), ("p99", 136.0)] {
@@ -97,15 +91,13 @@ pub fn dots(title: &str, rows: &[Row<Quantiles>]) -> Chart {
         for (name, ns) in [("p99", of.p99), ("p90", of.p90), ("p50", of.p50)] {
             if let Some(ns) = ns {
                 let (label, detail) = (&row.label, &row.detail);
-                let tip = format!("{label} {detail}: {name} {}", units::duration(ns));
-                dot(canvas, name, at(ns), &tip);
+                dot(canvas, name, at(ns), &format!("{label} {detail}: {name} {}", units::duration(ns)));
             }
         }
         let time = |ns: Option<u64>| ns.map_or("not known".to_owned(), units::duration);
         format!("p50 {}, p99 {}", time(of.p50), time(of.p99))
     });
-    let described = format!("Logarithmic axis. {said}.");
-    Chart::new(title, described, bottom + 26.0, canvas)
+    Chart::new(title, format!("Logarithmic axis. {said}."), bottom + 26.0, canvas)
 }
 
 fn dot(canvas: &mut Canvas, name: &str, at: (f64, f64), tip: &str) {

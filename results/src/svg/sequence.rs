@@ -2,8 +2,8 @@
 
 use super::canvas::{self, CHARACTER, Canvas};
 use super::{Chart, WIDTH};
-use crate::sequence::{Sequence, StepKind};
-use crate::units;
+use crate::record::sequence::{Sequence, StepKind};
+use crate::wording::units;
 
 const LEFT: f64 = 76.0;
 const TOP: f64 = 34.0;
@@ -59,11 +59,9 @@ pub fn sequence(data: &Sequence) -> Chart {
     Chart::new(&data.title, described.join("; "), bottom + 22.0, canvas)
 }
 
-/// Words as they fit, where they begin, further left where they would go beyond the right edge, and how wide
-/// they are.
+/// Words as they fit, where they begin so as to end before the right edge, and how wide they are.
 fn placed(x: f64, words: &str) -> (String, f64, f64) {
     let shown = canvas::fit(words, WIDTH - LEFT - 24.0);
     let width = shown.chars().count() as f64 * CHARACTER;
-    let begin = (x + 8.0).min(WIDTH - 10.0 - width).max(LEFT + 8.0);
-    (shown, begin, width)
+    (shown, (x + 8.0).min(WIDTH - 10.0 - width).max(LEFT + 8.0), width)
 }

@@ -1,13 +1,12 @@
-//! The curve of a sweep: a figure over a rising level, each point with its interval, and from where on a
-//! condition was not kept.
+//! The curve of a sweep: a figure with intervals over a rising level, and from where it was not kept.
 
 use itertools::Itertools;
 
 use super::axis::{Axis, draw_ticks};
 use super::canvas::{CHARACTER, Canvas};
 use super::{Chart, WIDTH};
-use crate::run::Estimate;
-use crate::units;
+use crate::record::run::Estimate;
+use crate::wording::units;
 
 /// What a sweep measured.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,8 +56,7 @@ pub fn sweep(data: &SweepCurve) -> Option<Chart> {
     draw_ticks(&mut canvas, TOP, BOTTOM, ticks.collect());
     canvas.line("c-axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
     across.name_below(&mut canvas, BOTTOM, &format!("{} (logarithmic)", data.over));
-    let line = points.iter().map(|(x, rate)| (across.at(*x), up.at(rate.median)));
-    let line = line.collect_vec();
+    let line = points.iter().map(|(x, rate)| (across.at(*x), up.at(rate.median))).collect_vec();
     canvas.polyline("c-line c-line-1", &line, "cycles per second");
     for ((level, rate), at) in points.iter().zip(&line) {
         if let Some((low, high)) = rate.low.zip(rate.high) {

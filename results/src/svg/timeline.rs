@@ -1,5 +1,4 @@
-//! What happened below each other over one axis of time: grants, how long they took, who held, what was done
-//! to the servers, and where two held at once.
+//! What happened over one axis of time: grants, how long they took, holds, faults and overlaps.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,9 +8,9 @@ use itertools::Itertools;
 use super::axis::Axis;
 use super::canvas::{self, Canvas, color};
 use super::{Chart, WIDTH};
-use crate::over_time::OverTime;
-use crate::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
-use crate::units;
+use crate::record::over_time::OverTime;
+use crate::record::timeline::{FaultBar, HoldBar, OperationBar, Span, TimelineData};
+use crate::wording::units;
 
 /// Names of lanes have so much room at least, and so much at most.
 const LEFT: f64 = 110.0;
@@ -57,8 +56,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     let waits = data.over_time.and_then(|over| over.acquire.as_ref());
     let tail = waits.and_then(|waits| {
         let curves = TAILS.map(|(share, name)| (waits.interval_ns, name, waits.quantile(share)));
-        let mut curves = curves.into_iter();
-        curves.find(|(_, _, values)| values.iter().flatten().nth(2).is_some())
+        curves.into_iter().find(|(_, _, values)| values.iter().flatten().nth(2).is_some())
     });
     let owners = owners(data);
     let curves = f64::from(u8::from(data.over_time.is_some()) + u8::from(tail.is_some()));
@@ -74,8 +72,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
     let mut canvas = Canvas::default();
     for fault in data.faults {
         let (x, width) = span(fault.from_ns, fault.to_ns);
-        let size = (width.max(2.0), bottom - TOP);
-        canvas.rect("c-fault", (x, TOP), size, &fault_tip(fault));
+        canvas.rect("c-fault", (x, TOP), (width.max(2.0), bottom - TOP), &fault_tip(fault));
     }
     axis.draw_below(&mut canvas, TOP, bottom, |ns| format!("{} s", (ns / 1e3).round() / 1e6));
     labels_of_faults(&mut canvas, left, data.faults, |ns| axis.at(ns.max(from_ns) as f64));
@@ -90,8 +87,7 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         );
     }
     if let Some((interval_ns, name, tail)) = &tail {
-        let lane = ((left, TOP + CURVE), *name);
-        tail_curve(&mut canvas, &axis, *interval_ns, tail, lane);
+        tail_curve(&mut canvas, &axis, *interval_ns, tail, ((left, TOP + CURVE), *name));
         let words = tail.iter().map(|ns| ns.map_or("–".to_owned(), units::duration));
         let _ = write!(
             values,
@@ -105,11 +101,9 @@ pub fn time_axis(data: &TimeAxis<'_>) -> Chart {
         let before = owners.iter().map(|(name, _)| name).unique();
         let color = color(before.take_while(|name| *name != client).count());
         let own = |c: &str, o: &str| (c, o) == (*client, *owner);
-        let holds = data.held.iter().flat_map(|held| &held.holds);
-        for hold in holds.filter(|one| own(&one.client, &one.owner)) {
+        for hold in data.held.iter().flat_map(|held| &held.holds).filter(|one| own(&one.client, &one.owner)) {
             let (x, width) = span(hold.from_ns, hold.to_ns);
-            let size = (width.max(1.5), LANE - 14.0);
-            canvas.rect(&format!("c-{color}"), (x, y + 7.0), size, &tip(hold));
+            canvas.rect(&format!("c-{color}"), (x, y + 7.0), (width.max(1.5), LANE - 14.0), &tip(hold));
         }
         let operations = data.held.iter().flat_map(|held| &held.operations);
         for operation in operations.filter(|one| own(&one.client, &one.owner) && data.over_time.is_none()) {
@@ -167,8 +161,7 @@ fn lane_label(canvas: &mut Canvas, (left, top): (f64, f64), client: &str, owner:
     let lines = lane_lines(client, owner);
     let first = if lines.len() > 1 { 13.0 } else { 20.0 };
     for (line, y) in lines.iter().zip([first, 26.0]) {
-        let line = canvas::fit(line, left - 12.0);
-        canvas.text("c-end", (left - 10.0, top + y), &line);
+        canvas.text("c-end", (left - 10.0, top + y), &canvas::fit(line, left - 12.0));
     }
 }
 
@@ -191,8 +184,7 @@ fn owners<'a>(data: &TimeAxis<'a>) -> Vec<(&'a str, &'a str)> {
 fn grants(canvas: &mut Canvas, axis: &Axis, over: &OverTime, (left, top): (f64, f64)) {
     let most = over.grants.iter().max().copied().unwrap_or(1).max(1);
     let bottom = top + CURVE - 8.0;
-    let parts = over.grants.iter().enumerate().filter(|(_, count)| **count > 0);
-    let ticks = parts.map(|(at, count)| {
+    let ticks = over.grants.iter().enumerate().filter(|(_, count)| **count > 0).map(|(at, count)| {
         let x = axis.at((at as f64 + 0.5) * over.part_ns as f64);
         let high = 4.0 + (CURVE - 16.0) * f64::from(*count) / f64::from(most);
         [(x, bottom), (x, bottom - high)]

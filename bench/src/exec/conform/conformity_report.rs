@@ -50,10 +50,7 @@ impl Conformity {
                 out += &format!("  {word:<6}  {said}\n");
             }
         }
-        let not = match self.conforms() {
-            true => "conforms",
-            false => "does not conform",
-        };
+        let not = if self.conforms() { "conforms" } else { "does not conform" };
         let [kept, broken, skipped] =
             [Outcome::Kept, Outcome::Broken, Outcome::Skipped].map(|outcome| self.of(outcome).count());
         out + &format!("\n{not}: {kept} steps kept, {broken} broken, {skipped} skipped\n")
@@ -79,10 +76,8 @@ impl Conformity {
     pub fn junit(&self, driver: &str) -> Result<String, ReportError> {
         let cases = self.steps.iter().map(|step| Case {
             name: step.name.to_owned(),
-            failure: (step.outcome == Outcome::Broken).then(|| {
-                let advice = step.advice().map(|(word, said)| format!("{word}: {said}"));
-                advice.join("\n")
-            }),
+            failure: (step.outcome == Outcome::Broken)
+                .then(|| step.advice().map(|(word, said)| format!("{word}: {said}")).join("\n")),
             skipped: (step.outcome == Outcome::Skipped).then(|| step.found.clone()),
         });
         document("conform", driver, cases)

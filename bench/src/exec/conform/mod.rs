@@ -111,8 +111,7 @@ pub enum NotTried {
 impl Conformity {
     /// Whether it was tried, and no step was broken.
     pub fn conforms(&self) -> bool {
-        let broken = |step: &Step| step.outcome == Outcome::Broken;
-        self.not_tried.is_none() && !self.steps.iter().any(broken)
+        self.not_tried.is_none() && !self.steps.iter().any(|step: &Step| step.outcome == Outcome::Broken)
     }
 }
 

@@ -164,12 +164,10 @@ impl ScriptedDriver {
             Err(what) => return self.violations.push(format!("{what}: `{shown}`")),
         };
         let Some(sent_at) = self.sent_at.get(&id).copied() else {
-            let what = format!("answered an id that was never asked: `{shown}`");
-            return self.violations.push(what);
+            return self.violations.push(format!("answered an id that was never asked: `{shown}`"));
         };
         if !self.answered.insert(id) {
-            let what = format!("answered an id twice: `{shown}`");
-            return self.violations.push(what);
+            return self.violations.push(format!("answered an id twice: `{shown}`"));
         }
         let Some((ending, body)) = ending else {
             let what = format!("answered without exactly one ending: `{shown}`");
@@ -178,8 +176,7 @@ impl ScriptedDriver {
             return;
         };
         let took = at.saturating_duration_since(sent_at);
-        let reply = Reply { took, at, ending, body };
-        self.replies.insert(id, Ok(reply));
+        self.replies.insert(id, Ok(Reply { took, at, ending, body }));
     }
 
     async fn ended(&mut self) -> String {

@@ -134,10 +134,7 @@ impl Members {
 
     fn pop(&self) -> Option<Lease> {
         let mut spare = self.spare.lock().expect("no panic");
-        match self.shares {
-            true => spare.first().copied(),
-            false => spare.pop(),
-        }
+        if self.shares { spare.first().copied() } else { spare.pop() }
     }
 
     /// A lease that no hold has, alive for two thirds of its time at least.
@@ -183,8 +180,7 @@ impl LeaseInUse {
 
     /// Nothing is bound to it any more: it serves the next hold.
     fn keep(&mut self) {
-        let mut spare = self.members.spare.lock().expect("no panic");
-        spare.extend(self.lease.take());
+        self.members.spare.lock().expect("no panic").extend(self.lease.take());
     }
 }
 
@@ -202,10 +198,7 @@ struct Etcd(Arc<Members>);
 #[async_trait]
 impl Store for Etcd {
     async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
-        let taken = match want.is_one_try() {
-            false => self.queue(want).await,
-            true => self.try_once(want).await,
-        };
+        let taken = if want.is_one_try() { self.try_once(want).await } else { self.queue(want).await };
         // Whatever is under way when this ends goes with the lease, so nothing that was not granted here is
         // held.
         taken.map_err(CommandError::refused)
@@ -273,8 +266,7 @@ impl Etcd {
         trouble.map_or(Ok(None), |why| Err(CommandError::Refused(why)))
     }
 
-    /// What the lock API does before it waits: puts the key and looks who is first. The API itself has no
-    /// such call.
+    /// What the lock API does before it waits, and has no call for: puts the key and looks who is first.
     async fn try_once(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let leased = self.0.lease(want.until() + ANSWER).await?;
         let key = format!("{}/{:x}", want.key, leased.id());
@@ -289,15 +281,10 @@ impl Etcd {
             let txn = txn.clone();
             async move { client.txn(txn).await }
         };
-        let Some(answer) = self.0.call(want.until(), put).await? else {
-            return Ok(None);
-        };
+        let Some(answer) = self.0.call(want.until(), put).await? else { return Ok(None) };
         let is_first = answer.op_responses().iter().any(|response| {
-            let TxnOpResponse::Get(found) = response else {
-                return false;
-            };
-            let first = found.kvs().first();
-            first.is_some_and(|kv| kv.key() == key.as_bytes())
+            let TxnOpResponse::Get(found) = response else { return false };
+            found.kvs().first().is_some_and(|kv| kv.key() == key.as_bytes())
         });
         let revision = answer.header().map_or(0, |header| header.revision());
         Ok(is_first.then(|| self.taken(key, leased, revision)))
@@ -322,8 +309,7 @@ impl Hold for EtcdHold {
         Ok(alive)
     }
 
-    /// As the lock API's `unlock`, which does not say whether the key was there. The key has the lease in its
-    /// name: it is nobody else's.
+    /// As the lock API's `unlock`, which says less. The key has the lease in its name: it is nobody else's.
     async fn give(&self) -> Result<bool, CommandError> {
         let delete = |mut client: Client| {
             let key = self.key.clone();

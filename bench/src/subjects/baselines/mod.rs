@@ -1,5 +1,4 @@
-//! The locks of other systems, each behind the cargo feature of its system: their table, and what their
-//! clients have in common.
+//! The locks of other systems, each behind its cargo feature: their table, and what their clients share.
 //!
 //! A [`Store`] asks its servers; the client here does what must not differ between them: who holds what,
 //! heartbeats, the end of a lease, and the moment from which a holder is notified not to believe any more,
@@ -29,7 +28,7 @@ mod table;
 mod zookeeper;
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -39,7 +38,7 @@ use tokio::time::{sleep, timeout, timeout_at};
 
 use table::{BASELINES, BROKEN};
 
-use super::common::{Grants, Jitter, only_lock, try_again};
+use super::common::{Grants, Jitter, UNBOUND, extended, identity, lost, only_lock, try_again};
 use crate::abilities::Abilities;
 use crate::links::CommandError;
 use crate::subject::{
@@ -77,8 +76,7 @@ type Connect = fn(SystemClientParts) -> BoxFuture<'static, Result<Arc<dyn Store>
 /// The system whose URL this is; `None` for Redis.
 pub fn system_of(target: &str) -> Option<&'static str> {
     let (scheme, _) = target.split_once("://")?;
-    let mut rows = BASELINES.iter();
-    rows.find(|row| row.system == scheme).map(|row| row.system)
+    BASELINES.iter().find(|row| row.system == scheme).map(|row| row.system)
 }
 
 pub(crate) fn topologies() -> impl Iterator<Item = &'static str> {
@@ -89,8 +87,7 @@ pub(crate) fn topologies() -> impl Iterator<Item = &'static str> {
 
 /// The locks of a system, that of the recipe that is usual first.
 pub fn of_system(system: &str) -> Vec<&'static str> {
-    let rows = BASELINES.iter().filter(|row| row.system == system);
-    rows.map(|row| row.name).collect()
+    BASELINES.iter().filter(|row| row.system == system).map(|row| row.name).collect()
 }
 
 /// Removes what a run left on a system's own servers: rows and documents, which keep their fences, and the
@@ -136,10 +133,7 @@ pub fn addresses(target: &str) -> Vec<String> {
         _ => 27017,
     };
     let has_port = |host: &str| host.rsplit(']').next().is_some_and(|end| end.contains(':'));
-    let full = |host: &str| match has_port(host) {
-        true => host.to_owned(),
-        false => format!("{host}:{port}"),
-    };
+    let full = |host: &str| if has_port(host) { host.to_owned() } else { format!("{host}:{port}") };
     hosts.split(',').map(full).collect()
 }
 
@@ -179,9 +173,8 @@ struct SystemAcquire<'a> {
 }
 
 impl SystemAcquire<'_> {
-    /// A century is without bound.
     fn until(&self) -> Instant {
-        self.called + self.wait.unwrap_or(Duration::from_secs(3_153_600_000))
+        self.called + self.wait.unwrap_or(UNBOUND)
     }
 
     fn left(&self) -> Duration {
@@ -216,8 +209,7 @@ trait Store: Send + Sync {
 
 #[async_trait]
 trait Hold: Send + Sync {
-    /// Tells the server that the holder is there: for how long the server keeps the lock from now on; false
-    /// if it has it no more.
+    /// Tells the server that the holder is there, which has it for so long from now on; false: no more.
     async fn keep(&self, lease: Duration) -> Result<bool, CommandError>;
     /// Gives it back, and nothing of anybody else: whether it was there.
     async fn give(&self) -> Result<bool, CommandError>;
@@ -227,8 +219,7 @@ trait Hold: Send + Sync {
     }
 }
 
-/// Tries until the wait is over, each 1 to 3 ms, since the server has no queue. A try may be repeated if its
-/// answer is lost.
+/// Tries each 1 to 3 ms until the wait is over: the server has no queue. A try may be repeated.
 async fn poll<F>(
     jitter: &Jitter,
     want: &SystemAcquire<'_>,
@@ -254,12 +245,10 @@ struct RowKey {
     owner: String,
 }
 
-/// A row or a document for each lock: its owner, its end by the server's clock, and a fence that each grant
-/// counts up.
+/// A row or a document for each lock: its owner, its end by the server's clock, a fence that grants raise.
 #[async_trait]
 trait Rows: Send + Sync + 'static {
-    /// Takes over what is free or past its end: when that was sent, and the fence. Who has it already is
-    /// known by the owner's name.
+    /// Takes over what is free, over or the owner's already: when that was sent, and the fence.
     async fn take(&self, row: &RowKey, lease: Duration) -> Result<Option<Fence>, CommandError>;
     /// Moves the end on; false if the row is not the owner's.
     async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError>;
@@ -279,8 +268,7 @@ impl<R: Rows> Store for RowStore<R> {
     async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let row = &RowKey { lock: want.key.to_owned(), owner: want.value.clone() };
         let once = || async move {
-            let taken = self.rows.take(row, want.lease).await?;
-            Ok(taken.map(|(sent, token)| SystemGrant {
+            Ok(self.rows.take(row, want.lease).await?.map(|(sent, token)| SystemGrant {
                 hold: Box::new(RowHold { rows: self.rows.clone(), row: row.clone() }),
                 token,
                 sent,
@@ -310,16 +298,14 @@ impl<R: Rows> Hold for RowHold<R> {
 struct IdleConnections<C>(Mutex<Vec<(Instant, C)>>);
 
 impl<C> IdleConnections<C> {
-    /// The one that was used last, if that was not longer ago than `idle`: the server may have closed it
-    /// since.
+    /// The one that was used last, if not longer ago than `idle`: the server may have closed it since.
     fn take(&self, idle: Duration) -> Option<C> {
         let (used, connection) = self.0.lock().expect("no panic").pop()?;
         (used.elapsed() < idle).then_some(connection)
     }
 
     fn keep(&self, connection: C) {
-        let mut spare = self.0.lock().expect("no panic");
-        spare.push((Instant::now(), connection));
+        self.0.lock().expect("no panic").push((Instant::now(), connection));
     }
 }
 
@@ -395,8 +381,6 @@ impl Subject for BaselineSubject {
         let missing = || SubjectError::unreachable(self.missing().unwrap_or_default());
         let connect = self.row.connect.ok_or_else(missing)?;
         let (events, receiver) = mpsc::unbounded_channel();
-        let since_epoch = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
-        let identity = format!("{}-{}-{since_epoch:x}", to.client, std::process::id());
         let session = to.watchdog.unwrap_or(SESSION);
         let store =
             connect(SystemClientParts { target: to.target.clone(), session, jitter: Jitter::new(to.seed) });
@@ -404,7 +388,7 @@ impl Subject for BaselineSubject {
             row: self.row,
             store: store.await?,
             session,
-            identity,
+            identity: identity(&to.client),
             events,
             grants: Grants::default(),
         });
@@ -467,14 +451,10 @@ impl Keeper {
         let mut next = Instant::now() + self.trusts / 3;
         loop {
             let now = |held: Arc<CallerHold>| (held.belief().ends, held.hold.ended());
-            let Some((ends, ended)) = self.held.upgrade().map(now) else {
-                return;
-            };
+            let Some((ends, ended)) = self.held.upgrade().map(now) else { return };
             let next_or_end = ends.map_or(next, |ends| next.min(ends));
             let broke = timeout_at(next_or_end.into(), ended).await.is_ok();
-            let Some(held) = self.held.upgrade() else {
-                return;
-            };
+            let Some(held) = self.held.upgrade() else { return };
             if broke {
                 return self.lost(&held, "the connection that held it has ended");
             }
@@ -489,11 +469,7 @@ impl Keeper {
                 Ok(Ok(true)) => {
                     held.believe(|belief| belief.sure_until = sent + self.trusts);
                     let left = ends.map_or(self.trusts, |ends| self.trusts.min(ends - sent));
-                    let _ = self.events.send(ClientEvent::Extended {
-                        grant: self.grant.clone(),
-                        lease: left,
-                        sent_at: Some(sent),
-                    });
+                    let _ = self.events.send(extended(&self.grant, left, sent));
                     continue;
                 }
                 Ok(Err(_)) if Instant::now() < sure_until => {
@@ -509,11 +485,7 @@ impl Keeper {
 
     fn lost(&self, held: &CallerHold, reason: &str) {
         held.believe(|belief| belief.lost = true);
-        let _ = self.events.send(ClientEvent::Lost {
-            grant: self.grant.clone(),
-            reason: reason.to_owned(),
-            at: Instant::now(),
-        });
+        let _ = self.events.send(lost(&self.grant, reason));
     }
 
     /// What is over for its holder is not to be kept from others by a session that goes on.

@@ -37,8 +37,7 @@ pub(super) async fn document(
 
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let last = format!("{prefix}{}", char::MAX);
-    let of_run = doc! {"_id": {"$gte": prefix, "$lt": last}};
-    let removed = answer(locks(own).await?.delete_many(of_run)).await;
+    let removed = answer(locks(own).await?.delete_many(doc! {"_id": {"$gte": prefix, "$lt": last}})).await;
     own.reached(removed.map(drop))
 }
 
@@ -100,8 +99,7 @@ fn own(row: &RowKey) -> Document {
 
 impl MongoDb {
     async fn set(&self, row: &RowKey, what: Document) -> Result<bool, CommandError> {
-        let update = self.locks.update_one(own(row), vec![doc! {"$set": what}]);
-        Ok(answer(update).await?.matched_count == 1)
+        Ok(answer(self.locks.update_one(own(row), vec![doc! {"$set": what}])).await?.matched_count == 1)
     }
 }
 
@@ -123,8 +121,7 @@ impl Rows for MongoDb {
             "expires": from_now(lease),
             "fence": {"$max": [{"$add": [{"$ifNull": ["$fence", 0_i64]}, 1_i64]}, {"$toLong": "$$NOW"}]},
         }}];
-        let filter = if self.reads_first { any } else { free };
-        let take = self.locks.find_one_and_update(filter, change);
+        let take = self.locks.find_one_and_update(if self.reads_first { any } else { free }, change);
         let take = take.upsert(true).return_document(ReturnDocument::After);
         let sent = Instant::now();
         let document = match answered(ANSWER * 2, take).await? {

@@ -61,10 +61,8 @@ fn is_busy(error: &Error) -> bool {
 }
 
 async fn within<T>(patience: Duration, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    let silent = |_| {
-        let why = format!("no answer within {patience:?}");
-        std::io::Error::new(std::io::ErrorKind::TimedOut, why)
-    };
+    let silent =
+        |_| std::io::Error::new(std::io::ErrorKind::TimedOut, format!("no answer within {patience:?}"));
     timeout(patience, asked).await.map_err(silent)?
 }
 
@@ -84,8 +82,7 @@ impl Server {
         if let Some(spare) = self.spare.take(self.session / 2) {
             return Ok(spare);
         }
-        let dialled = answer(Conn::new(self.opts.clone())).await;
-        dialled.map_err(|error| CommandError::Refused(error.to_string()))
+        answer(Conn::new(self.opts.clone())).await.map_err(|error| CommandError::Refused(error.to_string()))
     }
 
     async fn row(&self, connection: &mut Conn, name: &str) -> Result<(), Error> {
@@ -114,8 +111,7 @@ impl Server {
 
 /// `setup` runs on each new connection.
 async fn server(own: &SystemClientParts, setup: Option<&str>) -> Result<Arc<Server>, SubjectError> {
-    let opts = Opts::from_url(&own.target);
-    let opts = opts.map_err(|error| usage!("the target's URL: {error}"))?;
+    let opts = Opts::from_url(&own.target).map_err(|error| usage!("the target's URL: {error}"))?;
     let seconds = own.session.as_secs_f64().ceil();
     let session = format!("SET SESSION wait_timeout = {seconds}");
     let first: Vec<String> = setup.map(str::to_owned).into_iter().chain([session]).collect();
@@ -134,8 +130,7 @@ async fn server(own: &SystemClientParts, setup: Option<&str>) -> Result<Arc<Serv
 
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let remove = "DELETE FROM locklab_locks WHERE LEFT(name, CHAR_LENGTH(?)) = ?";
-    let server = server(own, None).await?;
-    let removed = server.changes(remove, (prefix, prefix).into()).await;
+    let removed = server(own, None).await?.changes(remove, (prefix, prefix).into()).await;
     own.reached(removed.map(drop))
 }
 
@@ -152,10 +147,7 @@ pub(super) async fn row(
 /// Named locks, on one connection for all holds of the client where it `shares`.
 pub(super) async fn get_lock(own: SystemClientParts, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own, None).await?;
-    let shared = match shares {
-        true => Some(own.reached(server.connection().await)?),
-        false => None,
-    };
+    let shared = if shares { Some(own.reached(server.connection().await)?) } else { None };
     Ok(Arc::new(GetLock {
         server,
         jitter: own.jitter,
@@ -199,13 +191,11 @@ impl Rows for Table {
     }
 
     async fn keep(&self, row: &RowKey, lease: Duration) -> Result<bool, CommandError> {
-        let with = (microseconds(lease), &row.lock, &row.owner).into();
-        Ok(self.server.changes(KEEP, with).await? == 1)
+        Ok(self.server.changes(KEEP, (microseconds(lease), &row.lock, &row.owner).into()).await? == 1)
     }
 
     async fn give(&self, row: &RowKey) -> Result<bool, CommandError> {
-        let with = (&row.lock, &row.owner).into();
-        Ok(self.server.changes(self.give, with).await? == 1)
+        Ok(self.server.changes(self.give, (&row.lock, &row.owner).into()).await? == 1)
     }
 }
 
@@ -243,8 +233,7 @@ impl GetLock {
         let Some(asked) = &mut *connection else {
             return Err(CommandError::Refused("the connection is gone".to_owned()));
         };
-        let statement = "SELECT GET_LOCK(SHA1(?), ?)";
-        let granted = asked.exec_first(statement, (key, left.as_secs_f64()));
+        let granted = asked.exec_first("SELECT GET_LOCK(SHA1(?), ?)", (key, left.as_secs_f64()));
         let granted: Option<Option<i64>> = within(left + ANSWER, granted).await?;
         if granted.flatten() != Some(1) {
             if self.shared.is_none()
@@ -288,10 +277,7 @@ impl ForUpdate {
         self.server.row(&mut connection, want.key).await?;
         // The server counts whole seconds; the connection goes before that where the wait is over.
         let mut lock = "SELECT 1 FROM locklab_locks WHERE name = ? FOR UPDATE".to_owned();
-        let patience = match want.is_one_try() {
-            true => ANSWER,
-            false => left,
-        };
+        let patience = if want.is_one_try() { ANSWER } else { left };
         if want.is_one_try() {
             lock += " NOWAIT";
         } else {
@@ -334,9 +320,7 @@ struct ConnectionHold {
 impl Hold for ConnectionHold {
     async fn keep(&self, _lease: Duration) -> Result<bool, CommandError> {
         let mut holding = self.holding.lock().await;
-        let Some(connection) = &mut *holding else {
-            return Ok(false);
-        };
+        let Some(connection) = &mut *holding else { return Ok(false) };
         let alive: Result<Option<Option<i64>>, Error> =
             answer(connection.exec_first(self.alive, (&self.name,))).await;
         match alive {
@@ -360,9 +344,7 @@ impl Hold for ConnectionHold {
                 own.as_mut()
             }
         };
-        let Some(connection) = connection else {
-            return Ok(false);
-        };
+        let Some(connection) = connection else { return Ok(false) };
         let given = match self.give {
             "COMMIT" => answer(connection.query_drop("COMMIT")).await.map(|()| true),
             give => answer(connection.exec_first(give, (&self.name,)))

@@ -75,8 +75,7 @@ impl From<Error> for CommandError {
 
 impl Connection {
     async fn query(&self, statement: &str, with: Parameters<'_>) -> Result<Option<Row>, CommandError> {
-        let asked = self.client.query_typed_opt(statement, with);
-        Ok(answered(ANSWER, asked).await??)
+        Ok(answered(ANSWER, self.client.query_typed_opt(statement, with)).await??)
     }
 }
 
@@ -142,10 +141,7 @@ pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), 
 /// Advisory locks, on one connection for all holds of the client where it `shares`.
 pub(super) async fn advisory(own: SystemClientParts, shares: bool) -> Result<Arc<dyn Store>, SubjectError> {
     let server = server(&own).await?;
-    let shared = match shares {
-        true => Some(Arc::new(own.reached(server.connection().await)?)),
-        false => None,
-    };
+    let shared = if shares { Some(Arc::new(own.reached(server.connection().await)?)) } else { None };
     Ok(Arc::new(Advisory { server, shared }))
 }
 
@@ -187,9 +183,7 @@ impl Store for Advisory {
             Ok(Ok(row)) => row.get::<_, bool>(0),
             Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => false,
             Ok(Err(error)) => return Err(CommandError::from(error).refused()),
-            Err(_) => {
-                return Err(CommandError::Refused("no answer within the wait".to_owned()));
-            }
+            Err(_) => return Err(CommandError::Refused("no answer within the wait".to_owned())),
         };
         let hold = AdvisoryHold {
             server: self.server.clone(),
@@ -202,12 +196,8 @@ impl Store for Advisory {
             hold.spare(hold.connection.lock().await.take());
             return Ok(None);
         }
-        // The session was heard of when the lock was granted, which is later than the asking after a long
-        // wait.
-        let sent = match want.is_one_try() {
-            true => sent,
-            false => Instant::now(),
-        };
+        // The session was heard of at the grant, which after a long wait is later than the asking.
+        let sent = if want.is_one_try() { sent } else { Instant::now() };
         let token = hold.query("SELECT nextval('locklab_fence')", &[]).await?;
         let token = token.and_then(|row| u64::try_from(row.get::<_, i64>(0)).ok());
         Ok(Some(SystemGrant { hold: Box::new(hold), token, sent }))
@@ -281,10 +271,7 @@ impl Rows for Table {
             self.server.spare.keep(connection);
             return Ok(None);
         }
-        let statement = match self.reads_first {
-            true => TAKE_AFTER_READ,
-            false => TAKE,
-        };
+        let statement = if self.reads_first { TAKE_AFTER_READ } else { TAKE };
         let sent = Instant::now();
         let with: Parameters<'_> = &[key, (&row.owner, Type::TEXT), (&lease_ms, Type::FLOAT8)];
         let found = connection.query(statement, with).await?;

@@ -99,62 +99,42 @@ const MONGODB: Baseline = Baseline {
 pub(super) static BASELINES: &[Baseline] =
     &[ETCD, ZOOKEEPER, MYSQL_ROW, GET_LOCK, FOR_UPDATE, ADVISORY, POSTGRES_ROW, MONGODB];
 
-pub(super) static BROKEN: &[Baseline] = &[
+pub(super) static BROKEN: &[Baseline] = rows! { Baseline;
     // The lock API takes calls with one lease for one caller.
-    Baseline {
-        name: "broken:etcd-shared-lease",
-        about: "etcd's lock API with one lease for all tasks of a client: the server takes them for one holder",
-        connect: built!("etcd", own => super::etcd::lock(own, true)),
-        ..ETCD
-    },
+    "broken:etcd-shared-lease": ETCD { connect: built!("etcd", own => super::etcd::lock(own, true)) }
+        "etcd's lock API with one lease for all tasks of a client: the server takes them for one holder"
     // The library hears of it from a server, and so only after the successor.
-    Baseline {
-        name: "broken:zookeeper-acts-on-expired",
-        about: "a ZooKeeper lock whose holder believes until the library says Expired, which may be after somebody else was let in",
-        connect: built!("zookeeper", own => super::zookeeper::ephemeral(own, true)),
-        ..ZOOKEEPER
-    },
-    Baseline {
-        name: "broken:mysql-row-without-expiry",
-        about: "a row that is taken over whether the last holder's lease is over or not",
-        connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE_ANY, super::mysql::GIVE)),
-        ..MYSQL_ROW
-    },
-    Baseline {
-        name: "broken:mysql-row-releases-any",
-        about: "a row that is given back without a look whose it is, so a late holder frees somebody else's lock",
-        connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE, super::mysql::GIVE_ANY)),
-        ..MYSQL_ROW
-    },
+    "broken:zookeeper-acts-on-expired": ZOOKEEPER {
+        connect: built!("zookeeper", own => super::zookeeper::ephemeral(own, true))
+    }
+        "a ZooKeeper lock whose holder believes until the library says Expired, which may be after somebody else was let in"
+    "broken:mysql-row-without-expiry": MYSQL_ROW {
+        connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE_ANY, super::mysql::GIVE))
+    }
+        "a row that is taken over whether the last holder's lease is over or not"
+    "broken:mysql-row-releases-any": MYSQL_ROW {
+        connect: built!("mysql", own => super::mysql::row(own, super::mysql::TAKE, super::mysql::GIVE_ANY))
+    }
+        "a row that is given back without a look whose it is, so a late holder frees somebody else's lock"
     // The server knows connections and nothing else.
-    Baseline {
-        name: "broken:mysql-get-lock-shared",
-        about: "GET_LOCK over one connection for all tasks of a client: the server takes them for one holder",
-        connect: built!("mysql", own => super::mysql::get_lock(own, true)),
-        ..GET_LOCK
-    },
-    Baseline {
-        name: "broken:mysql-for-update-autocommit",
-        about: "SELECT … FOR UPDATE without a transaction: the row is free again when the statement ends",
-        connect: built!("mysql", own => super::mysql::for_update(own, None)),
-        ..FOR_UPDATE
-    },
-    Baseline {
-        name: "broken:postgres-advisory-shared",
-        about: "advisory locks over one connection for all tasks of a client, as behind a pooler: the server takes them for one holder",
-        connect: built!("postgres", own => super::postgres::advisory(own, true)),
-        ..ADVISORY
-    },
-    Baseline {
-        name: "broken:postgres-row-read-then-write",
-        about: "a row that is read, found free, and then written, in two statements instead of one",
-        connect: built!("postgres", own => super::postgres::row(own, true)),
-        ..POSTGRES_ROW
-    },
-    Baseline {
-        name: "broken:mongodb-find-then-update",
-        about: "a document that is read, found free, and then written, in two commands instead of one",
-        connect: built!("mongodb", own => super::mongodb::document(own, true)),
-        ..MONGODB
-    },
-];
+    "broken:mysql-get-lock-shared": GET_LOCK {
+        connect: built!("mysql", own => super::mysql::get_lock(own, true))
+    }
+        "GET_LOCK over one connection for all tasks of a client: the server takes them for one holder"
+    "broken:mysql-for-update-autocommit": FOR_UPDATE {
+        connect: built!("mysql", own => super::mysql::for_update(own, None))
+    }
+        "SELECT … FOR UPDATE without a transaction: the row is free again when the statement ends"
+    "broken:postgres-advisory-shared": ADVISORY {
+        connect: built!("postgres", own => super::postgres::advisory(own, true))
+    }
+        "advisory locks over one connection for all tasks of a client, as behind a pooler: the server takes them for one holder"
+    "broken:postgres-row-read-then-write": POSTGRES_ROW {
+        connect: built!("postgres", own => super::postgres::row(own, true))
+    }
+        "a row that is read, found free, and then written, in two statements instead of one"
+    "broken:mongodb-find-then-update": MONGODB {
+        connect: built!("mongodb", own => super::mongodb::document(own, true))
+    }
+        "a document that is read, found free, and then written, in two commands instead of one"
+};

@@ -43,8 +43,7 @@ pub(super) async fn ephemeral(
     Ok(Arc::new(store))
 }
 
-/// Removes the directories of a run, and that of all if it is empty then. One that a session still has a node
-/// in is waited for.
+/// Removes a run's directories, and that of all if it is empty; one with a session's node is waited for.
 pub(super) async fn remove(own: &SystemClientParts, prefix: &str) -> Result<(), SubjectError> {
     let until = Instant::now() + own.session * 2;
     loop {
@@ -86,8 +85,7 @@ fn directory(key: &str) -> String {
 
 /// The number that the server gave a node.
 fn sequence(node: &str) -> i64 {
-    let number = node.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
-    number.unwrap_or(i64::MAX)
+    node.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(i64::MAX)
 }
 
 fn is_over(error: &Error) -> bool {
@@ -241,9 +239,7 @@ struct RemoveOnDrop(Node);
 
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let node = self.0.clone();
         runtime.spawn(async move {
             while let Err(Error::ConnectionLoss) = node.remove().await {

@@ -11,7 +11,7 @@ use crate::watch::recognition::units::hash;
 /// Waiters and attempts of one lock that are remembered, a quarter of it lapsed holds; and the same where
 /// many locks are followed, of which they are most of what is kept.
 pub(crate) const REMEMBERED_MAX: usize = 64;
-pub(crate) const REMEMBERED_OF_MANY: usize = 16;
+pub(crate) const REMEMBERED_OF_MANY: usize = 8;
 /// Lines that a finding may show.
 const LINES_MAX: usize = 8;
 
@@ -176,6 +176,19 @@ impl ServerHold {
 }
 
 impl LockState {
+    /// Nothing is known of it. Most locks have one hold at a time, of one library and form.
+    pub(crate) fn new(name: Box<str>, pattern: usize) -> Self {
+        LockState {
+            name,
+            pattern,
+            holds: Vec::with_capacity(1),
+            lapsed: VecDeque::with_capacity(2),
+            libraries: Vec::with_capacity(1),
+            forms: Vec::with_capacity(1),
+            ..LockState::default()
+        }
+    }
+
     /// The place of an owner's hold.
     pub(crate) fn hold_of(&self, owner: &LockOwner) -> Option<usize> {
         let mut holds = self.holds.iter();

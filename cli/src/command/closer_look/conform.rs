@@ -4,16 +4,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::exec::conform::{ConformOptions, Conformity, NotTried, Step, conform};
+use bench::exec::conform::NotTried;
 use bench::subjects::startable;
+use chaos::audit::driver_trial::DriverTrial;
+use chaos::target_servers::TargetServers;
 use clap::Args;
-use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
-use results::secrets;
 
 use crate::args::{TargetConsent, duration};
 use crate::exit;
 use crate::files;
-use crate::target::Servers;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -41,28 +40,29 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let (command, system) = command_and_system(&options.driver)?;
+    let driver = &options.driver;
+    let is_named = driver.starts_with("peer:") || driver.starts_with("exec:");
+    let subject = startable(&if is_named { driver.clone() } else { format!("exec:{driver}") })?;
+    if let Some(why) = subject.missing() {
+        return Err(exit::missing(why));
+    }
     if let Some(target) = &options.target {
         // That nobody answers there is no fault of the driver.
-        Servers::of(target, options.mine.yes_this_is_mine)?.ask().await?;
+        TargetServers::of(target, options.mine.yes_this_is_mine)?.ask().await?;
     }
-    let own = |kind: &TopologyKind| kind.system_name() == system.as_deref();
-    let kind = TopologyKind::ALL.into_iter().find(own);
-    let mut tried = vec![kind.unwrap_or(TopologyKind::Single)];
-    let mut first_refusal = None;
-    let found = loop {
-        let kind = tried[tried.len() - 1];
-        let found = try_on(&options, &command, kind, terminal).await?;
-        match next_topology(&found, &tried) {
-            Some(next) if options.target.is_none() => tried.push(next),
-            // One that knows no servers at all is judged by its first answer.
-            _ => break first_refusal.filter(|_| found.is_refused).unwrap_or(found),
-        }
-        if found.is_refused {
-            first_refusal.get_or_insert(found);
-        }
+    let trial = DriverTrial {
+        subject: subject.as_ref(),
+        target: options.target.as_deref(),
+        kind: options.kind,
+        patience: options.patience,
+        log_dir: terminal.common.out.as_deref(),
     };
-    let driver = &options.driver;
+    let bar = terminal.bar(0, "hello");
+    let found = trial.run(|step| bar.set_message(step)).await?;
+    bar.finish_and_clear();
+    if let Some(left) = bench::exec::escaped_processes() {
+        terminal.warn(&left);
+    }
     match &found.not_tried {
         Some(NotTried::Kind(why)) => {
             return Err(exit::usage(format!("--kind: {driver} was not tried: {why}")));
@@ -79,88 +79,4 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     }
     terminal.answer(&found.to_json(driver), || found.text(driver))?;
     Ok(exit::of(found.conforms()))
-}
-
-/// Where a driver is to be tried that was not, since it works elsewhere: where it says, or on whatever Redis
-/// has. One that answers hello with `failed` may know other servers.
-fn next_topology(found: &Conformity, tried: &[TopologyKind]) -> Option<TopologyKind> {
-    let listed = match &found.not_tried {
-        Some(NotTried::Topology { listed, .. }) => listed.as_slice(),
-        None if found.is_refused => &[],
-        _ => return None,
-    };
-    let works = |kind: &TopologyKind| match listed.is_empty() {
-        true => kind.system_name().is_none(),
-        false => listed.iter().any(|name| name == kind.name()),
-    };
-    let mut all = TopologyKind::ALL.into_iter();
-    all.find(|kind| works(kind) && !tried.contains(kind))
-}
-
-/// Tries a driver on the target, or on servers of this kind.
-async fn try_on(
-    options: &Options,
-    command: &[String],
-    kind: TopologyKind,
-    terminal: &Terminal,
-) -> anyhow::Result<Conformity> {
-    let work = crate::files::work_dir()?;
-    let (target, deployment) = match &options.target {
-        Some(target) => (target.clone(), None),
-        None => {
-            let mut up = UpOptions::new(work.path());
-            up.in_memory = true;
-            let topology = Topology::of(kind);
-            let deployment = Process.up(&topology, &up).await.map_err(exit::missing)?;
-            (deployment.url(), Some(deployment))
-        }
-    };
-    let log = terminal.common.out.clone().unwrap_or_else(|| work.path().to_owned()).join("driver.log");
-    let trial = ConformOptions {
-        command: command.to_vec(),
-        target,
-        prefix: format!("locklab:conform-{}:", std::process::id()),
-        kind: options.kind.clone(),
-        patience: options.patience,
-        may_flush: deployment.is_some(),
-        log: Some(log.clone()),
-    };
-    // A log that is gone afterwards is quoted and not named.
-    let gone = match terminal.common.out {
-        Some(_) => String::new(),
-        None => format!(" {}", log.display()),
-    };
-    let quoted = |step: &Step| Step {
-        found: match gone.is_empty() {
-            true => secrets::hide(&step.found).into_owned(),
-            false => secrets::hide(&step.found).replace(&gone, ""),
-        },
-        ..step.clone()
-    };
-    let bar = terminal.bar(0, "hello");
-    let mut found = conform(&trial, |step| bar.set_message(step.name)).await;
-    bar.finish_and_clear();
-    found.steps = found.steps.iter().map(quoted).collect();
-    if let Some(left) = bench::exec::escaped_processes() {
-        terminal.warn(&left);
-    }
-    found.library = secrets::hide(&found.library).into_owned();
-    if let Some(deployment) = deployment {
-        deployment.down().await?;
-    }
-    Ok(found)
-}
-
-/// The words of the driver's line, by the subject's own rules for them, and the system that it is a lock on,
-/// if that is not Redis.
-fn command_and_system(line: &str) -> anyhow::Result<(Vec<String>, Option<String>)> {
-    let name = match line.starts_with("peer:") || line.starts_with("exec:") {
-        true => line.to_owned(),
-        false => format!("exec:{line}"),
-    };
-    let subject = startable(&name)?;
-    match subject.missing() {
-        Some(why) => Err(exit::missing(why)),
-        None => Ok((subject.program().unwrap_or_default().to_vec(), subject.system().map(str::to_owned))),
-    }
 }

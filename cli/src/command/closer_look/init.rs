@@ -1,7 +1,6 @@
 //! `locklab init`: what keeps a lock judged from now on: `locklab.toml`, a scenario, a budget, and a workflow
 //! that runs them.
 
-use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::Path;
 
@@ -43,10 +42,7 @@ const SCENARIO: &str = "locks.toml";
 const BUDGET: &str = "locks.budget";
 
 /// A condition that a sound lock meets on any machine.
-const CONDITIONS: &str = "\
-# What a run has to keep, one condition a line: `locklab gate latest --budget locks.budget`. `locklab gate --help` lists the figures.
-contract == clean
-";
+const CONDITIONS: &str = include_str!("../../../templates/locks.budget");
 
 /// The built-in scenario that becomes the project's own, by its servers.
 fn scenario_of(topology: &str) -> &'static str {
@@ -119,14 +115,11 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     }
     let paths: Vec<&str> = texts.iter().map(|(path, _)| path.as_str()).collect();
     terminal.answer(&json!({"schema": 1, "files": paths}), || {
-        let mut out = format!("wrote {}\n", paths.join(", "));
-        let _ = write!(
-            out,
-            "next: `locklab audit` judges the lock, `locklab chaos` runs {SCENARIO}; `locklab.toml` says with what"
-        );
-        out
-    })?;
-    Ok(exit::AS_EXPECTED)
+        format!(
+            "wrote {}\nnext: `locklab audit` judges the lock, `locklab chaos` runs {SCENARIO}; `locklab.toml` says with what",
+            paths.join(", ")
+        )
+    })
 }
 
 /// A line of standard input; what is usual where it is empty.
@@ -144,18 +137,27 @@ fn ask_user(question: &str, usual: &str, terminal: &Terminal) -> anyhow::Result<
     })
 }
 
+/// A template with each `{word}` replaced.
+fn filled(template: &str, words: &[(&str, &str)]) -> String {
+    let mut parts = template.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for (word, rest) in parts.filter_map(|part| part.split_once('}')) {
+        let found = words.iter().find(|(known, _)| *known == word);
+        text += found.map_or("", |(_, with)| with);
+        text += rest;
+    }
+    text
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
 fn project_text(subject: &str, target: Option<&str>, budget: &str) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let target = match target {
-        Some(target) => format!("target = {}\n", quoted(target)),
-        None => String::new(),
-    };
-    format!(
-        "# What `locklab audit`, `chaos` and `gate` take in this directory where the command line says nothing.\n\
-         subject = {}\n{target}suite = \"quick\"\nscenarios = [\"{SCENARIO}\"]\nbudget = {}\n",
-        quoted(subject),
-        quoted(budget)
-    )
+    let target = target.map_or_else(String::new, |target| format!("target = {}\n", quoted(target)));
+    let (subject, budget) = (quoted(subject), quoted(budget));
+    let words = [("subject", &*subject), ("target", &target), ("scenario", SCENARIO), ("budget", &budget)];
+    filled(include_str!("../../../templates/locklab.toml"), &words)
 }
 
 /// A built-in scenario under the project's own name.
@@ -174,36 +176,27 @@ fn scenario_text(name: &str) -> anyhow::Result<String> {
 
 /// The workflow's path and text.
 fn workflow(ci: &str, subject: &str, budget: &str, has_target: bool) -> (String, String) {
-    let version = env!("CARGO_PKG_VERSION");
-    let subject = serde_json::Value::from(subject);
-    let address = option_env!("LOCKLAB_REPOSITORY").unwrap_or("https://github.com/my-group/locklab");
-    let note = match option_env!("LOCKLAB_REPOSITORY") {
-        Some(_) => "",
-        None => " `my-group/locklab` is your copy of it.",
-    };
-    if ci == "gitlab" {
-        let text = format!(
-            "# Judges the lock of this repository; include it in .gitlab-ci.yml.{note}\n\
-             include:\n  - remote: {address}/-/raw/v{version}/ci/locklab.gitlab-ci.yml\n\
-             locks:\n  extends: .locklab\n  variables:\n    \
-             LOCKLAB_REPOSITORY: {address}\n    \
-             LOCKLAB_RELEASES: {address}/-/releases/v{version}/downloads\n    \
-             LOCKLAB_SCENARIOS: {SCENARIO}\n    LOCKLAB_SUBJECT: {subject}\n    LOCKLAB_BUDGET: {budget}\n"
-        );
-        return ("locks.gitlab-ci.yml".to_owned(), text);
-    }
+    let address = option_env!("LOCKLAB_REPOSITORY");
+    let note = address.map_or(" `my-group/locklab` is your copy of it.", |_| "");
+    let address = address.unwrap_or("https://github.com/my-group/locklab");
     let action = address.rsplitn(3, '/').take(2).collect::<Vec<_>>();
-    let action = format!("{}/{}", action[1], action[0]);
-    let target = match has_target {
+    let servers = match has_target {
         true => "        # The servers of `target` in locklab.toml must be within reach of the runner.\n",
         false => "",
     };
-    let text = format!(
-        "# Judges the lock of this repository.{note}\nname: locks\non: [push, pull_request]\npermissions:\n  contents: read\njobs:\n  locks:\n    \
-         runs-on: ubuntu-24.04\n    timeout-minutes: 20\n    steps:\n      \
-         - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2\n      \
-         - uses: {action}@v{version}\n{target}        with:\n          \
-         scenarios: {SCENARIO}\n          subject: {subject}\n          budget: {budget}\n"
-    );
-    (".github/workflows/locks.yml".to_owned(), text)
+    let words = [
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("address", address),
+        ("note", note),
+        ("action", &format!("{}/{}", action[1], action[0])),
+        ("servers", servers),
+        ("scenario", SCENARIO),
+        ("subject", &quoted(subject)),
+        ("budget", budget),
+    ];
+    let (path, template) = match ci {
+        "gitlab" => ("locks.gitlab-ci.yml", include_str!("../../../templates/locks.gitlab-ci.yml")),
+        _ => (".github/workflows/locks.yml", include_str!("../../../templates/locks.yml")),
+    };
+    (path.to_owned(), filled(template, &words))
 }

@@ -6,7 +6,7 @@
 //! | `risk.rs` | double grants in a year, for each way to set up Redis |
 //! | `watch.rs` | the locks of a running application |
 //! | `conform.rs` | a driver against the driver protocol |
-//! | `trace.rs`, `trace/` | what a lock sends to its servers |
+//! | `trace.rs` | what a lock sends to its servers |
 //! | `simulate.rs`, `soak.rs` | many seeds, in simulated time and on real servers |
 
 pub(crate) mod conform;

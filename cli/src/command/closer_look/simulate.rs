@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use chaos::scenario::Scenario;
-use chaos::shrink_search::{self, GRAVEST_FIRST};
+use chaos::shrink_search::{self, GRAVEST_FIRST, PlanSize};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use simulation::draw::{FixedChoices, KINDS, TOPOLOGIES, plan, scenario};
@@ -130,13 +130,10 @@ fn read_scenario(path: &Path, terminal: &Terminal) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Makes the plan of a conviction as small as it goes, and says what it leads to and how real servers are
-/// given it.
+/// Makes the plan of a conviction as small as it goes, and says what it leads to.
 fn shrink(one: &SeedReport, choices: &FixedChoices, terminal: &Terminal) -> anyhow::Result<()> {
     let convicted = |class: &&str| one.convicted.iter().any(|convicted| convicted == class);
-    let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else {
-        return Ok(());
-    };
+    let Some(class) = GRAVEST_FIRST.into_iter().find(convicted) else { return Ok(()) };
     let whole = plan(one.seed, choices);
     let (small, run) = swarm::smallest(whole.clone(), class, TRIES)?;
     let kept = crate::run::store();
@@ -145,8 +142,8 @@ fn shrink(one: &SeedReport, choices: &FixedChoices, terminal: &Terminal) -> anyh
     let scenario = scenario.display();
     terminal.note(&format!(
         "before  {}\nafter   {}\n{}\n{}wrote {scenario}, for real servers: `locklab --seed {} chaos {scenario}`",
-        shrink_search::size(&whole),
-        shrink_search::size(&small),
+        PlanSize::of(&whole),
+        PlanSize::of(&small),
         run.verdict(),
         run.diagram.unwrap_or_default(),
         one.seed

@@ -1,7 +1,6 @@
 //! `locklab soak`: a short run with random faults for each seed, on configurations that must stay clean; it
 //! remembers what is done.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -14,7 +13,6 @@ use futures_util::StreamExt as _;
 use crate::cancel::Cancel;
 use crate::exit;
 use crate::parts::PartArgs;
-use crate::tally::{Count, render};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -74,19 +72,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     Ok(done.iter().fold(exit::AS_EXPECTED, |code, done| exit::worse(code, done.exit_code)))
 }
 
-fn report(options: &Options, seeds: usize, done: &[SoakedSeed], terminal: &Terminal) -> anyhow::Result<()> {
-    let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
-    for done in done {
-        let count = counts.entry(&done.scenario).or_default();
-        match done.exit_code {
-            exit::AS_EXPECTED => {
-                count.clean += 1;
-                count.as_expected += 1;
-            }
-            exit::NOT_AS_EXPECTED => count.convicted += 1,
-            _ => count.unknown += 1,
-        }
-    }
+fn report(options: &Options, seeds: usize, done: &[SoakedSeed], terminal: &Terminal) -> anyhow::Result<u8> {
     let findings: Vec<&SoakedSeed> = done.iter().filter(|done| done.finding.is_some()).collect();
     let document = serde_json::json!({
         "schema": 1,
@@ -96,17 +82,17 @@ fn report(options: &Options, seeds: usize, done: &[SoakedSeed], terminal: &Termi
         "findings": findings,
     });
     terminal.answer(&document, || {
-        let mut text = render(counts);
-        text.push_str(&format!(
+        let mut text = soak::tally(done);
+        text += &format!(
             "{} of {} seeds done, {} findings; state in {}",
             done.len(),
             seeds,
             findings.len(),
             options.state.display()
-        ));
+        );
         for done in &findings {
             let finding = done.finding.as_deref().unwrap_or_default();
-            text.push_str(&format!("\n  seed {}: {finding}", done.seed));
+            text += &format!("\n  seed {}: {finding}", done.seed);
         }
         text
     })

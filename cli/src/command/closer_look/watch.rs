@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use chaos::target_servers::TargetServers;
 use chaos::watch::{LiveWatch, SourceError, WatchOptions, WatchedTraffic, look_once, read_file, watch_live};
 use clap::Args;
 use results::store::HISTORY_FILE;
@@ -12,20 +13,10 @@ use results::watch::WatchReport;
 use crate::args::TargetConsent;
 use crate::exit;
 use crate::run::Keeper;
-use crate::target::Servers;
 use crate::terminal::Terminal;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab watch redis://127.0.0.1:6379 --for 60s         every command of the masters, by MONITOR
-  locklab watch redis://127.0.0.1:6379 --light           what replicas get: free for the masters
-  locklab watch redis://127.0.0.1:6379 --once            who holds what now, and keys without an end
-  locklab watch --file monitor.txt                       what `redis-cli monitor` has written
-
-Exit codes: 0 nothing dangerous, 1 a finding that is sure or violated, 2 too little was seen.";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/watch.txt").trim_end())]
 pub(crate) struct Options {
     /// Target URL, e.g. redis://127.0.0.1:6379: all masters of a sentinel group, a cluster or independent
     /// masters are watched
@@ -63,10 +54,7 @@ fn sample(text: &str) -> Result<(Duration, Duration), String> {
     let bad = || crate::args::invalid("sample", text, "5s/60s: watch for 5 s of each 60 s");
     let (on, of) = text.split_once('/').ok_or_else(bad)?;
     let (on, of) = (crate::args::duration(on)?, crate::args::duration(of)?);
-    match !on.is_zero() && on <= of {
-        true => Ok((on, of)),
-        false => Err(bad()),
-    }
+    if !on.is_zero() && on <= of { Ok((on, of)) } else { Err(bad()) }
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -90,7 +78,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         }
         (None, url) => {
             let url = url.as_deref().context("a target or a file is required")?;
-            let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+            let mut servers = TargetServers::of(url, options.mine.yes_this_is_mine)?;
             if !servers.are_redis() {
                 return Err(exit::usage("watch reads the traffic of Redis and Valkey alone"));
             }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use bench::subjects::startable;
 use chaos::audit::probe::ProbedLock;
 use chaos::audit::runs::{AuditObserver, AuditPlan, AuditRuns, AuditScenario, meet_all};
-use chaos::builtin;
 use chaos::plan::Plan;
 use chaos::plan_parts;
 use chaos::run::RunError;
@@ -16,33 +15,24 @@ use chaos::scenario::{Scenario, Suite};
 use chaos::scenario_source::{ScenarioSource, seeds};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use cluster_config::{Links, Topology, TopologyKind};
 use indicatif::ProgressBar;
 use results::audit::{Audit, AuditOutcome, AuditedSubject};
 use results::report;
 use results::run::ScenarioResult;
 
 use crate::args::ResultArgs;
-use crate::bench_run::{measure, record_server, short_plan};
+use crate::bench_run::{measure, record_server, short_plan, start_servers};
 use crate::exit;
 use crate::parts::PartArgs;
 use crate::project::Project;
 use crate::run::{Keeper, NOTHING_TRIED};
-use crate::scenario_batch::batch_options;
-use crate::target::OwnServers;
+use crate::scenario_batch::{JOBS, batch_options};
+use crate::target::{OwnServers, remove_keys};
 use crate::terminal::Terminal;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab audit 'exec:python3 examples/driver.py'            your lock, by the driver around it
-  locklab audit lock-core:reentrant baseline:set-nx-px       several locks in one matrix
-  locklab audit 'exec:python3 driver.py' --suite quick       the shortest suite, under three minutes
-  locklab audit 'exec:python3 driver.py' --scenario lost-reply-release --repeat 3
-  locklab audit 'exec:python3 driver.py' --server redis-8,valkey-9     on each of these servers
-  locklab audit 'exec:python3 driver.py' --against base.json --junit audit.xml";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/audit.txt").trim_end())]
 pub(crate) struct Options {
     /// Locks under test (`locklab list subjects`), or 'exec:PROGRAM ARG…' for a driver [default: the subject
     /// of locklab.toml]
@@ -89,10 +79,6 @@ pub(crate) struct Options {
     shown: ResultArgs,
 }
 
-/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing
-/// one another.
-const JOBS: u32 = 4;
-
 /// How long the smallest scenario of a conviction is looked for.
 const SHRINK: Duration = Duration::from_secs(60);
 
@@ -127,7 +113,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let options = options.with_project()?;
     options.own.check_jobs(options.jobs.unwrap_or(1))?;
     let usual = options.own.target.as_ref().map_or(JOBS, |_| 1);
-    let jobs = options.jobs.unwrap_or(usual) as usize;
+    let jobs = options.jobs.map_or(usual, |jobs| jobs as usize);
     let seed = options.part.seed(&terminal.common)?;
     let share = options.part.share()?;
     let base = options.against.as_deref().map(read_base).transpose()?;
@@ -180,7 +166,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let work = AuditRun { options: &options, names, plan, terminal };
     let done = work.run(&mut keeper).await;
     if let Some(servers) = &mut servers {
-        servers.remove_keys(&keeper.key_prefix(), terminal).await;
+        remove_keys(servers, &keeper.key_prefix(), terminal).await;
     }
     if let Err(error) = &done {
         keeper.run.warnings.push(format!("ended early: {error:#}"));
@@ -188,10 +174,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let ended_early = cancel.is_wanted() || done.is_err();
     if keeper.is_empty() && share.is_none() && ended_early {
         keeper.discard();
-        return match cancel.is_wanted() {
-            true => Ok(exit::INTERRUPTED),
-            false => done.map(|()| exit::UNKNOWN),
-        };
+        return if cancel.is_wanted() { Ok(exit::INTERRUPTED) } else { done.map(|()| exit::UNKNOWN) };
     }
     finish(keeper, &options, base.as_deref(), done)
 }
@@ -260,19 +243,14 @@ fn suite_sources(
     systems: &BTreeSet<Option<String>>,
 ) -> anyhow::Result<(String, Vec<ScenarioSource>)> {
     if !options.scenarios.is_empty() {
-        let named = options.scenarios.iter().map(|name| ScenarioSource::find(name));
-        return Ok(("chosen".to_owned(), named.collect::<Result<_, _>>()?));
+        return Ok(("chosen".to_owned(), ScenarioSource::find_all(&options.scenarios)?));
     }
     let suite = Suite::of(options.suite()).map_err(exit::usage)?;
-    let within = |source: &ScenarioSource| {
-        let scenario = source.scenario.as_ref();
-        scenario.is_ok_and(|scenario| {
-            let system = scenario.topology.kind.system_name().map(str::to_owned);
-            scenario.audit.suite <= suite && systems.contains(&system)
-        })
-    };
-    let all = builtin::suite().into_iter().filter(|one| !one.control).map(ScenarioSource::of);
-    Ok((options.suite().to_owned(), all.filter(within).collect()))
+    let sources = ScenarioSource::suite(|one, scenario| {
+        let system = scenario.topology.kind.system_name().map(str::to_owned);
+        !one.control && scenario.audit.suite <= suite && systems.contains(&system)
+    });
+    Ok((options.suite().to_owned(), sources))
 }
 
 struct AuditRun<'a> {
@@ -317,9 +295,10 @@ impl AuditObserver for AuditKeeper<'_> {
         done: bool,
         scorecard: &mut dyn FnMut() -> Vec<AuditedSubject>,
     ) -> Result<(), RunError> {
-        match done {
-            true => self.bar.finish_and_clear(),
-            false => self.bar.inc(1),
+        if done {
+            self.bar.finish_and_clear()
+        } else {
+            self.bar.inc(1)
         }
         if done || self.saved.is_none_or(|at| at.elapsed() > SAVED_EVERY) {
             if let Some(audit) = &mut self.keeper.run.audit {
@@ -357,14 +336,13 @@ impl AuditRun<'_> {
             runs.draw(draw_duration, &mut kept).await?;
         }
         runs.settle(&mut kept).await?;
-        let measures = is_first && !self.options.no_bench;
         let full = self.options.suite() == "full" && self.options.scenarios.is_empty();
         let usual = if full { SHRINK } else { Duration::ZERO };
         let shrink_limit = self.options.shrink.unwrap_or(usual);
         if !shrink_limit.is_zero() && self.plan.key_prefix.is_none() {
             runs.shrink(shrink_limit, &mut kept).await?;
         }
-        if measures && !cancel.is_wanted() {
+        if is_first && !self.options.no_bench && !cancel.is_wanted() {
             self.bench(&met, keeper).await?;
         }
         Ok(())
@@ -399,13 +377,10 @@ impl AuditRun<'_> {
                 self.measure("external", url, &names, keeper).await?;
                 continue;
             }
-            let dir = keeper.path().join("logs").join(format!("bench-{kind}"));
             let topology = Topology::of(kind);
-            let up = Process.up(&topology, &UpOptions::new(dir)).await;
-            let deployment = up.map_err(exit::missing)?;
+            let deployment = start_servers(&topology, Links::Direct, kind.name(), &keeper.path()).await?;
             record_server(keeper, &topology, deployment.server_version());
-            let (shape, url) = (kind.to_string(), deployment.url());
-            let ended = self.measure(&shape, &url, &names, keeper).await;
+            let ended = self.measure(kind.name(), &deployment.url(), &names, keeper).await;
             deployment.down().await?;
             ended?;
         }
@@ -421,8 +396,7 @@ impl AuditRun<'_> {
     ) -> anyhow::Result<()> {
         let plan = short_plan(url, topology, names, keeper);
         let before = keeper.run.rows.len();
-        let together = measure(&plan, keeper).await;
-        let why = match together {
+        let why = match measure(&plan, keeper).await {
             Ok(None) => return Ok(()),
             Ok(Some((_, why))) => why,
             Err(error) => format!("{error:#}"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bench::subjects::startable;
 use chaos::batch::PlannedRun;
-use chaos::builtin::{self, BUILTINS};
+use chaos::builtin::BUILTINS;
 use chaos::plan::Plan;
 use chaos::plan_parts::{self, Digest};
 use chaos::planner::{PlannedScenarios, Planner};
@@ -14,27 +14,16 @@ use clap::Args;
 
 use super::chaos_part::ShareArgs;
 use crate::args::ResultArgs;
-use crate::exit;
 use crate::parts::PartArgs;
 use crate::project::Project;
 use crate::provisioner::ProvisionerArgs;
 use crate::run::Keeper;
 use crate::scenario_batch::{batch_options, run_all};
-use crate::target::OwnServers;
+use crate::target::{OwnServers, remove_keys};
 use crate::terminal::Terminal;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab chaos failover-async failover-wait-all --jobs 2     two built-in scenarios side by side
-  locklab chaos my-scenario.toml --repeat 20                  how often which verdict comes out
-  locklab chaos --all --jobs 4 --subject 'exec:python3 driver.py'       your lock on all of them
-  locklab chaos my-scenario.toml --dry-run                    the plan; nothing is started
-  locklab chaos client-pause --target redis://staging:6379 --yes-this-is-mine
-
-`locklab list scenarios`, `list subjects` and `list faults` show the names.";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/chaos.txt").trim_end())]
 pub(crate) struct Options {
     /// Scenario files, or names of built-in ones (`locklab list scenarios`) [default: those of locklab.toml,
     /// with its lock]
@@ -109,12 +98,31 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     }
     let seed = options.part.seed(&terminal.common)?;
     let share = options.part.share()?;
-    let sources = sources(&options, terminal)?;
+    let sources = match options.all {
+        false => ScenarioSource::find_all(&options.scenarios)?,
+        true if options.own.server.is_empty() => ScenarioSource::suite(|_, _| true),
+        // A control says nothing of a server.
+        true => {
+            let all = ScenarioSource::suite(|one, scenario| {
+                !one.control && scenario.topology.kind.is_redis() && scenario.is_for_any_server()
+            });
+            terminal.note(&format!(
+                "on each server the {} of {} scenarios that judge safety and are about no server of their own",
+                all.len(),
+                BUILTINS.len()
+            ));
+            all
+        }
+    };
     let mut servers = options.own.servers()?;
     if let Some(servers) = &mut servers {
         #[cfg(feature = "kube")]
         if let Some(namespace) = &options.chaos_mesh {
-            servers.engine = Some(super::chaos_mesh::engine(namespace, servers.kind()).await?);
+            let engine = kubernetes::engine::ChaosMesh::here(namespace, servers.kind()).await?;
+            let engine = engine.ok_or_else(|| {
+                crate::exit::usage("--chaos-mesh is for a pod, which has its name in POD_NAME or HOSTNAME")
+            })?;
+            servers.engine = Some(std::sync::Arc::new(engine));
         }
         // What can be said without the servers is said before they are asked.
         servers.check_allowed(&sources)?;
@@ -157,8 +165,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         let scenarios: Vec<_> = scenarios.collect();
         let document = serde_json::json!({"schema": 1, "scenarios": scenarios, "plans": plans});
         let text = || plans.iter().map(|plan| plan.to_text()).collect();
-        terminal.answer(&document, text)?;
-        return Ok(exit::AS_EXPECTED);
+        return terminal.answer(&document, text);
     }
     if let (true, Some(servers)) = (options.share.by_client(), &mut servers) {
         return options.share.run(share, planned, servers, terminal).await;
@@ -185,37 +192,13 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     }
     let ended = run_all(planned, &batch, options.own_lock(), &mut keeper).await;
     if let Some(servers) = &mut servers {
-        servers.remove_keys(&prefix, terminal).await;
+        remove_keys(servers, &prefix, terminal).await;
     }
     let repeats = options.repeat > 1 && !terminal.common.json;
     keeper.finish_scenarios(ended?, |keeper| {
         if repeats {
-            terminal.result(&format!("\n{}", crate::tally::table(&keeper.run.scenarios)));
+            terminal.result(&format!("\n{}", results::report::text::tally_results(&keeper.run.scenarios)));
         }
         options.junit.iter().try_for_each(|path| keeper.write_junit(path))
     })
-}
-
-/// The files and built-in scenarios that were asked for.
-fn sources(options: &Options, terminal: &Terminal) -> anyhow::Result<Vec<ScenarioSource>> {
-    if !options.all {
-        let named = options.scenarios.iter().map(|name| ScenarioSource::find(name));
-        return Ok(named.collect::<Result<_, _>>()?);
-    }
-    if options.own.server.is_empty() {
-        return Ok(builtin::suite().into_iter().map(ScenarioSource::of).collect());
-    }
-    // A control says nothing of a server.
-    let all = BUILTINS.iter().filter(|one| !one.control).map(ScenarioSource::of);
-    let mut all: Vec<ScenarioSource> = all.collect();
-    all.retain(|source| {
-        let scenario = source.scenario.as_ref();
-        scenario.map_or(true, Scenario::is_for_any_server)
-    });
-    terminal.note(&format!(
-        "on each server the {} of {} scenarios that judge safety and are about no server of their own",
-        all.len(),
-        BUILTINS.len()
-    ));
-    Ok(all)
 }

@@ -11,13 +11,13 @@ use chaos::kept_plan::{self, PLAN_FILE};
 use chaos::plan_parts::{digest_of_plan, record_load};
 use chaos::run::RunOptions;
 use chaos::run::shared_clients::{PartBarrier, harms_servers, not_shareable, record_part};
+use chaos::target_servers::TargetServers;
 use clap::{Args, ValueEnum};
 
 use crate::args::duration;
 use crate::exit;
 use crate::parts::{PARTS_HEADING, join, leave};
 use crate::run::Keeper;
-use crate::target::{Servers, require_consent};
 use crate::terminal::Terminal;
 
 /// What parts have of a plan.
@@ -56,7 +56,7 @@ impl ShareArgs {
         &self,
         share: Option<GeneratorShare>,
         mut planned: Vec<PlannedRun>,
-        servers: &mut Servers,
+        servers: &mut TargetServers,
         terminal: &Terminal,
     ) -> anyhow::Result<u8> {
         let no = |why: &str| exit::usage(format!("--share clients: {why}"));
@@ -77,7 +77,7 @@ impl ShareArgs {
                 ));
             }
         };
-        require_consent(reference, servers.has_consent())?;
+        TargetServers::of(reference, servers.has_consent())?;
         let reference = reference.to_owned();
         let prefix = format!("locklab:parts-{}-{}-{}:", share.of, plan.name, plan.seed);
         plan.prefix_locks(&prefix);

@@ -6,6 +6,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use chaos::survey::{connect_failure, connect_failure_text};
+use chaos::target_servers::parse_target;
 use clap::Args;
 use lock_core::diagnostics::ConcernKind;
 use lock_core::{
@@ -14,15 +16,13 @@ use lock_core::{
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpgid, getpgrp, tcgetpgrp};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{duration, kind_of, lease_duration, target_url};
-use crate::cancel::HangUp;
+use crate::cancel::EndSignals;
 use crate::exit;
 use crate::terminal::Terminal;
 
-/// The pause before the next attempt at a lock that too few replicas acknowledged: a missing replica needs at
-/// least as long.
+/// The pause after too few replicas acknowledged: a missing one needs at least as long to come back.
 const REPLICA_PAUSE: Duration = Duration::from_millis(100);
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -71,12 +71,13 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         ));
     }
     let (target, name) = target_and_name(&options)?;
-    let target = crate::args::target(&target)?;
+    let target = parse_target(&target)?;
     let kind = kind_of(options.kind, &target)?;
-    let mut signals = Signals::listen()?;
+    // Passed on, so that the command can end and the lock be released after it.
+    let mut signals = EndSignals::listen()?;
     let started = Instant::now();
     let client = tokio::select! {
-        client = connect(&target, &options, started, terminal) => client.map_err(crate::args::connect_failure)?,
+        client = connect(&target, &options, started, terminal) => client.map_err(connect_failure)?,
         _ = signals.next() => return Err(exit::interrupted("interrupted while connecting")),
     };
     for concern in client.concerns() {
@@ -105,7 +106,7 @@ async fn hold_and_run(
     options: &Options,
     (client, kind, name): (&Client, Kind, &str),
     started: Instant,
-    signals: &mut Signals,
+    signals: &mut EndSignals,
     terminal: &Terminal,
 ) -> anyhow::Result<u8> {
     let lock = client.lock(kind, name).map_err(exit::usage)?;
@@ -154,10 +155,7 @@ async fn hold_and_run(
         }
     };
     match ended {
-        Ok(status) => Ok(match release(guard, terminal).await {
-            true => code_of(status),
-            false => exit::LOST,
-        }),
+        Ok(status) => Ok(if release(guard, terminal).await { code_of(status) } else { exit::LOST }),
         Err(reason) => {
             terminal.warn(&format!("lock {name} was lost while the command ran: {reason}"));
             terminate(&mut child, options.grace).await?;
@@ -192,7 +190,7 @@ async fn connect(
             return Err(error);
         }
         if !std::mem::replace(&mut is_said, true) {
-            let why = crate::args::connect_failure_text(&error);
+            let why = connect_failure_text(&error);
             terminal.note(&format!("locklab: {why}; waiting for it"));
         }
         tokio::time::sleep(RECONNECT_PAUSE).await;
@@ -295,9 +293,7 @@ async fn terminate(child: &mut Child, grace: Duration) -> std::io::Result<()> {
 /// second SIGINT may mean "end at once" to the command.
 fn got_from_terminal(child: &Child) -> bool {
     let foreground = File::open("/dev/tty").map(tcgetpgrp);
-    let Ok(Ok(foreground)) = foreground else {
-        return false;
-    };
+    let Ok(Ok(foreground)) = foreground else { return false };
     let command = pid_of(child).and_then(|pid| getpgid(Some(pid)).ok());
     foreground == getpgrp() && command == Some(foreground)
 }
@@ -313,29 +309,4 @@ fn forward(child: &Child, signal: Signal) {
 fn pid_of(child: &Child) -> Option<Pid> {
     let pid = i32::try_from(child.id()?).ok()?;
     Some(Pid::from_raw(pid))
-}
-
-/// Signals that are passed on, so that the command can end and the lock be released after it.
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hang_up: HangUp,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: HangUp::listen()?,
-        })
-    }
-
-    async fn next(&mut self) -> Signal {
-        tokio::select! {
-            _ = self.interrupt.recv() => Signal::SIGINT,
-            _ = self.terminate.recv() => Signal::SIGTERM,
-            () = self.hang_up.recv() => Signal::SIGHUP,
-        }
-    }
 }

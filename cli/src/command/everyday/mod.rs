@@ -5,7 +5,7 @@
 //! | `doctor.rs`, `survey.rs` | what this machine, or a target, has and lacks |
 //! | `quickstart.rs` | the main job, in one command |
 //! | `audit.rs` | a scorecard of any lock |
-//! | `chaos.rs`, `chaos_part.rs`, `chaos_mesh.rs` | scenarios; one shared by several machines; with faults by Chaos Mesh |
+//! | `chaos.rs`, `chaos_part.rs` | scenarios; one shared by several machines |
 //! | `bench/` | rows without faults |
 //! | `new_driver.rs` | a driver for a lock library of any language |
 //! | `report.rs`, `compare.rs` | a kept run as a document; runs side by side |
@@ -14,8 +14,6 @@
 pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod chaos;
-#[cfg(feature = "kube")]
-mod chaos_mesh;
 mod chaos_part;
 pub(crate) mod compare;
 pub(crate) mod doctor;

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use bench::driver::{BenchPlan, Placement};
 use chaos::batch::PlannedRun;
+use chaos::bench_servers::sync_every_write;
 use chaos::scenario_source::ScenarioSource;
 use clap::Args;
-use cluster_config::{Deployment, Server, Topology, TopologyKind, UpOptions, provisioner_of};
+use cluster_config::{Deployment, Links, Server, Topology, TopologyKind};
 use futures_util::future::join_all;
 
 use crate::args::ResultArgs;
-use crate::bench_run::{measure_at, record_server, short_plan, sync_every_write};
+use crate::bench_run::{code_of_rows, measure_at, record_server, short_plan, start_servers};
 use crate::exit;
 use crate::provisioner::{ProvisionerArgs, engine_here};
 use crate::run::{Keeper, seed};
-use crate::scenario_batch::{batch_options, run_all};
+use crate::scenario_batch::{JOBS, batch_options, run_all};
 use crate::terminal::Terminal;
 
-/// A master is killed under load on each topology; beside each dangerous configuration stands its safe twin,
-/// and a broken lock.
+/// A master is killed on each topology: each dangerous configuration and its safe twin, and a broken lock.
 const SCENARIOS: &[&str] = &[
     "failover-async",
     "failover-wait-all",
@@ -30,10 +30,6 @@ const SCENARIOS: &[&str] = &[
     "masters-minority",
     "release-without-owner-check",
 ];
-
-/// Scenarios spend their time waiting for elections and leases, so a few share two cores without disturbing
-/// one another.
-const JOBS: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -72,8 +68,7 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
         return if interrupted { Ok(exit::INTERRUPTED) } else { done };
     }
     let partial = interrupted || done.is_err();
-    let expected = !partial && code == exit::AS_EXPECTED;
-    keeper.run.as_expected = Some(expected);
+    keeper.run.as_expected = Some(!partial && code == exit::AS_EXPECTED);
     keeper.finish(partial)?;
     if interrupted {
         return Ok(exit::INTERRUPTED);
@@ -100,26 +95,22 @@ async fn work(seed: u64, provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> 
     Ok(exit::worse(measured, judged))
 }
 
-/// Starts all four topologies side by side and measures one after the other, so that no load disturbs
-/// another's figures.
+/// Starts all topologies side by side and measures one after the other, so that no load disturbs another.
 async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyhow::Result<u8> {
     let bar = keeper.terminal.bar(0, "starting single, sentinel, cluster and 5 masters");
     let root = keeper.path();
     let starting = TopologyKind::REDIS.iter().map(|kind| {
-        let dir = root.join("logs").join(format!("bench-{kind}"));
         let mut topology = safe(*kind);
         provisioner.apply(&mut topology);
-        async move {
-            let provisioner = provisioner_of(&topology)?;
-            provisioner.up(&topology, &UpOptions::new(dir)).await
-        }
+        let root = &root;
+        async move { start_servers(&topology, Links::Direct, kind.name(), root).await }
     });
     let started = tokio::select! {
         started = join_all(starting) => started,
         () = keeper.cancel.wanted() => return Ok(exit::INTERRUPTED),
     };
     bar.finish_and_clear();
-    let deployments = started.into_iter().collect::<Result<Vec<Deployment>, _>>().map_err(exit::missing)?;
+    let deployments = started.into_iter().collect::<anyhow::Result<Vec<Deployment>>>()?;
 
     let mut code = exit::AS_EXPECTED;
     for deployment in deployments {
@@ -137,11 +128,10 @@ async fn measure_all(provisioner: &ProvisionerArgs, keeper: &mut Keeper) -> anyh
             return Ok(exit::INTERRUPTED);
         }
     }
-    let violated = |row: &results::run::BenchRow| row.safety.state == results::verdict::State::Violated;
-    if keeper.run.rows.iter().any(violated) {
-        code = exit::worse(code, exit::NOT_AS_EXPECTED);
-    }
-    Ok(code)
+    Ok(match code_of_rows(&keeper.run.rows) {
+        exit::NOT_AS_EXPECTED => exit::worse(code, exit::NOT_AS_EXPECTED),
+        _ => code,
+    })
 }
 
 /// Servers on which a lock is kept, as the scenarios show: what is measured is what safety costs.

@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use results::command_line::shell_line;
 use results::merge::merge;
 use results::report::text::{self, ScreenOptions};
-use results::report::{FORMATS, answered, by_name};
+use results::report::{FORMATS, answered, by_name, format_of};
 use results::run::Run;
 use results::store::REPORT_FILE;
 
@@ -40,23 +40,6 @@ pub(crate) struct Options {
     output: Option<PathBuf>,
 }
 
-impl Options {
-    /// The form: as it is named, or as the file's name ends.
-    fn format_name(&self) -> &str {
-        match (&self.format, &self.output) {
-            (Some(format), _) => format,
-            (None, None) => "text",
-            (None, Some(path)) => match path.extension().and_then(|end| end.to_str()) {
-                Some("md") => "markdown",
-                Some("xml") => "junit",
-                Some("txt") => "text",
-                Some(end) => by_name(end).map_or("html", |format| format.name),
-                None => "html",
-            },
-        }
-    }
-}
-
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let runs = options.runs.iter().map(|name| load(name));
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
@@ -68,10 +51,14 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if let Some(name) = &options.scenario {
         run = run.only(name).map_err(exit::usage)?;
     }
-    let format = options.format_name();
+    // As it is named, or as the file's name ends.
+    let format = match (&options.format, &options.output) {
+        (Some(format), _) => format,
+        (None, None) => "text",
+        (None, Some(path)) => format_of(path),
+    };
     if format == "text" && options.output.is_none() {
-        terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal))?;
-        return Ok(exit::AS_EXPECTED);
+        return terminal.answer_painted(&answered(&run)?, || as_text(&options, &run, terminal));
     }
     let exporter = by_name(format).ok_or_else(|| exit::usage(format!("there is no format `{format}`")))?;
     let document = exporter.render(&run).map_err(|error| match error.is_of_run {
@@ -110,10 +97,7 @@ fn as_text(options: &Options, run: &Run, terminal: &Terminal) -> String {
         ..ScreenOptions::default()
     };
     let whole = options.scenario.is_some() || terminal.common.verbose > 0;
-    let mut out = match whole {
-        true => text::summary(run, how),
-        false => run_text(run, terminal, &shown),
-    };
+    let mut out = if whole { text::summary(run, how) } else { run_text(run, terminal, &shown) };
     if options.proofs || options.scenario.is_some() {
         out += &text::proofs(run);
     }

@@ -1,20 +1,18 @@
 //! `locklab check`: judges a run, or a history from elsewhere, again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use chaos::checkers::{self, CheckOptions, porcupine};
-use chaos::judged_history::{JudgedHistory, JudgedNote, STDIN};
+use chaos::judged_history::{JudgedHistory, JudgedNote};
 use chaos::proof;
 use clap::Args;
-use results::history_file;
-use results::store::{RUN_FILE, refuse_links};
-use results::verdict::{State, Verdict, Verdicts};
+use results::report::text;
+use results::verdict::{State, Verdicts};
 use serde::Serialize;
 
 use crate::exit;
-use crate::run::dir_of;
+use crate::run::store;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -64,7 +62,7 @@ struct Document<'a> {
 
 pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let histories = match options.runs.as_slice() {
-        [run] if options.clock_uncertainty.is_none() => histories(run)?,
+        [run] if options.clock_uncertainty.is_none() => JudgedHistory::all_of(run, &store())?,
         files => vec![JudgedHistory::of_parts(files, options.clock_uncertainty)?],
     };
     if let Some(OtherJudge::Porcupine) = options.export {
@@ -92,7 +90,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         terminal.note(&format!("proofs: {}", dir.display()));
     }
     let document = Document { schema: 1, verdicts: &verdicts, locks: &locks };
-    terminal.answer(&document, || text(&verdicts, &locks))?;
+    terminal.answer(&document, || text::verdicts(&verdicts, &locks))?;
     Ok(verdicts
         .iter()
         .map(|(_, verdict)| match verdict.state {
@@ -118,54 +116,4 @@ fn export(histories: &[JudgedHistory], terminal: &Terminal) -> anyhow::Result<u8
         terminal.data(&(serde_json::to_string(&operation)? + "\n"));
     }
     Ok(exit::AS_EXPECTED)
-}
-
-fn histories(run: &str) -> anyhow::Result<Vec<JudgedHistory>> {
-    let path = Path::new(if run == "-" { STDIN } else { run });
-    // Anything that can be read, a pipe too.
-    let is_file = path.exists() && !path.is_dir();
-    if is_file && path.file_name().is_some_and(|name| name != RUN_FILE) {
-        return Ok(vec![JudgedHistory::of(path.to_owned())]);
-    }
-    // A recording from elsewhere, or what was left of a run that was killed early: a directory with nothing
-    // but a history.
-    if path.is_dir()
-        && !path.join(RUN_FILE).is_file()
-        && let Some(history) = history_file::of_dir(path)
-    {
-        refuse_links(path).map_err(exit::input)?;
-        return Ok(vec![JudgedHistory::of(history)]);
-    }
-    Ok(JudgedHistory::of_run(&dir_of(run)?)?)
-}
-
-fn text(verdicts: &Verdicts, locks: &BTreeMap<String, Verdicts>) -> String {
-    let mut out = String::new();
-    for (class, verdict) in verdicts.iter() {
-        out.push_str(&format!("{class:<10} {}\n", describe(verdict)));
-        for why in &verdict.why {
-            out.push_str(&format!("           {why}\n"));
-        }
-    }
-    for (name, verdicts) in locks {
-        for (class, verdict) in verdicts.iter() {
-            for anomaly in &verdict.anomalies {
-                out.push_str(&format!("{name}: {class}: {}\n", anomaly.proof));
-            }
-        }
-    }
-    for (class, verdict) in verdicts.iter() {
-        if let Some(proof) = &verdict.proof {
-            out.push_str(&format!("\nproof, {class}\n{}", proof.text()));
-        }
-    }
-    out
-}
-
-fn describe(verdict: &Verdict) -> String {
-    match verdict.state {
-        State::Clean => "clean".to_owned(),
-        State::Unknown => "unknown".to_owned(),
-        State::Violated => format!("violated, {}", results::report::rates(verdict).unwrap_or_default()),
-    }
 }

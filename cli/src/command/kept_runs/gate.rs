@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use results::gate::{self, Condition, Outcome};
+use results::gate::{self, Outcome};
 use results::report::text;
 
 use crate::exit;
@@ -48,9 +48,9 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if budgets.is_empty() && conditions.is_empty() {
         budgets.extend(Project::here()?.budget);
     }
-    let conditions = conditions_of(&conditions, &budgets)?;
-    // Two words may be a run and its base; without a condition one of them is more likely a mistyped
-    // condition.
+    let mut conditions = gate::parse_all(&conditions).map_err(exit::usage)?;
+    conditions.extend(gate::read_budgets(&budgets).map_err(exit::input)?);
+    // Two words may be a run and its base; without a condition one is more likely a mistyped condition.
     let no_run = |word: &&&String| dir_of(word).is_err();
     if conditions.is_empty()
         && let Some(word) = runs.iter().find(no_run)
@@ -88,32 +88,4 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         Outcome::Unknown => exit::UNKNOWN,
         Outcome::Failed => exit::NOT_AS_EXPECTED,
     })
-}
-
-/// The conditions of the command line, then those of the files; all errors of each together.
-fn conditions_of(words: &[&String], budgets: &[PathBuf]) -> anyhow::Result<Vec<Condition>> {
-    let mut conditions = Vec::new();
-    let mut errors = Vec::new();
-    for word in words {
-        match gate::parse(word) {
-            Ok(condition) => conditions.push(condition),
-            Err(error) => errors.push(format!("'{word}', {error}")),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(exit::usage(errors.join("\n")));
-    }
-    for path in budgets {
-        let text = results::limits::read_text(path).map_err(exit::input)?;
-        match gate::parse_budget(&text) {
-            Ok(of_file) => conditions.extend(of_file),
-            Err(found) => errors.extend(found.into_iter().map(|(line, error)| {
-                format!("{}:{line}:{}: {}", path.display(), error.column, error.message)
-            })),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(exit::input(errors.join("\n")));
-    }
-    Ok(conditions)
 }

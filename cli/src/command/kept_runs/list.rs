@@ -123,17 +123,15 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
             vec![item.name.clone(), format!("{}{missing}", item.about)]
         };
         columns(&items.iter().map(line).collect::<Vec<_>>(), 0..0)
-    })?;
-    Ok(exit::AS_EXPECTED)
+    })
 }
 
 /// Whether a name contains a pattern, or matches it.
 fn is_like(name: &str, pattern: Option<&str>) -> bool {
-    pattern.is_none_or(
-        |pattern| {
-            if pattern.contains('*') { matches(pattern, name) } else { name.contains(pattern) }
-        },
-    )
+    pattern.is_none_or(|pattern| match pattern.contains('*') {
+        true => matches(pattern, name),
+        false => name.contains(pattern),
+    })
 }
 
 fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
@@ -147,43 +145,26 @@ fn runs(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> {
             && any(&options.subject, &run.subjects)
             && any(&options.topology, &run.topologies)
     });
-    let outcome = |run: &Listing| match &run.outcome {
-        Ok(outcome) => outcome.words().to_owned(),
-        Err(why) => format!("damaged: {why}"),
-    };
-    let items = runs.iter().map(|run| {
-        let words = run.outcome.as_ref().map(|outcome| outcome.words());
-        json!({
-            "name": run.name,
-            "about": format!("{} {} {}", run.started_at, run.command, outcome(run)),
-            "started_at": run.started_at,
-            "command": run.command,
-            "host": run.host,
-            "outcome": words.unwrap_or("damaged").replace(' ', "-"),
-            "rows": run.rows,
-            "scenarios": run.scenarios,
-        })
-    });
-    let items: Vec<_> = items.collect();
-    terminal.answer(&json!({"schema": 1, "items": items}), || {
-        let heads = ["RUN", "started", "command", "rows", "scenarios", "outcome"];
-        let mut rows = vec![heads.map(str::to_owned).to_vec()];
-        rows.extend(runs.iter().map(|run| {
-            vec![
-                run.name.clone(),
-                run.started_at.get(..19).unwrap_or(&run.started_at).to_owned(),
-                run.command.clone(),
-                run.rows.to_string(),
-                run.scenarios.to_string(),
-                outcome(run),
-            ]
+    let (mut rows, mut items) = (Vec::new(), Vec::new());
+    for Listing { name, started_at, command, host, rows: measured, scenarios, outcome, .. } in runs {
+        let (word, outcome) = match outcome {
+            Ok(outcome) => (outcome.words().replace(' ', "-"), outcome.words().to_owned()),
+            Err(why) => ("damaged".to_owned(), format!("damaged: {why}")),
+        };
+        items.push(json!({
+            "name": name, "about": format!("{started_at} {command} {outcome}"), "started_at": started_at,
+            "command": command, "host": host, "outcome": word, "rows": measured, "scenarios": scenarios,
         }));
-        match runs.is_empty() {
-            true => String::new(),
-            false => columns(&rows, 3..5),
+        let started = started_at.get(..19).unwrap_or(&started_at).to_owned();
+        rows.push(vec![name, started, command, measured.to_string(), scenarios.to_string(), outcome]);
+    }
+    terminal.answer(&json!({"schema": 1, "items": items}), || {
+        if !rows.is_empty() {
+            let heads = ["RUN", "started", "command", "rows", "scenarios", "outcome"];
+            rows.insert(0, heads.map(str::to_owned).to_vec());
         }
-    })?;
-    Ok(exit::AS_EXPECTED)
+        columns(&rows, 3..5)
+    })
 }
 
 /// What a built-in scenario says of itself.

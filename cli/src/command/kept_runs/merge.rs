@@ -41,10 +41,7 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let measured = measured.transpose()?;
     let started = first.meta.started_at.get(..10).unwrap_or_default();
     let target = make_dir(&terminal.common, started, &first.meta.environment.host, "merge")?;
-    let judged = match is_whole {
-        true => judge_parts(&input.runs, &input.dirs, target.path())?,
-        false => None,
-    };
+    let judged = if is_whole { judge_parts(&input.runs, &input.dirs, target.path())? } else { None };
     let mut joined = input.join(&target)?;
     joined.warnings.extend(warning);
     if let Some(judged) = judged {

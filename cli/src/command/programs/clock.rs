@@ -5,12 +5,12 @@ use std::io::Write;
 use std::time::Duration;
 
 use bench::parts::clock::Reference;
+use chaos::target_servers::TargetServers;
 use clap::Args;
 
 use crate::args::{TargetConsent, duration};
 use crate::cancel::Cancel;
 use crate::exit;
-use crate::target::require_consent;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -29,7 +29,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<u8> {
-    require_consent(&options.target, options.mine.yes_this_is_mine)?;
+    TargetServers::of(&options.target, options.mine.yes_this_is_mine)?;
     let reference = Reference::of(&options.target).map_err(exit::usage)?;
     let mut cancel = Cancel::listen()?.flag();
     let end = options.length.map(|length| tokio::time::Instant::now() + length);

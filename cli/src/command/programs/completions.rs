@@ -4,7 +4,6 @@ use clap::Args;
 use clap_complete::Shell;
 
 use crate::args::commands;
-use crate::exit;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Args)]
@@ -19,6 +18,5 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     clap_complete::generate(options.shell, &mut commands(), "locklab", &mut script);
     let script = String::from_utf8_lossy(&script);
     let document = serde_json::json!({"schema": 1, "shell": options.shell.to_string(), "script": script});
-    terminal.answer_data(&document, || script.to_string())?;
-    Ok(exit::AS_EXPECTED)
+    terminal.answer_data(&document, || script.to_string())
 }

@@ -21,8 +21,7 @@ pub(crate) fn install() {
 }
 
 pub(crate) fn run(options: &Options) -> u8 {
-    // Under another name: somebody who kills all processes called `locklab` spares this one, which then ends
-    // the rest.
+    // Under another name: who kills all processes called `locklab` spares this one, which ends the rest.
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_name(c"driver-guard");
     guard::run(std::io::stdin(), &options.mark);

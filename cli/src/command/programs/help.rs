@@ -41,37 +41,3 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     terminal.result(&text);
     Ok(exit::AS_EXPECTED)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn every_command_is_in_one_group_and_nine_are_shown() {
-        let program = program();
-        let all = program.get_subcommands().map(clap::Command::get_name);
-        let all: BTreeSet<&str> = all.filter(|name| !["help", "guard"].contains(name)).collect();
-        let named = || GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
-        assert_eq!(all, named().collect());
-        assert_eq!(all.len(), named().count(), "a name twice");
-        let shown = program.get_subcommands().filter(|one| !one.is_hide_set());
-        assert_eq!(shown.count(), 9);
-    }
-
-    /// The options of a command that a short help shows.
-    fn short(name: &str) -> Vec<String> {
-        let program = program();
-        let command = program.find_subcommand(name).expect("a command");
-        let shown = command
-            .get_arguments()
-            .filter(|one| !one.is_positional() && !one.is_hide_set() && !one.is_hide_short_help_set());
-        shown.map(|one| one.get_id().to_string()).filter(|id| id != "help").collect()
-    }
-
-    #[test]
-    fn the_short_help_of_bench_has_eight_options() {
-        let shown = short("bench");
-        assert_eq!(shown.len(), 8, "{shown:?}");
-    }
-}

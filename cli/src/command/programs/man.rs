@@ -21,8 +21,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
         let written = write_all(dir)
             .map_err(|error| exit::usage(format!("cannot write {}: {error}", dir.display())))?;
         terminal.note(&format!("wrote {written} pages to {}", dir.display()));
-        terminal.json(&serde_json::json!({"schema": 1, "pages": written, "dir": dir}))?;
-        return Ok(exit::AS_EXPECTED);
+        return terminal.json(&serde_json::json!({"schema": 1, "pages": written, "dir": dir}));
     }
     let mut program = program_with_all();
     program.build();
@@ -41,8 +40,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> anyhow::Result<u8> 
     let name = page.get_name().to_owned();
     let page = String::from_utf8(render(page)?)?;
     let document = serde_json::json!({"schema": 1, "command": name, "page": page});
-    terminal.answer_data(&document, || page.clone())?;
-    Ok(exit::AS_EXPECTED)
+    terminal.answer_data(&document, || page.clone())
 }
 
 /// The program with every command but those that other programs start.

@@ -31,6 +31,5 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if ids.is_empty() {
         terminal.note("nothing is running detached");
     }
-    terminal.json(&serde_json::json!({"schema": 1, "stopped": ids}))?;
-    Ok(exit::AS_EXPECTED)
+    terminal.json(&serde_json::json!({"schema": 1, "stopped": ids}))
 }

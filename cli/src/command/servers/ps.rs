@@ -3,7 +3,6 @@
 use cluster_config::Running;
 use serde_json::Value;
 
-use crate::exit;
 use crate::provisioner::running_server;
 use crate::terminal::{Terminal, columns};
 
@@ -24,8 +23,7 @@ pub(crate) fn run(terminal: &Terminal) -> anyhow::Result<u8> {
             ]
         };
         columns(&running.iter().map(line).collect::<Vec<_>>(), 0..0)
-    })?;
-    Ok(exit::AS_EXPECTED)
+    })
 }
 
 fn listed(deployment: &Running) -> Value {

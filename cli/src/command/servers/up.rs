@@ -97,11 +97,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     };
     bar.finish_and_clear();
 
-    let nodes: Vec<_> = deployment
-        .nodes()
-        .iter()
-        .map(|node| serde_json::json!({"name": node.name, "role": node.role, "address": node.address.to_string(), "log": node.log}))
-        .collect();
+    let nodes = deployment.nodes().iter();
+    let nodes = nodes.map(|node| serde_json::json!({"name": node.name, "role": node.role, "address": node.address.to_string(), "log": node.log}));
+    let nodes: Vec<_> = nodes.collect();
     let document = serde_json::json!({
         "schema": 1, "id": deployment.id(), "url": deployment.url(), "nodes": nodes, "server": server(&deployment),
     });
@@ -139,16 +137,11 @@ fn start_failure(
 ) -> anyhow::Error {
     match &error {
         ClusterError::Invalid(_) => exit::usage(error),
-        ClusterError::Setting { line, .. } => {
-            let key = line.split_whitespace().next().unwrap_or_default();
-            if flags.contains_key(key) {
-                exit::usage(error)
-            } else if topology.config.contains_key(key) {
-                exit::input(error)
-            } else {
-                exit::missing(error)
-            }
-        }
+        ClusterError::Setting { line, .. } => match line.split_whitespace().next().unwrap_or_default() {
+            key if flags.contains_key(key) => exit::usage(error),
+            key if topology.config.contains_key(key) => exit::input(error),
+            _ => exit::missing(error),
+        },
         _ => exit::missing(error),
     }
 }

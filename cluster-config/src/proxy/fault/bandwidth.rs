@@ -1,5 +1,4 @@
-//! Bandwidth: turns the bytes before it into the moment at which a chunk's last byte would have come through
-//! a thin pipe.
+//! Bandwidth: turns the bytes before it into the moment at which a thin pipe would have passed a chunk.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -44,8 +43,7 @@ impl FaultBehaviour for Bandwidth {
 
     /// A tenth of a second's worth: a long chunk trickles, and does not come whole when its last byte would.
     fn largest_chunk(&self) -> Option<usize> {
-        let tenth = usize::try_from(self.bytes_per_s / 10);
-        Some(tenth.unwrap_or(usize::MAX).max(1))
+        Some(usize::try_from(self.bytes_per_s / 10).unwrap_or(usize::MAX).max(1))
     }
 }
 
@@ -57,8 +55,7 @@ mod tests {
         let read_at = Instant::now();
         let late = |connection| {
             let mut bytes = [0; 100];
-            let chunk = Chunk { read_at, ..Chunk::of(&mut bytes, connection) };
-            match pipe.treat(chunk) {
+            match pipe.treat(Chunk { read_at, ..Chunk::of(&mut bytes, connection) }) {
                 Treatment::Delayed(late) => late,
                 other => panic!("{other:?}"),
             }
@@ -69,9 +66,7 @@ mod tests {
     #[test]
     fn chunks_queue_up_behind_each_other() {
         let millis = Duration::from_millis;
-        let shared = lateness(&Bandwidth::new(1000, false));
-        assert_eq!(shared, [millis(100), millis(200), millis(300)]);
-        let apart = lateness(&Bandwidth::new(1000, true));
-        assert_eq!(apart, [millis(100), millis(100), millis(200)]);
+        assert_eq!(lateness(&Bandwidth::new(1000, false)), [millis(100), millis(200), millis(300)]);
+        assert_eq!(lateness(&Bandwidth::new(1000, true)), [millis(100), millis(100), millis(200)]);
     }
 }

@@ -1,5 +1,4 @@
-//! Loss: turns lost packets into what TCP makes of them, which is lateness: nothing is missing, it is sent
-//! again.
+//! Loss: turns lost packets into what TCP makes of them, lateness: nothing is missing, it is sent again.
 //!
 //! Losses come in bursts, by a chain of two states (Gilbert, "Capacity of a burst-noise channel", 1960): in
 //! the bad one everything is lost. A lost chunk is sent again after 200 ms, the least that Linux waits, and
@@ -37,8 +36,7 @@ impl Loss {
         } else if *bad {
             luck >= 1.0 / self.burst
         } else {
-            // As many bursts begin as end; with a rate so high that bursts would have to touch, every packet
-            // begins one.
+            // As many bursts begin as end; where they would have to touch, every packet begins one.
             luck < (self.rate / (self.burst * (1.0 - self.rate))).min(1.0)
         };
         *bad

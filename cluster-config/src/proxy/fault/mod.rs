@@ -40,8 +40,7 @@ pub enum LinkFault {
         /// At most this much more or less.
         jitter: Duration,
     },
-    /// At most this many bytes per second pass, over all connections of the link together; 0 holds
-    /// everything.
+    /// At most this many bytes per second pass, over all connections of the link; 0 holds everything.
     Bandwidth {
         /// Bytes per second.
         bytes_per_s: u64,
@@ -54,8 +53,7 @@ pub enum LinkFault {
     Refuse,
     /// As `Refuse`, but existing connections end with a TCP reset, as if the peer's host had restarted.
     Reset,
-    /// A connection is closed once this many of its bytes have passed since the fault began; what comes after
-    /// is lost.
+    /// A connection is closed once so many of its bytes have passed since the beginning; the rest is lost.
     CloseAfter {
         /// Bytes that still pass, per connection.
         bytes: u64,
@@ -165,8 +163,7 @@ pub(crate) enum ConnectionEnding {
 
 /// One kind of fault, with its settings: what it does to chunks and connections.
 pub(crate) trait FaultBehaviour: fmt::Debug + Send + Sync {
-    /// What happens to a chunk; asked once per chunk, in the order in which they were read. By default
-    /// nothing.
+    /// What happens to a chunk; asked once for each, in the order of their reading. By default nothing.
     fn treat(&self, _chunk: Chunk<'_>) -> Treatment {
         Treatment::Pass
     }
@@ -207,28 +204,23 @@ pub(crate) trait FaultBehaviour: fmt::Debug + Send + Sync {
 impl LinkFault {
     /// The table: one line per fault.
     pub(super) fn behaviour(self) -> Box<dyn FaultBehaviour> {
-        let (pattern, nth, count, treatment) = match self {
-            LinkFault::Delay { latency, jitter } => return Box::new(Delay { latency, jitter }),
-            LinkFault::Bandwidth { bytes_per_s } => {
-                return Box::new(Bandwidth::new(bytes_per_s, false));
-            }
-            LinkFault::Cut => return Box::new(Always(Treatment::Hold)),
-            LinkFault::Refuse => return Box::new(EndConnections(ConnectionEnding::Close)),
-            LinkFault::Reset => return Box::new(EndConnections(ConnectionEnding::Reset)),
-            LinkFault::CloseAfter { bytes } => {
-                let passed = Mutex::default();
-                return Box::new(CloseAfter { bytes, passed });
-            }
-            LinkFault::Slice { size, delay } => {
-                let (size, variation) = (size.max(1), 0);
-                let slices = Slices { size, variation, delay };
-                return Box::new(Always(Treatment::Slice(slices)));
-            }
-            LinkFault::Corrupt { rate } => return Box::new(Corrupt { rate }),
-            LinkFault::Loss { rate, burst } => return Box::new(Loss::new(rate, burst)),
-            LinkFault::Hold { pattern, nth, count } => (pattern, nth, count, Treatment::Hold),
-            LinkFault::Drop { pattern, nth, count } => (pattern, nth, count, Treatment::Lost),
+        let range = |pattern, nth, count, treatment| {
+            Box::new(MessageRange { pattern, nth, count, treatment, matched: AtomicU64::new(0) })
         };
-        Box::new(MessageRange { pattern, nth, count, treatment, matched: AtomicU64::new(0) })
+        match self {
+            LinkFault::Delay { latency, jitter } => Box::new(Delay { latency, jitter }),
+            LinkFault::Bandwidth { bytes_per_s } => Box::new(Bandwidth::new(bytes_per_s, false)),
+            LinkFault::Cut => Box::new(Always(Treatment::Hold)),
+            LinkFault::Refuse => Box::new(EndConnections(ConnectionEnding::Close)),
+            LinkFault::Reset => Box::new(EndConnections(ConnectionEnding::Reset)),
+            LinkFault::CloseAfter { bytes } => Box::new(CloseAfter { bytes, passed: Mutex::default() }),
+            LinkFault::Slice { size, delay } => {
+                Box::new(Always(Treatment::Slice(Slices { size: size.max(1), variation: 0, delay })))
+            }
+            LinkFault::Corrupt { rate } => Box::new(Corrupt { rate }),
+            LinkFault::Loss { rate, burst } => Box::new(Loss::new(rate, burst)),
+            LinkFault::Hold { pattern, nth, count } => range(pattern, nth, count, Treatment::Hold),
+            LinkFault::Drop { pattern, nth, count } => range(pattern, nth, count, Treatment::Lost),
+        }
     }
 }

@@ -96,8 +96,7 @@ impl FaultBehaviour for CloseAfter {
     }
 }
 
-/// Of the messages that a pattern means, `count` from the `nth` on (1 is the first) are treated so; the
-/// others pass.
+/// Of the messages that a pattern means, `count` from the `nth` on (from 1) are treated so; others pass.
 #[derive(Debug)]
 pub(super) struct MessageRange {
     pub(super) pattern: Pattern,
@@ -196,8 +195,7 @@ mod tests {
     #[test]
     fn each_connection_has_its_own_count() {
         let close = CloseAfter { bytes: 10, passed: Mutex::default() };
-        let treat = |connection| close.treat(Chunk::of(&mut [0; 6], connection));
-        let last = [1, 2, 1, 1].map(treat);
+        let last = [1, 2, 1, 1].map(|connection| close.treat(Chunk::of(&mut [0; 6], connection)));
         let (pass, cut) = (Treatment::Pass, Treatment::CloseAfter(4));
         assert_eq!(last, [pass, pass, cut, Treatment::CloseAfter(0)]);
     }

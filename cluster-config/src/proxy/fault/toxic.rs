@@ -31,10 +31,7 @@ pub(crate) static TOXICS: [ToxicKind; 8] = [
         Box::new(Delay { latency, jitter })
     }),
     // Thousands of bytes; each connection has a pipe of its own.
-    kind("bandwidth", &["rate"], |values| {
-        let bytes_per_s = values.get(0).saturating_mul(1000);
-        Box::new(Bandwidth::new(bytes_per_s, true))
-    }),
+    kind("bandwidth", &["rate"], |values| Box::new(Bandwidth::new(values.get(0).saturating_mul(1000), true))),
     kind("slow_close", &["delay"], |values| {
         let delay = values.millis(0);
         Box::new(SlowClose { delay })
@@ -44,8 +41,7 @@ pub(crate) static TOXICS: [ToxicKind; 8] = [
         Box::new(Timeout { after, since })
     }),
     kind("reset_peer", &["timeout"], |values| {
-        let ends = Treatment::EndsAfter(values.millis(0), ConnectionEnding::Reset);
-        Box::new(Always(ends))
+        Box::new(Always(Treatment::EndsAfter(values.millis(0), ConnectionEnding::Reset)))
     }),
     kind("slicer", &["average_size", "size_variation", "delay"], |values| {
         Box::new(Always(Treatment::Slice(Slices {
@@ -78,14 +74,10 @@ impl Values<'_> {
 const LONGEST_MS: u64 = 365 * 24 * 3600 * 1000;
 
 impl ToxicKind {
-    /// What it does with a value for each of its attributes. `toxicity` is the share of the connections that
-    /// it hits.
+    /// What it does with these values. `toxicity` is the share of the connections that it hits.
     pub(crate) fn fault(&self, values: &[i64], toxicity: f32) -> Box<dyn FaultBehaviour> {
         let fault = (self.behaviour)(&Values(values));
-        if toxicity >= 1.0 {
-            return fault;
-        }
-        Box::new(PartialFault { fault, toxicity, salt: rand::random() })
+        if toxicity >= 1.0 { fault } else { Box::new(PartialFault { fault, toxicity, salt: rand::random() }) }
     }
 }
 
@@ -134,8 +126,7 @@ mod tests {
     #[test]
     fn toxicity_is_the_share_of_the_connections() {
         for toxicity in [0.0, 0.3] {
-            let kind = TOXICS.iter().find(|kind| kind.name == "timeout").unwrap();
-            let fault = kind.fault(&[0], toxicity);
+            let fault = TOXICS.iter().find(|kind| kind.name == "timeout").unwrap().fault(&[0], toxicity);
             let hit = |connection: &u64| fault.treat(Chunk::of(&mut [0], *connection)) == Treatment::Lost;
             let hits = (0..10_000).filter(hit).count();
             let expected = 10_000.0 * f64::from(toxicity);

@@ -13,8 +13,7 @@ pub(crate) type Marks = Vec<u64>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReplyRole {
     Answer(Marks),
-    /// It tells that a command is queued in a transaction, or is one of several answers that are still to
-    /// come.
+    /// A command was queued in a transaction, or this is one of several answers still to come.
     NotYet,
     /// It answers nothing.
     Push,

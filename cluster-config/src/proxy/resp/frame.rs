@@ -16,8 +16,7 @@ const DEEPEST: usize = 64;
 
 /// The words of a message: the first 64, and the first 512 bytes of each.
 ///
-/// They lie side by side in one buffer, so that noting those of a command costs no allocation once it has
-/// grown.
+/// They lie side by side in one buffer, so that noting them costs no allocation once it has grown.
 #[derive(Debug, Clone, Default)]
 pub struct MessageWords {
     text: Vec<u8>,
@@ -80,9 +79,10 @@ impl MessageWords {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum MessageDirection {
     /// Arrays of bulk strings, or a line of words.
+    #[default]
     Commands,
     Replies,
 }
@@ -98,7 +98,7 @@ pub(crate) enum FrameProgress {
 }
 
 /// Finds the ends of messages in one direction of a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Framer {
     side: MessageDirection,
     line: Vec<u8>,
@@ -115,15 +115,7 @@ pub(crate) struct Framer {
 
 impl Framer {
     pub(crate) fn new(side: MessageDirection) -> Framer {
-        Framer {
-            side,
-            line: Vec::new(),
-            body: 0,
-            keeps_word: false,
-            open: Vec::new(),
-            first: None,
-            words: MessageWords::default(),
-        }
+        Framer { side, ..Framer::default() }
     }
 
     pub(crate) fn words(&self) -> &MessageWords {
@@ -193,8 +185,7 @@ impl Framer {
             self.words.clear();
             self.first = Some(*kind);
             if self.side == MessageDirection::Commands && *kind != b'*' {
-                let is_text = |byte: &u8| byte.is_ascii_graphic() || b" \t".contains(byte);
-                if !line.iter().take(16).all(is_text) {
+                if !line.iter().take(16).all(|byte: &u8| byte.is_ascii_graphic() || b" \t".contains(byte)) {
                     return Err(());
                 }
                 for word in line.split(|byte| byte.is_ascii_whitespace()) {
@@ -318,8 +309,7 @@ mod tests {
             said('I', &["INCR", "k"]),
         ];
         for piece in 1..stream.len() {
-            let found = messages(MessageDirection::Commands, stream, piece);
-            assert_eq!(found, expected, "pieces of {piece}");
+            assert_eq!(messages(MessageDirection::Commands, stream, piece), expected, "pieces of {piece}");
         }
     }
 
@@ -335,8 +325,7 @@ mod tests {
         let expected = messages(MessageDirection::Replies, stream, stream.len());
         assert_eq!(expected[14], said('>', &["message", "c", "x"]));
         for piece in 1..stream.len() {
-            let found = messages(MessageDirection::Replies, stream, piece);
-            assert_eq!(found, expected, "pieces of {piece}");
+            assert_eq!(messages(MessageDirection::Replies, stream, piece), expected, "pieces of {piece}");
         }
     }
 

@@ -122,35 +122,3 @@ pub trait Labels: fmt::Debug + Send + Sync {
     /// The label of a message to a client that answers nothing, such as a published one.
     fn push(&self, passage: MessagePassage<'_>, words: &MessageWords) -> Label;
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn meant(pattern: &str, command: &str) -> bool {
-        let mut words = MessageWords::default();
-        for word in command.split_whitespace() {
-            words.push(word.as_bytes());
-        }
-        pattern.parse::<Pattern>().unwrap().matches(&words, None)
-    }
-
-    #[test]
-    fn the_name_comes_first_and_other_words_follow_in_order() {
-        assert!(meant("", "PING") && meant("", ""));
-        assert!(meant("evalsha", "EVALSHA abc 1 orders"));
-        assert!(meant("SET orders PX", "SET orders t1 NX PX 3000"));
-        assert!(!meant("SET PX orders", "SET orders t1 NX PX 3000"));
-        assert!(!meant("orders", "SET orders t1"));
-        assert!(!meant("SET SET", "SET orders"));
-        assert!(!meant("PING", ""));
-    }
-
-    #[test]
-    fn a_star_is_any_run_of_characters() {
-        assert!(meant("EVALSHA *channel:{orders}", "EVALSHA a 2 k redisson_lock__channel:{orders}"));
-        assert!(meant("*", "PING"));
-        assert!(meant("S*T", "SECRET") && meant("S*T*", "SET") && !meant("S*T", "SETS"));
-        assert!(meant("a*b*c", "aXbXbXc") && !meant("a*b*c", "aXcXb"));
-    }
-}

@@ -127,8 +127,7 @@ fn header(line: &[u8]) -> Option<Snapshot> {
     if let Some(mark) = length.strip_prefix(b"EOF:") {
         return (mark.len() == MARK_SIZE).then(|| Snapshot::Until(mark.to_vec(), Vec::new()));
     }
-    let length = std::str::from_utf8(length).ok()?.parse().ok()?;
-    Some(Snapshot::Counted(length))
+    Some(Snapshot::Counted(std::str::from_utf8(length).ok()?.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -31,19 +31,13 @@ impl View {
 
     /// Reads what the node `asked` answered to CLUSTER SLOTS and INFO; its own host stands for an empty one.
     pub(super) fn read(answers: &[Value], asked: &Endpoint) -> Option<View> {
-        let [slots, info] = answers else {
-            return None;
-        };
-        let Value::Array(entries) = slots else {
+        let [Value::Array(entries), Value::BulkString(info)] = answers else {
             return None;
         };
         let mut shards: Vec<Shard> = Vec::new();
         let mut covered = 0;
         for entry in entries {
-            let Value::Array(parts) = entry else {
-                return None;
-            };
-            let [Value::Int(from), Value::Int(to), master, ..] = parts.as_slice() else {
+            let [Value::Int(from), Value::Int(to), master, ..] = entry.as_sequence()? else {
                 return None;
             };
             let range = (u16::try_from(*from).ok()?, u16::try_from(*to).ok()?);
@@ -52,8 +46,7 @@ impl View {
             }
             let master = node(master, asked)?;
             covered += u32::from(range.1 - range.0) + 1;
-            // A slot of two masters, which no node says that is well; nor need so long an answer be read to
-            // its end.
+            // A slot of two masters, which no healthy node says; nor need so long an answer be read.
             if covered > u32::from(SLOTS) {
                 return None;
             }
@@ -62,9 +55,6 @@ impl View {
                 None => shards.push(Shard { master, ranges: vec![range] }),
             }
         }
-        let Value::BulkString(info) = info else {
-            return None;
-        };
         let info = String::from_utf8_lossy(info);
         let epoch = info_field(&info, "cluster_current_epoch")?.parse().ok()?;
         let serves = info_field(&info, "cluster_state") == Some("ok");
@@ -73,10 +63,7 @@ impl View {
 }
 
 fn node(value: &Value, asked: &Endpoint) -> Option<Endpoint> {
-    let Value::Array(parts) = value else {
-        return None;
-    };
-    let [host, Value::Int(port), ..] = parts.as_slice() else {
+    let [host, Value::Int(port), ..] = value.as_sequence()? else {
         return None;
     };
     let host = match host {
@@ -107,8 +94,7 @@ mod tests {
     /// A range of slots with its master, and a replica that nobody asks for.
     fn entry(from: i64, to: i64, host: Value, port: i64) -> Value {
         let server = |host: Value, port: i64| {
-            let id = Value::BulkString(format!("id-{port}").into_bytes());
-            Value::Array(vec![host, Value::Int(port), id])
+            Value::Array(vec![host, Value::Int(port), Value::BulkString(format!("id-{port}").into_bytes())])
         };
         let replica = server(Value::BulkString(b"127.0.0.1".to_vec()), 1);
         Value::Array(vec![Value::Int(from), Value::Int(to), server(host, port), replica])
@@ -141,8 +127,7 @@ mod tests {
     #[test]
     fn a_newer_epoch_beats_a_fuller_map() {
         let read = |to, epoch, state| {
-            let slots = vec![entry(0, to, Value::Nil, 1)];
-            view(slots, info(epoch, state), &tcp("h", 1)).expect("a good answer")
+            view(vec![entry(0, to, Value::Nil, 1)], info(epoch, state), &tcp("h", 1)).expect("a good answer")
         };
         assert!(read(100, 8, "ok").rank() > read(16_383, 7, "ok").rank());
         assert!(read(200, 8, "ok").rank() > read(100, 8, "ok").rank());
@@ -159,8 +144,7 @@ mod tests {
             vec![entry(0, 16_384, Value::Nil, 1)],
             vec![entry(0, 1, Value::Nil, 70_000)],
         ] {
-            let seen = view(slots.clone(), info(1, "ok"), &asked);
-            assert_eq!(seen, None, "{slots:?}");
+            assert_eq!(view(slots.clone(), info(1, "ok"), &asked), None, "{slots:?}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The route to a cluster: each request goes to the master that owns its slot, by a map that is read anew, by
-//! one task at a time.
+//! The route to a cluster: each request goes to its slot's master, by a map that one task at a time renews.
 
 mod map;
 
@@ -24,8 +23,7 @@ use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
 use crate::topology::refusal::{RequestPurpose, passes};
 
-/// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED at
-/// once.
+/// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED.
 const HOLD_OFF: Duration = Duration::from_millis(50);
 /// How long after the first good answer others may still outrank it.
 const GRACE: Duration = Duration::from_millis(30);
@@ -107,8 +105,7 @@ fn refusal(answers: &[redis::Value]) -> (Option<String>, String) {
                 true => "; a single server's URL begins with redis://",
                 false => "",
             };
-            let text = format!("{} {details}{remedy}", error.code());
-            (Some(error.code().to_owned()), text)
+            (Some(error.code().to_owned()), format!("{} {details}{remedy}", error.code()))
         }
         _ => (None, "no master has any".to_owned()),
     }
@@ -139,8 +136,7 @@ impl Topology for Cluster {
         // `MOVED 3999 127.0.0.1:6381`, IPv6 without brackets, the host empty if it is the one that was asked.
         let (host, port) = message.split_whitespace().nth(2)?.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let to = map::endpoint(host, port.parse().ok()?, &from.endpoint)?;
-        Some(self.state.node(to))
+        Some(self.state.node(map::endpoint(host, port.parse().ok()?, &from.endpoint)?))
     }
     fn is_sharded(&self) -> bool {
         true
@@ -223,8 +219,7 @@ impl State {
 
     fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let map = self.map.read();
-        let index = *map.owners.get(usize::from(slot))?;
-        map.masters.get(usize::from(index)).cloned()
+        map.masters.get(usize::from(*map.owners.get(usize::from(slot))?)).cloned()
     }
 
     fn masters(&self) -> Vec<Arc<Node>> {
@@ -285,8 +280,7 @@ impl State {
     }
 
     /// What the node says that a redirection named: it took the slot over, and so knows the newest
-    /// configuration. Others are asked where it does not answer at once, or knows an older one than this
-    /// client.
+    /// configuration. Others are asked where it does not answer, or knows an older one.
     async fn told_view(&self) -> Option<View> {
         let told = self.told.lock().take()?;
         let view = timeout(GRACE, self.ask(&told)).await.ok()?.ok()?;
@@ -326,14 +320,12 @@ impl State {
         Err(NodeError::at(node, code, format!("{}: {why}", node.label)))
     }
 
-    /// Goes by a view from now on. `by_majority`: more than half of the nodes that were asked know its
-    /// configuration.
+    /// Goes by a view from now on. `by_majority`: more than half of the asked nodes know its configuration.
     fn adopt(&self, view: View, by_majority: bool) {
         let rank = view.rank();
         let old = self.map.read().clone();
         // A node cut off from the others still knows an older configuration, which is no reason to go back
-        // while the masters of the newer one can be reached. A cluster that was set up anew counts from 1
-        // again, and then most nodes say so.
+        // while the masters of the newer one can be reached. A new cluster counts from 1, and most say so.
         let older = rank.0 < old.rank.0 && !by_majority;
         if older && old.masters.iter().any(|master| master.is_connected()) {
             return;

@@ -100,8 +100,7 @@ impl Board {
             let (orders, inbox) = unbounded_channel();
             self.started += 1;
             if let Some(back) = self.back.as_ref().and_then(WeakUnboundedSender::upgrade) {
-                let runtime = node.dialer.runtime.clone();
-                runtime.spawn(Feed::new(self.started, node, self.to, back).run(inbox));
+                node.dialer.runtime.clone().spawn(Feed::new(self.started, node, self.to, back).run(inbox));
             }
             (self.started, orders)
         });

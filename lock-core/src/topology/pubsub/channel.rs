@@ -74,8 +74,7 @@ impl Channel {
         }
     }
 
-    /// From now on only this feed may say how the subscription stands; a feed that the channel has left may
-    /// still be busy with its end.
+    /// From now on only this feed may say how the subscription stands; one that was left may still be ending.
     pub(super) fn settle(&self, feed: u64) {
         self.status.send_if_modified(|status| {
             self.home.store(feed, Ordering::Release);
@@ -92,16 +91,14 @@ impl Channel {
         self.set(feed, SubscriptionStatus::Acknowledged);
     }
 
-    /// The subscription is gone; messages may have been missed. One that is refused stays so until it is
-    /// acknowledged.
+    /// The subscription is gone; messages may have been missed. A refused one stays so until acknowledged.
     pub(super) fn lost(&self, feed: u64) {
         if *self.status.borrow() != SubscriptionStatus::Refused {
             self.set(feed, SubscriptionStatus::Pending);
         }
     }
 
-    /// The server does not let this client listen: who waits is told nothing, and looks by itself, once
-    /// because of this.
+    /// The server does not let this client listen: who waits looks by itself, once because of this.
     pub(super) fn refused(&self, feed: u64) {
         if self.turn(feed, SubscriptionStatus::Refused) {
             self.hint();

@@ -26,8 +26,7 @@ const KEYS_QUIET: Duration = Duration::from_secs(15);
 /// more at once: so is one that is forgotten again and again by a server that remembers too few.
 const KEY_CHANGES: u32 = 4;
 const KEY_PAUSE: Duration = Duration::from_millis(100);
-/// A server that ends so many connections in a row at their first subscription refuses it: proxies do without
-/// a word.
+/// A server that ends so many connections in a row at their first subscription refuses it, as proxies do.
 const SILENT_REFUSALS: u32 = 3;
 
 pub(super) enum FeedOrder {
@@ -72,8 +71,7 @@ struct Live {
     connection: Subscriber,
     /// What is to be written next.
     commands: Pipeline,
-    /// What was asked and not answered, in the order in which a server answers: the channel, nothing for
-    /// PING.
+    /// What was asked and not answered, in the order of the answers: the channel, nothing for PING.
     asked: VecDeque<Option<String>>,
     /// A subscription was acknowledged or refused.
     answered: bool,
@@ -163,8 +161,7 @@ impl Feed {
     fn obey(&mut self, order: FeedOrder) {
         match order {
             FeedOrder::Add(channel) => {
-                let name = channel.name.clone();
-                self.members.insert(name, Member::new(channel));
+                self.members.insert(channel.name.clone(), Member::new(channel));
             }
             FeedOrder::Remove(name) => {
                 self.members.remove(&name);
@@ -172,8 +169,7 @@ impl Feed {
         }
     }
 
-    /// Serves one connection to its end: whether a subscription was answered on it; `None` if the board let
-    /// go of the feed.
+    /// Serves one connection to its end: whether it answered a subscription; `None` if the board let go.
     async fn serve(
         &mut self,
         connection: Subscriber,
@@ -208,8 +204,7 @@ impl Feed {
                     Some(FeedOrder::Add(channel)) => {
                         let asked = Arc::clone(&channel);
                         let name = channel.name.clone();
-                        let member = self.members.entry(name).or_insert_with(|| Member::new(channel));
-                        member.pending += 1;
+                        self.members.entry(name).or_insert_with(|| Member::new(channel)).pending += 1;
                         self.ask(&mut live, &asked, true);
                     }
                     Some(FeedOrder::Remove(name)) => {
@@ -282,8 +277,7 @@ impl Feed {
         live.queue(verb, Some(&channel.name));
     }
 
-    /// Keys have changed, which may be a renewal: each is asked what it holds, and followed on by that.
-    /// Without names all have gone.
+    /// Keys have changed, maybe by a renewal: each is asked, and followed on by that. Without names all went.
     fn changed(&mut self, live: &mut Live, parts: &[Value]) {
         let names = match parts {
             [Value::BulkString(kind), names] if kind == b"invalidate" => names,
@@ -376,8 +370,7 @@ impl Feed {
         }
     }
 
-    /// The slot of the channel is elsewhere, the server is loading; or this user, or this server, has no such
-    /// subscriptions.
+    /// The channel's slot is elsewhere, the server is loading, or this user or server has no subscriptions.
     fn refused(&mut self, name: &str, why: &NodeError) {
         let Some(Member { channel, .. }) = self.members.remove(name) else {
             return;
@@ -395,10 +388,7 @@ impl Feed {
         let found = format!("{} {}: {why}", self.verb(channel, true), channel.name);
         let known = match self.to {
             Listening::Keys => self.node.untracked.lock().replace(why.to_owned()).is_some(),
-            _ => {
-                let refusal = (channel.name.clone(), found.clone());
-                self.node.refusal.lock().replace(refusal).is_some()
-            }
+            _ => self.node.refusal.lock().replace((channel.name.clone(), found.clone())).is_some(),
         };
         // It is asked again and again, and said once.
         if !known {

@@ -103,13 +103,11 @@ impl Hub {
                 let _ = orders.send(Order::New(channel.clone()));
             }
         } else if self.closed.get().is_none() {
-            // The first, or the one before ended with the runtime. It places every channel that it finds in
-            // the registry.
+            // The first, or the one before ended with the runtime. It places every channel of the registry.
             *board = Some(self.start_board());
         }
         drop(board);
-        // Counted under the registry's lock, so that the sweep never takes a channel away from its next
-        // waiter.
+        // Counted under the registry's lock, so that the sweep takes no channel away from its next waiter.
         Waiter::join(channel)
     }
 
@@ -173,8 +171,7 @@ impl Channels {
         self.keys.join_checked(key.as_bytes(), Tune::Channel(key), Some(check))
     }
 
-    /// What was heard on a channel, if it is listened to; of both ways the plain one, since a message comes
-    /// in both.
+    /// What was heard on a channel, if listened to; of both ways the plain one: a message comes in both.
     pub(crate) fn heard(&self, channel: &str) -> Option<ReceivedMessages> {
         self.hub.heard(channel)
     }

@@ -42,8 +42,7 @@ impl Sentinel {
             .map(|endpoint| SentinelNode::new(endpoint, dialer.for_sentinel(target)))
             .collect();
         let name = target.master_name.clone().unwrap_or_default();
-        let label = addresses(&target.endpoints);
-        let state = State::new(name, label, dialer, witnesses);
+        let state = State::new(name, addresses(&target.endpoints), dialer, witnesses);
         let announcements: Vec<_> = state
             .witnesses
             .iter()

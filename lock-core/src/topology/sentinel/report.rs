@@ -77,8 +77,7 @@ mod tests {
 
     #[test]
     fn the_newest_epoch_wins_over_the_majority() {
-        let reports = [report(1, 3), report(1, 3), report(2, 4)];
-        assert_eq!(candidates(&reports, 3, 3), Some((4, vec![at(2)])));
+        assert_eq!(candidates(&[report(1, 3), report(1, 3), report(2, 4)], 3, 3), Some((4, vec![at(2)])));
     }
 
     #[test]

@@ -93,8 +93,7 @@ impl State {
     }
 
     async fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let asked = self.witnesses.iter();
-        let answers = asked.map(|witness| witness.ask(&self.name)).collect();
+        let answers = self.witnesses.iter().map(|witness| witness.ask(&self.name)).collect();
         let (mut reports, mut complaints): (Vec<Report>, _) = (Vec::new(), Vec::new());
         hear(answers, GRACE, |answer| match answer {
             Err(complaint) => {
@@ -105,8 +104,7 @@ impl State {
                 reports.push(report);
                 let last = &reports[reports.len() - 1];
                 let agrees = |other: &&Report| other.master == last.master && other.epoch == last.epoch;
-                let agreeing = reports.iter().filter(agrees);
-                match agreeing.count() > self.witnesses.len() / 2 {
+                match reports.iter().filter(agrees).count() > self.witnesses.len() / 2 {
                     true => AnswerValue::Enough,
                     false => AnswerValue::Good,
                 }
@@ -202,8 +200,7 @@ pub(super) struct SentinelNode(Arc<Node>);
 
 impl SentinelNode {
     pub(super) fn new(endpoint: &Endpoint, dialer: Dialer) -> Arc<Self> {
-        let node = Node::new(endpoint.clone(), Arc::new(dialer), Proof::Answers);
-        Arc::new(SentinelNode(node))
+        Arc::new(SentinelNode(Node::new(endpoint.clone(), Arc::new(dialer), Proof::Answers)))
     }
 
     /// What this sentinel says about the master `name`, or why there is nothing to be had.
@@ -218,8 +215,7 @@ impl SentinelNode {
         }
         let failed = |why: String| format!("{}: {why}", node.label);
         let patience = node.dialer.response_timeout;
-        let asked = timeout(patience, lease.conn.pipeline(&pipe, pipe.len()));
-        let answers = match asked.await {
+        let answers = match timeout(patience, lease.conn.pipeline(&pipe, pipe.len())).await {
             Ok(answers) => answers.map_err(|error| failed(error.to_string()))?,
             Err(_) => {
                 lease.conn.suspect(patience);

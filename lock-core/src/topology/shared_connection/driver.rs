@@ -85,8 +85,7 @@ impl Driver {
     }
 
     /// Hands the replies in `bytes`, after what was left over before, to those who wait. Bytes that are no
-    /// reply do not keep the replies before them from anybody; a reply too many does, since nobody can tell
-    /// which of them it is.
+    /// reply keep no earlier reply from anybody; a reply too many does: it may be any.
     fn deliver(&mut self, bytes: &[u8]) -> Result<(), BadReply> {
         let mut queue = self.wire.queue.lock();
         queue.heard = true;

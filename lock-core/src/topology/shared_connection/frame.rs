@@ -32,8 +32,7 @@ impl fmt::Display for BadReply {
     }
 }
 
-/// Reads one reply after the other. Elements of an array are taken as they come, so that no byte of a long
-/// array is read twice.
+/// Reads one reply after the other. Elements of an array are taken as they come: no byte is read twice.
 #[derive(Debug, Default)]
 pub(in crate::topology) struct ReplyDecoder {
     arrays: Vec<PartialArray>,
@@ -57,8 +56,7 @@ enum Element {
 }
 
 impl ReplyDecoder {
-    /// The next reply, and how many bytes were used, also where none is complete yet. `input` begins where
-    /// the bytes that were used before end.
+    /// The next reply, and how many bytes were used, also where none is complete. `input` begins behind.
     pub(in crate::topology) fn next(&mut self, input: &[u8]) -> Result<(Option<Value>, usize), BadReply> {
         let mut used = 0;
         while let Some((element, length)) = self.element(&input[used..])? {
@@ -141,14 +139,12 @@ impl ReplyDecoder {
                     return Ok(None);
                 };
                 let bulk = bulk.strip_suffix(b"\r\n").ok_or(BadReply::Malformed)?;
-                let length = line.len() + size + 2;
-                return Ok(Some((Element::Scalar(Value::BulkString(bulk.into())), length)));
+                return Ok(Some((Element::Scalar(Value::BulkString(bulk.into())), line.len() + size + 2)));
             }
             b'*' | b'>' | b'%' => match usize::try_from(number(text)?) {
                 Ok(count) => {
                     let parts = if *kind == b'%' { 2 } else { 1 };
-                    let array = Element::Array(count.saturating_mul(parts));
-                    return Ok(Some((array, line.len())));
+                    return Ok(Some((Element::Array(count.saturating_mul(parts)), line.len())));
                 }
                 Err(_) => Value::Nil,
             },
@@ -160,8 +156,7 @@ impl ReplyDecoder {
 }
 
 fn number(digits: &[u8]) -> Result<i64, BadReply> {
-    let text = std::str::from_utf8(digits).map_err(|_| BadReply::Malformed)?;
-    text.parse().map_err(|_| BadReply::Malformed)
+    std::str::from_utf8(digits).map_err(|_| BadReply::Malformed)?.parse().map_err(|_| BadReply::Malformed)
 }
 
 #[cfg(test)]
@@ -266,7 +261,6 @@ mod tests {
         let flood = [format!("*{elements}\r\n").into_bytes(), b":1\r\n".repeat(elements)].concat();
         assert_eq!(read(&flood, 16 * 1024), Err(BadReply::TooLong));
         // A line that does not end.
-        let line = vec![b'+'; one_more];
-        assert_eq!(read(&line, 1 << 20), Err(BadReply::TooLong));
+        assert_eq!(read(&vec![b'+'; one_more], 1 << 20), Err(BadReply::TooLong));
     }
 }

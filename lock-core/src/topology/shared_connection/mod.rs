@@ -44,8 +44,7 @@ pub(super) const KEEP: usize = 256 * 1024;
 const KEEP_SLOTS: usize = 4096;
 
 /// In so many writes a burst leaves. Of 2 to 12, measured beside `rslock`, 4 to 8 gave the most cycles at 16
-/// and 64 tasks, hardly different from one another; the more there are, the fewer requests the server gets
-/// for a read.
+/// and 64 tasks, hardly different; the more there are, the fewer requests for a read.
 const BATCHES: usize = 6;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,8 +94,7 @@ struct Queue {
     busy: bool,
     /// The driver has taken bytes that it has not written yet.
     writing: bool,
-    /// Nobody may be left to poll the driver once more: it writes what is left without letting others ask
-    /// before.
+    /// Nobody may be left to poll the driver again: it writes what is left without letting others ask first.
     urgent: bool,
     /// Something has come since the timekeeper looked.
     heard: bool,
@@ -248,8 +246,7 @@ impl Queue {
         true
     }
 
-    /// What nobody has taken yet may be the answer to something else: those who wait for it learn that the
-    /// connection ended.
+    /// What nobody has taken yet may answer something else: its waiters learn that the connection ended.
     fn take_back(&mut self) {
         let answered = self.slots.iter_mut();
         answered.filter(|slot| slot.fate == Fate::Answered).for_each(|slot| slot.fate = Fate::Cut);
@@ -273,12 +270,10 @@ impl Queue {
         self.look_at = next;
     }
 
-    /// Nobody waits for this request any more. What it leaves may be dropped only after the queue is let go
-    /// of.
+    /// Nobody waits for this request any more. What it leaves is dropped only after the queue is let go of.
     fn abandon(&mut self, index: u32) -> impl Sized + use<> {
         let slot = &mut self.slots[index as usize];
-        let value = std::mem::take(&mut slot.value);
-        let left = (slot.waker.take(), std::mem::take(&mut slot.values), value);
+        let left = (slot.waker.take(), std::mem::take(&mut slot.values), std::mem::take(&mut slot.value));
         if slot.left == 0 {
             self.free.push(index);
             if self.slots.len() > KEEP_SLOTS && self.free.len() == self.slots.len() {
@@ -332,8 +327,7 @@ impl<W: FnOnce(&mut Vec<u8>) -> u32 + Unpin> Future for PendingReply<'_, W> {
                 }
             }
             Step::Asked(index) => {
-                let index = *index;
-                let answer = std::task::ready!(this.wire.take(index, context));
+                let answer = std::task::ready!(this.wire.take(*index, context));
                 this.step = Step::Over;
                 Poll::Ready(answer)
             }
@@ -410,8 +404,7 @@ impl SharedConnection {
         let slot = &mut queue.slots[index as usize];
         let answer = match slot.fate {
             Fate::Asked | Fate::Abandoned => {
-                let known = slot.waker.as_ref();
-                let old = if known.is_some_and(|waker| waker.will_wake(context.waker())) {
+                let old = if slot.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
                     None
                 } else {
                     slot.waker.replace(context.waker().clone())

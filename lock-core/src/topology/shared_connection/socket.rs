@@ -123,9 +123,8 @@ impl WriteHalf {
     }
 }
 
-/// A socket that is closed with bytes unread resets its connection, and a server that meets the reset before
-/// it has written an answer drops the requests that it has not read yet: of a program that ends right after
-/// its releases, the last ones.
+/// A socket closed with bytes unread resets its connection, and a server that meets the reset drops the
+/// requests that it has not read yet: of a program that ends after its releases, the last ones.
 impl Drop for WriteHalf {
     fn drop(&mut self) {
         const READS_MAX: usize = 64;

@@ -1,5 +1,4 @@
-//! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound, with
-//! what became of it.
+//! Replies, garbage, the end of the stream and silence, in every order: each call returns by its bound.
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -55,8 +54,7 @@ fn write_ping(out: &mut Vec<u8>) -> u32 {
 /// A connection that asks PING after `quiet`, and the server's end of it.
 async fn connection(quiet: Duration) -> (Arc<SharedConnection>, impl Future<Output = ()> + Send, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let stream = TcpStream::connect(listener.local_addr().unwrap());
-    let stream = stream.await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     let idle = IdleProbe { quiet, patience: quiet, commands: Arc::default() };
     let (wire, driver, timekeeper) = SharedConnection::new(Socket::Tcp(stream), idle);
@@ -129,8 +127,7 @@ async fn each_call_returns_by_its_bound_whatever_its_connection_does() {
     let runs = orders.iter().flat_map(|order| {
         // By itself a reply too many comes before or after the others were taken.
         let alone = order.iter().any(|event| *event != Event::Reply);
-        let ways = [true, false].into_iter().filter(move |way| *way || alone);
-        ways.map(move |in_one_write| async move {
+        [true, false].into_iter().filter(move |way| *way || alone).map(move |in_one_write| async move {
             assert_eq!(
                 endings(order, in_one_write).await,
                 expected(order),
@@ -163,14 +160,12 @@ async fn an_idle_line_is_asked_and_ends_when_it_leads_nowhere() {
         server.write_all(b"+PONG\r\n").await.unwrap();
     }
     // The last one stays unanswered.
-    let patience = Duration::from_secs(20);
-    timeout(patience, driver).await.expect("it ends").unwrap();
+    timeout(Duration::from_secs(20), driver).await.expect("it ends").unwrap();
     let why = wire.queue.lock().end.clone().expect("it has ended");
     assert!(why.starts_with("no answer to PING"), "{why}");
 }
 
-/// A paused clock jumps to the deadline as soon as nobody has anything to do, long before a server could have
-/// answered.
+/// A paused clock jumps to the deadline as soon as nobody has anything to do, before a server answers.
 #[tokio::test(start_paused = true)]
 async fn a_timer_that_fires_before_its_time_keeps_nobody_from_running() {
     let (wire, driver, _server) = connection(Duration::from_secs(60)).await;
@@ -236,8 +231,7 @@ async fn what_is_to_leave_at_once_leaves_with_the_drivers_next_write() {
     assert_eq!(&said, b"PING\r\n");
 }
 
-/// The server answers the first requests of a burst while the others are still being asked; the driver writes
-/// the rest.
+/// The server answers the first of a burst while others are being asked; the driver writes the rest.
 #[tokio::test]
 async fn a_burst_leaves_in_batches() {
     let (wire, driver, mut server) = connection(Duration::from_secs(60)).await;

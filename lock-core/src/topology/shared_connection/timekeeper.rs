@@ -1,5 +1,4 @@
-//! The task that keeps a connection's time: tells those whose deadline has passed, and asks PING on an idle
-//! line.
+//! The task that keeps a connection's time: tells those past their deadline, and asks PING on an idle line.
 //!
 //! It is not the driver, which may have been woken by a task that computes from then on, where idle workers
 //! cannot take it from. So the callers need no timers of their own, which took a fifth of the processor time
@@ -48,10 +47,8 @@ impl Timekeeper {
         while !connection.has_ended() {
             let now = Instant::now();
             let next = self.look(now);
-            // By what is left and not by the moment: a runtime's clock that is paused, or was advanced, is
-            // another than this one.
-            let sooner = connection.sooner.notified();
-            let _ = timeout(next.saturating_duration_since(now), sooner).await;
+            // By what is left and not by the moment: a runtime's paused or advanced clock is another.
+            let _ = timeout(next.saturating_duration_since(now), connection.sooner.notified()).await;
         }
     }
 

@@ -42,11 +42,9 @@ async fn a_killed_master_is_followed_by_its_replica() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_cluster_is_refused() {
     let server = Server::start(&[]);
-    let url = format!("redis-cluster://127.0.0.1:{}", server.port);
-    let error = refused(&url).await;
+    let error = refused(&format!("redis-cluster://127.0.0.1:{}", server.port)).await;
     assert!(error.definite && error.message.contains("CLUSTER SLOTS"), "{error:?}");
-    let reason = "cluster support disabled";
-    assert!(error.message.contains(reason), "{error:?}");
+    assert!(error.message.contains("cluster support disabled"), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,8 +85,7 @@ async fn after_a_redirection_one_node_is_asked_for_all_that_were_redirected() {
     };
     let before = questions();
     let request = incr("a");
-    let redirected = (0..50).map(|_| route.send(&request, within(5_000)));
-    for answer in futures_util::future::join_all(redirected).await {
+    for answer in futures_util::future::join_all((0..50).map(|_| route.send(&request, within(5_000)))).await {
         answer.unwrap();
     }
     let (until, label) = (Instant::now() + support::PATIENCE, format!("127.0.0.1:{}", to.port));

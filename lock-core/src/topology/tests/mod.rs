@@ -8,9 +8,7 @@ pub(crate) mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    NodeError, Request, RequestCommand, Route, Script, ServerReply, Subscription, Tune, WaitFor, connect,
-};
+use super::{NodeError, Request, Route, Script, ServerReply, Subscription, Tune, WaitFor, connect};
 use crate::{ClientOptions, Durability, Target, clock::Instant, machine::ClientRuntime};
 
 static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");
@@ -25,8 +23,7 @@ fn options() -> ClientOptions {
 
 async fn connect_to(url: &str) -> Result<Vec<Arc<Route>>, NodeError> {
     let target: Target = url.parse().expect("a good URL");
-    let runtime = ClientRuntime::current().expect("a runtime");
-    connect(&target, &options(), None, &runtime).await
+    connect(&target, &options(), None, &ClientRuntime::current().expect("a runtime")).await
 }
 
 async fn routes(url: &str) -> Vec<Arc<Route>> {
@@ -43,7 +40,7 @@ async fn route(url: &str) -> Arc<Route> {
 
 /// A script that counts calls in the key: a repeated or lost execution shows.
 fn incr(key: &str) -> Request {
-    Request::new(RequestCommand::Script(&INCR)).key(key.as_bytes())
+    Request::new(&INCR).key(key)
 }
 
 fn incr_and_wait(key: &str) -> Request {

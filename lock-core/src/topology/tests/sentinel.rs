@@ -90,13 +90,11 @@ async fn is_heard(own_password: &str, query: &str) {
     let addresses = format!("127.0.0.1:{},127.0.0.1:{}", first.port, second.port);
     let route = route(&format!("redis-sentinel://:secret@{addresses}/m{query}")).await;
     assert!(second.restart(), "its port is free");
-    let url = format!("redis://:{own_password}@127.0.0.1:{}", second.port);
-    let asked = redis::Client::open(url).unwrap();
+    let asked = redis::Client::open(format!("redis://:{own_password}@127.0.0.1:{}", second.port)).unwrap();
     let mut asked = asked.get_multiplexed_async_connection().await.unwrap();
     let until = Instant::now() + support::PATIENCE;
     loop {
-        let list = redis::cmd("CLIENT").arg("LIST").take();
-        let list: String = list.query_async(&mut asked).await.unwrap();
+        let list: String = redis::cmd("CLIENT").arg("LIST").take().query_async(&mut asked).await.unwrap();
         if list.contains(" sub=1 ") {
             break;
         }

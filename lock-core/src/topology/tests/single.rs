@@ -1,5 +1,4 @@
-//! A single server that is slow, killed or refuses: definite and unknown endings, and the way back into
-//! service.
+//! A single server that is slow, killed or refuses: definite and unknown endings, and the way back.
 use super::{support::Server, *};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,8 +30,7 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
         let route = route.clone();
         tokio::spawn(async move { route.send(&incr("k"), within(20_000)).await })
     };
-    // The paused server has the request once it has read its bytes; only the client's own count shows that it
-    // was written.
+    // The paused server has the request once it has read it; only the client's count shows the write.
     while route.commands() < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -35,8 +35,7 @@ impl Secure {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let builder = if options.insecure {
-            let anybody = Arc::new(TrustAnyPeer(provider));
-            builder.dangerous().with_custom_certificate_verifier(anybody)
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAnyPeer(provider)))
         } else {
             builder.with_root_certificates(roots(source(&options.ca_pem, &options.ca_file))?)
         };
@@ -84,8 +83,7 @@ impl Secure {
             let alert = error.get_ref().and_then(|inner| inner.downcast_ref());
             DialError {
                 code: None,
-                // A peer that speaks plain Redis or refuses us says so the same way each time; a cut link may
-                // recover.
+                // A peer that speaks plain Redis or refuses us does so each time; a cut link may recover.
                 fatal: matches!(alert, Some(Error::InvalidCertificate(_) | Error::InvalidMessage(_))),
                 message: format!("TLS: {error}"),
             }
@@ -110,8 +108,7 @@ impl fmt::Display for Source<'_> {
 }
 
 fn source<'a>(memory: &'a Option<Pem>, file: &'a Option<PathBuf>) -> Option<Source<'a>> {
-    let file = file.as_deref().map(Source::File);
-    memory.as_ref().map(Source::Memory).or(file)
+    memory.as_ref().map(Source::Memory).or(file.as_deref().map(Source::File))
 }
 
 fn server_name(name: &str) -> Result<ServerName<'static>, String> {
@@ -198,8 +195,7 @@ impl ServerCertVerifier for TrustAnyPeer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, known)
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -208,8 +204,7 @@ impl ServerCertVerifier for TrustAnyPeer {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, known)
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

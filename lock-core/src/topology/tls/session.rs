@@ -10,8 +10,7 @@ use tokio_rustls::client::TlsStream;
 use crate::sync::Mutex;
 
 /// A TLS session over TCP that one task reads and several write; its handshake is done. Reader and writers
-/// take turns at it, for no longer than it takes to encrypt or decrypt what is there: nobody waits for the
-/// network with the session in hand.
+/// take turns at it only to encrypt or decrypt: nobody waits for the network with it.
 #[derive(Debug)]
 pub(in crate::topology) struct Session {
     pub(in crate::topology) stream: TcpStream,
@@ -59,8 +58,7 @@ impl Session {
         }
     }
 
-    /// Takes as much as fits, from any task. What was taken may still have to be sent: see
-    /// [`owes`](Self::owes).
+    /// Takes as much as fits, from any task. It may still have to be sent: see [`owes`](Self::owes).
     pub(in crate::topology) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.state.lock();
         self.send(&mut state)?;

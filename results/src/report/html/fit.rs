@@ -9,12 +9,10 @@ use std::ops::Range;
 
 use itertools::Itertools;
 
-/// A page that would be larger, in bytes, leaves something out; with what it says of that it stays below 500
-/// kB.
+/// A page that would be larger, in bytes, leaves something out; it stays below 500 kB.
 const LARGEST: usize = 490_000;
 
-/// Kinds of parts, what a reader misses least first, and what they are. The second word of a kind says how
-/// their scenario came out.
+/// Kinds of parts, what a reader misses least first. The second word says how their scenario came out.
 const ORDER: [(&str, &str); 25] = [
     ("charts clean", "charts over time"),
     ("charts convicted", "charts over time of expected convictions"),
@@ -46,11 +44,9 @@ const ORDER: [(&str, &str); 25] = [
 const BEGIN: &str = "<!--part ";
 const END: &str = "<!--/part-->";
 
-/// A page as small as it has to be, without its marks. What it leaves out is said where the template has
-/// `<!--left out-->`, with `elsewhere`, which says where that is.
+/// A page as small as it has to be, without marks; `<!--left out-->` says what is missing and `elsewhere`.
 pub(super) fn fit(page: &str, elsewhere: &str) -> String {
-    let parts = parts(page);
-    let parts = parts.into_iter();
+    let parts = parts(page).into_iter();
     let parts = parts.sorted_by_key(|(rank, part)| (*rank, Reverse(part.len()), Reverse(part.start)));
     // Where what is left out begins and ends.
     let (mut bytes, mut gone) = (page.len(), BTreeMap::new());
@@ -59,12 +55,10 @@ pub(super) fn fit(page: &str, elsewhere: &str) -> String {
         if bytes <= LARGEST {
             break;
         }
-        let before = gone.range(..part.start).next_back();
-        if before.is_some_and(|(_, end)| *end >= part.end) {
+        if gone.range(..part.start).next_back().is_some_and(|(_, end)| *end >= part.end) {
             continue;
         }
-        let within = gone.range(part.clone()).map(|(from, to)| (*from, *to)).collect_vec();
-        for (from, to) in within {
+        for (from, to) in gone.range(part.clone()).map(|(from, to)| (*from, *to)).collect_vec() {
             gone.remove(&from);
             bytes += to - from;
         }
@@ -112,8 +106,7 @@ fn unmarked(page: &str) -> String {
 /// A page whose links lead to what is there: to a place, else to the section that it was in, else nowhere.
 fn linked(page: &str) -> String {
     const LINK: &str = " href=\"#";
-    let ids = page.split(" id=\"").skip(1);
-    let ids = ids.filter_map(|rest| rest.split('"').next());
+    let ids = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let ids: BTreeSet<&str> = ids.collect();
     let mut links = page.split(LINK);
     let mut out = links.next().unwrap_or_default().to_owned();
@@ -143,8 +136,7 @@ mod tests {
         ];
         let mut found = BTreeSet::new();
         for (begin, end, text) in places {
-            let kinds = text.split(begin).skip(1);
-            let kinds = kinds.filter_map(|rest| rest.split_once(end));
+            let kinds = text.split(begin).skip(1).filter_map(|rest| rest.split_once(end));
             let kinds = kinds.map(|(kind, _)| kind);
             found.extend(kinds.filter(|kind| kind.len() < 20 && !kind.contains(['{', '"'])));
         }
@@ -179,7 +171,6 @@ mod tests {
 
     #[test]
     fn a_page_that_is_small_enough_only_loses_its_marks() {
-        let page = "<!--left out--><p><!--part more-->a<!--/part-->b</p>";
-        assert_eq!(fit(page, ""), "<p>ab</p>");
+        assert_eq!(fit("<!--left out--><p><!--part more-->a<!--/part-->b</p>", ""), "<p>ab</p>");
     }
 }

@@ -6,9 +6,9 @@ use super::scenario::sequence;
 use super::{Block, PAGE, not_applicable, warnings};
 use crate::answer::Tone;
 use crate::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
+use crate::record::run::Run;
 use crate::report::document::{Cell, Form, Phrase, Row, Section, Table};
-use crate::run::Run;
-use crate::units::enclosed;
+use crate::wording::units::enclosed;
 
 /// Of several locks each reason is cut at so many characters.
 const WHY_MAX: usize = 420;
@@ -102,8 +102,7 @@ fn reason(subject: &str, one: &AuditedScenario) -> Option<Vec<Phrase>> {
 }
 
 fn conform(subject: &AuditedSubject) -> Block {
-    let findings = subject.conform.iter().flat_map(|conform| &conform.findings);
-    let lines = findings.map(|one| {
+    let lines = subject.conform.iter().flat_map(|conform| &conform.findings).map(|one| {
         let (rule, found, remedy) = (&one.rule, &one.found, &one.remedy);
         let name = Phrase::new(Tone::Lost, format!("✗ {}", one.name));
         vec![name, format!("({rule}): {found} {remedy} See {}.", one.paragraph).into()]
@@ -112,10 +111,7 @@ fn conform(subject: &AuditedSubject) -> Block {
     let note =
         "Its scenarios were run all the same. What they show may be the driver's doing and not the lock's.";
     let title = format!("The driver of {} does not conform", subject.name);
-    let body = match lines.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::note(note), Block::List(lines)],
-    };
+    let body = if lines.is_empty() { Vec::new() } else { vec![Block::note(note), Block::List(lines)] };
     Block::section(&format!("conform-{}", subject.name), &title, body)
 }
 

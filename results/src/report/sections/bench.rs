@@ -1,18 +1,17 @@
-//! Benchmark rows: their figures, what more is known of each, sweeps, comparisons, and how they were
-//! configured.
+//! Benchmark rows: their figures, what more is known of each, sweeps, comparisons and settings.
 
 use itertools::Itertools;
 
 use super::{Block, PAGE};
-use crate::figure::{BENCH, Figure, GROUPS, Group, OF_SWEEPS, Unit};
-use crate::measures::Sweep;
+use crate::record::figure::{BENCH, Figure, GROUPS, Group, OF_SWEEPS, Unit};
+use crate::record::measures::Sweep;
+use crate::record::run::{BenchRow, Comparison, Run};
 use crate::report::cells;
 use crate::report::charts;
 use crate::report::csv::number;
 use crate::report::document::{self, Cell, Fold, Form, Head, Phrase, Row, Table};
 use crate::report::measures;
-use crate::run::{BenchRow, Comparison, Run};
-use crate::units;
+use crate::wording::units;
 
 pub(super) fn section(run: &Run) -> Block {
     let note = match run.audit {
@@ -35,8 +34,7 @@ pub(super) fn section(run: &Run) -> Block {
         body.push(Block::only(PAGE, vec![pictures(run)]));
         // A sweep has many rows of one kind: its curve says what matters.
         let forms = if run.sweeps.is_empty() { document::ALL } else { PAGE };
-        let each = run.rows.iter().map(in_full).collect();
-        body.push(Block::only(forms, vec![Block::part("more", each)]));
+        body.push(Block::only(forms, vec![Block::part("more", run.rows.iter().map(in_full).collect())]));
     }
     Block::section("bench-h", "Benchmarks", body)
 }
@@ -64,26 +62,16 @@ fn pictures(run: &Run) -> Block {
 }
 
 fn head(first: &str) -> Head {
-    Head {
-        name: first.to_owned(),
-        about: "The lock under test, and where it was measured".to_owned(),
-        figures: false,
-    }
+    Head::new(first, "The lock under test, and where it was measured", false)
 }
 
 fn heads<T>(first: Head, figures: &[Figure<T>]) -> Vec<Head> {
-    let figures = figures.iter().map(|figure| Head {
-        name: figure.head.to_owned(),
-        about: figure.about.to_owned(),
-        figures: true,
-    });
-    std::iter::once(first).chain(figures).collect()
+    std::iter::once(first).chain(figures.iter().map(Head::from)).collect()
 }
 
 pub(super) fn figure<T>(figure: &Figure<T>, of: &T) -> Cell {
     let estimate = (figure.of)(of);
-    // How much is done is a row's headline and shows how sure it is; latencies have their intervals in the
-    // row's details.
+    // How much is done shows how sure it is; latencies have their intervals in the row's details.
     let shown = estimate.filter(|_| figure.unit != Unit::Time);
     Cell {
         key: number(estimate.map(|estimate| estimate.median)),
@@ -111,20 +99,14 @@ fn rows(run: &Run) -> Table {
         }
     });
     let mut heads = heads(head("subject"), &BENCH);
-    heads.push(Head {
-        name: "safety".to_owned(),
-        about: "Whether the lock was safe while it was measured, and whether the figures may be quoted"
-            .to_owned(),
-        figures: false,
-    });
+    let about = "Whether the lock was safe while it was measured, and whether the figures may be quoted";
+    heads.push(Head::new("safety", about, false));
     Table { title: "Benchmark rows".to_owned(), class: "bench", heads, rows: rows.collect() }
 }
 
 /// The rows that have what a group of figures is about, without columns in which nothing stands.
 fn group(run: &Run, group: &Group) -> Block {
-    let rows = run.rows.iter();
-    let rows = rows.filter(|row| !row.is_void() && (group.applies)(row));
-    let rows = rows.map(|row| {
+    let rows = run.rows.iter().filter(|row| !row.is_void() && (group.applies)(row)).map(|row| {
         let first = Cell::from(row.lock()).with_small([row.place()]);
         let figures = group.figures.iter().map(|of| figure(of, row));
         Row { dim: !row.valid, ..std::iter::once(first).chain(figures).collect() }
@@ -186,23 +168,19 @@ pub(super) fn comparisons(run: &Run) -> Block {
     let table = Table::new("Comparisons", heads, usize::MAX, rows);
     let note = "ratio: B over A with its 95 % interval; A again: A over itself, measured beside it; shown from: the smallest ratio that four of five \
                 such runs would show. Better and worse are said only where the interval of the ratio leaves out 1; all else is not shown to differ.";
-    let body = match table.rows.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::note(note), Block::Table(table)],
-    };
+    let body = if table.rows.is_empty() { Vec::new() } else { vec![Block::note(note), Block::Table(table)] };
     Block::section("comparisons-h", "Comparisons", body)
 }
 
 /// In which settings joined runs differ; how a row was measured is said of each row.
 pub(super) fn differences(run: &Run) -> Block {
-    let rows = run.differences.iter().map(|one| {
-        let words = [&one.field, &one.a, &one.b, &one.run];
-        words.map(String::as_str).into_iter().collect()
-    });
+    let rows = run
+        .differences
+        .iter()
+        .map(|one| [&one.field, &one.a, &one.b, &one.run].map(String::as_str).into_iter().collect());
     let heads = ["setting", "in the first", "in the other", "run"];
     let title = "Settings in which the runs differ";
-    let table = Table::new(title, heads, usize::MAX, rows);
-    Block::section("config-h", title, vec![Block::Table(table)])
+    Block::section("config-h", title, vec![Block::Table(Table::new(title, heads, usize::MAX, rows))])
 }
 
 #[cfg(test)]

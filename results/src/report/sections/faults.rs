@@ -1,25 +1,22 @@
-//! What happened around faults: how soon the lock worked again, how long the callers of open loops waited,
-//! how repeats came out.
+//! What happened around faults: recovery, the waits of open loops, and how repeats came out.
 
 use std::collections::BTreeMap;
 
 use super::{Block, PLAIN};
 use crate::compare::scenario_key;
-use crate::figure::{GRANT_AFTER, OF_FAULTS};
-use crate::open_loop::{Length, OpenLoop, OpenLoopWaits};
+use crate::record::figure::{GRANT_AFTER, OF_FAULTS};
+use crate::record::open_loop::{Length, OpenLoop, OpenLoopWaits};
+use crate::record::run::{FaultSpan, Run, ScenarioResult};
+use crate::record::verdict::{CLASSES, State};
 use crate::report::document::{Cell, Phrase, Row, Table};
-use crate::run::{FaultSpan, Run, ScenarioResult};
-use crate::units::{self, enclosed};
-use crate::verdict::{CLASSES, State};
+use crate::wording::units::{self, enclosed};
 
 /// A longer suite shows recovery from each fault with each scenario alone.
 const SCENARIOS_MAX: usize = 8;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
     let mut blocks = Vec::new();
-    if run.scenarios.len() <= SCENARIOS_MAX {
-        blocks.push(Block::only(PLAIN, vec![recovery(run)]));
-    }
+    blocks.extend((run.scenarios.len() <= SCENARIOS_MAX).then(|| Block::only(PLAIN, vec![recovery(run)])));
     blocks.push(open_loops(run));
     blocks.push(Block::section("repeats", "Repeats", vec![Block::list(repeats(run))]));
     blocks
@@ -27,16 +24,12 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
 
 fn recovery(run: &Run) -> Block {
     let rows = run.scenarios.iter().flat_map(|scenario| {
-        let faults = scenario.faults.iter();
-        faults.filter_map(|fault| recovered(scenario, fault, &scenario.name))
+        scenario.faults.iter().filter_map(|fault| recovered(scenario, fault, &scenario.name))
     });
     let table = recovery_table(rows.collect());
     let note = "before, after: from the fault; errors, hangs: share of the operations between the fault and its heal or the next grant; herd: \
                 acquires in the second after the heal";
-    let body = match table.rows.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::Table(table), Block::note(note)],
-    };
+    let body = if table.rows.is_empty() { Vec::new() } else { vec![Block::Table(table), Block::note(note)] };
     Block::section("recovery", "Recovery from each fault", body)
 }
 
@@ -53,22 +46,17 @@ pub(super) fn recovered(scenario: &ScenarioResult, fault: &FaultSpan, of: &str) 
         words if words == "–" && figure.name == GRANT_AFTER.name => scenario.unrecovered().into(),
         words => Cell::from(words),
     });
-    let head = Cell::from(fault.label()).with_small([of.to_owned()]);
-    Some(std::iter::once(head).chain(figures).collect())
+    Some(std::iter::once(Cell::from(fault.label()).with_small([of.to_owned()])).chain(figures).collect())
 }
 
 fn open_loops(run: &Run) -> Block {
-    let rows = run.scenarios.iter();
-    let rows = rows.filter_map(|result| Some(waits(result, result.open_loop.as_ref()?)));
+    let rows = run.scenarios.iter().filter_map(|result| Some(waits(result, result.open_loop.as_ref()?)));
     let heads =
         ["scenario", "rate", "p99 before", "p99 fault to recovery", "p99 after", "longest wait", "no grant"];
     let table = Table::new("Waits of open loops", heads, 1, rows);
     let note = "Waits count from when each caller was due, and are sorted by that moment: before the first fault, from it until recovery, after \
                 recovery. A caller without a grant counts as longer than every grant.";
-    let body = match table.rows.is_empty() {
-        true => Vec::new(),
-        false => vec![Block::note(note), Block::Table(table)],
-    };
+    let body = if table.rows.is_empty() { Vec::new() } else { vec![Block::note(note), Block::Table(table)] };
     Block::section("open-h", "How long callers waited", body)
 }
 
@@ -78,12 +66,9 @@ fn waits(result: &ScenarioResult, open: &OpenLoop) -> Row {
         (Some(_), None) => "no recovery".to_owned(),
         _ => p99(open.after.as_ref()),
     };
-    let total = |of: fn(&OpenLoopWaits) -> u64| {
-        let all = open.parts().map(of).fold(0, u64::saturating_add);
-        units::count(all)
-    };
-    let longest = open.parts().map(|waits| waits.longest);
-    let longest = longest.max_by_key(|length| (length.ns, length.more));
+    let total =
+        |of: fn(&OpenLoopWaits) -> u64| units::count(open.parts().map(of).fold(0, u64::saturating_add));
+    let longest = open.parts().map(|waits| waits.longest).max_by_key(|length| (length.ns, length.more));
     let [asked, granted] = [open.asked_per_s, open.granted_per_s].map(units::figure);
     let without = total(|waits| waits.without_grant);
     [
@@ -116,11 +101,9 @@ fn words(length: Length) -> String {
 fn repeats(run: &Run) -> Vec<Phrase> {
     let mut groups: BTreeMap<_, Vec<&ScenarioResult>> = BTreeMap::new();
     for result in &run.scenarios {
-        let key = (&result.name, &result.topology, &result.subject);
-        groups.entry(key).or_default().push(result);
+        groups.entry((&result.name, &result.topology, &result.subject)).or_default().push(result);
     }
-    let groups = groups.into_values().filter(|repeats| repeats.len() > 1);
-    let lines = groups.map(|repeats| {
+    let lines = groups.into_values().filter(|repeats| repeats.len() > 1).map(|repeats| {
         let violated = |result: &ScenarioResult, class: &str| {
             let verdict = result.verdicts.get(class);
             verdict.is_some_and(|verdict| verdict.state == State::Violated)
@@ -130,8 +113,7 @@ fn repeats(run: &Run) -> Vec<Phrase> {
             (convict > 0).then(|| format!("{class} {convict}"))
         });
         let by = enclosed(" (", &by.collect::<Vec<_>>().join(", "), ")");
-        let convict = repeats.iter();
-        let convict = convict.filter(|one| CLASSES.iter().any(|class| violated(one, class)));
+        let convict = repeats.iter().filter(|one| CLASSES.iter().any(|class| violated(one, class)));
         let good = repeats.iter().filter(|one| one.as_expected).count();
         let (name, convict, all) = (scenario_key(repeats[0]), convict.count(), repeats.len());
         format!("{name}: {convict} of {all} repeats convict{by}; {good} as expected").into()
@@ -142,12 +124,11 @@ fn repeats(run: &Run) -> Vec<Phrase> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open_loop::OpenLoopCall;
+    use crate::record::open_loop::OpenLoopCall;
+    use crate::record::run::Meta;
     use crate::report::{FORMATS, text};
-    use crate::run::Meta;
 
-    /// Ten seconds of 100 callers each; those of the fifth second, when a master dies, get nothing for 700
-    /// ms.
+    /// Ten seconds of 100 callers each; those of the fifth second, a master dead, get nothing for 700 ms.
     fn run(granted: bool) -> Run {
         let caller = |number: u64| {
             let stalled = (500..600).contains(&number);
@@ -180,8 +161,7 @@ mod tests {
 
     fn cells(run: &Run) -> Vec<String> {
         let result = &run.scenarios[0];
-        let row = waits(result, result.open_loop.as_ref().expect("one"));
-        let cells = row.cells.into_iter();
+        let cells = waits(result, result.open_loop.as_ref().expect("one")).cells.into_iter();
         cells.map(|cell| cell.words[0].text.clone()).collect()
     }
 
@@ -193,8 +173,7 @@ mod tests {
         let stalled = cells(&run);
         assert_eq!(stalled[3..], ["more than 700 ms", "2 ms", "more than 700 ms", "100 of 1000"]);
         let shown = |run: &Run| {
-            let formats = FORMATS.iter();
-            let formats = formats.filter(|format| ["html", "markdown"].contains(&format.name));
+            let formats = FORMATS.iter().filter(|format| ["html", "markdown"].contains(&format.name));
             let shown = formats.map(|format| format.render(run).expect("rendered"));
             let how = text::TextOptions { width: 240, color: false };
             shown.chain([text::summary(run, how)]).collect::<Vec<_>>()
@@ -206,8 +185,7 @@ mod tests {
         let open = run.scenarios[0].open_loop.as_mut().expect("one");
         (open.recovered_ns, open.before) = (None, None);
         assert_eq!(cells(&run)[2..5], ["–", "more than 700 ms", "no recovery"]);
-        let open = run.scenarios[0].open_loop.as_mut().expect("one");
-        let during = open.during.as_mut().expect("callers");
+        let during = run.scenarios[0].open_loop.as_mut().expect("one").during.as_mut().expect("callers");
         (during.p99, during.calls) = (None, 42);
         assert_eq!(cells(&run)[2..5], ["–", "– (42 calls)", "no recovery"]);
         run.scenarios[0].open_loop = None;

@@ -1,5 +1,4 @@
-//! The sections of a run, each described once for every form. One kind of section per file; here is their
-//! order.
+//! The sections of a run, each described once for every form, a kind per file; here is their order.
 //!
 //! | file | what it describes |
 //! |---|---|
@@ -25,13 +24,12 @@ pub(super) use self::bench::sweep;
 use super::cells;
 use super::charts;
 use super::document::{ALL, Block, Fact, Form, PAGE, PLAIN};
-use crate::run::Run;
-use crate::units;
+use crate::record::run::Run;
+use crate::wording::units;
 
 pub(super) fn of(run: &Run) -> Vec<Block> {
     let mut blocks = vec![Block::only(PLAIN, vec![warnings(run)])];
-    let parts = Block::list(run.parts.iter().map(ToString::to_string));
-    blocks.push(Block::only(PLAIN, vec![parts]));
+    blocks.push(Block::only(PLAIN, vec![Block::list(run.parts.iter().map(ToString::to_string))]));
     if let Some(watch) = &run.watch {
         blocks.extend(watch::sections(watch));
         blocks.push(again(run));
@@ -91,24 +89,21 @@ fn price(run: &Run) -> Option<Block> {
             Block::chart(chart, "price"),
         ],
         (None, Some(why)) if run.scenarios.len() > 1 => {
-            let words = format!("Not drawn: {why}, so their throughputs cannot be compared.");
-            vec![Block::note(words)]
+            vec![Block::note(format!("Not drawn: {why}, so their throughputs cannot be compared."))]
         }
         _ => return None,
     };
-    let section = Block::section("price-h", "What safety costs", body);
-    Some(Block::only(PAGE, vec![section]))
+    Some(Block::only(PAGE, vec![Block::section("price-h", "What safety costs", body)]))
 }
 
 fn again(run: &Run) -> Block {
     let servers = run.meta.environment.servers.iter().map(|(name, server)| {
-        let config = Block::Code("", server.config.join("\n"));
-        Block::fold(format!("{name} {}", server.version), vec![config])
+        Block::fold(format!("{name} {}", server.version), vec![Block::Code("", server.config.join("\n"))])
     });
-    let mut body = vec![Block::Code("sh", crate::command_line::again(run)), Block::Facts(facts(run))];
+    let mut body =
+        vec![Block::Code("sh", crate::wording::command_line::again(run)), Block::Facts(facts(run))];
     body.push(Block::only(PAGE, servers.collect()));
-    let section = Block::section("how-h", "How to make this again", body);
-    Block::only(&[Form::Html, Form::Markdown], vec![section])
+    Block::only(&[Form::Html, Form::Markdown], vec![Block::section("how-h", "How to make this again", body)])
 }
 
 fn facts(run: &Run) -> Vec<Fact> {

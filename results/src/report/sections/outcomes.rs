@@ -1,5 +1,4 @@
-//! What became of the lock: a row per topology and fault, its set-ups side by side, the worst first; the
-//! verdicts of every scenario, and of every server.
+//! What became of the lock: a row per topology and fault, its set-ups side by side; and the verdicts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,15 +8,15 @@ use itertools::Itertools;
 use super::scenario::{came_out, id};
 use super::{Block, PAGE, PLAIN, not_applicable};
 use crate::answer::{ExclusionOutcome, Tone};
-use crate::measures::bare;
+use crate::record::measures::bare;
+use crate::record::run::{Outcome, Run, ScenarioResult};
+use crate::record::verdict::{CLASSES, Verdict, meaning};
 use crate::report::cells;
 use crate::report::document::{Cell, Form, Phrase, Row, Table};
 use crate::report::fault_words::fault_words;
 use crate::report::number_among;
 use crate::report::two_owners::two_owners;
-use crate::run::{Outcome, Run, ScenarioResult};
-use crate::units;
-use crate::verdict::{CLASSES, Verdict, meaning};
+use crate::wording::units;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
     let rows = rows(run);
@@ -36,15 +35,13 @@ pub(super) fn sections(run: &Run) -> Vec<Block> {
     let mut blocks = picture.into_iter().chain([matrix]).collect_vec();
     blocks.push(Block::only(PAGE, vec![super::warnings(run)]));
     blocks.push(not_applicable(run));
-    let servers = Block::Table(servers(run));
-    blocks.push(Block::section("servers-h", "Servers", vec![servers]));
+    blocks.push(Block::section("servers-h", "Servers", vec![Block::Table(servers(run))]));
     let verdicts = Block::section("verdicts", "Verdicts", vec![Block::Table(verdicts(run))]);
     blocks.push(Block::only(PLAIN, vec![verdicts]));
     blocks
 }
 
-/// One line: what each configuration whose master was replaced means at one failover a month, with the
-/// longest outage that was measured of it.
+/// One line: what each configuration means at one failover a month, with its longest measured outage.
 pub(super) fn risk(run: &Run) -> Option<Block> {
     let mut longest = BTreeMap::new();
     for risk in run.scenarios.iter().filter_map(|result| result.risk.as_ref()) {
@@ -67,8 +64,7 @@ pub(super) fn risk(run: &Run) -> Option<Block> {
         each.format("; "),
         run.run
     );
-    let title = "What a failover a month means";
-    Some(Block::section("risk-h", title, vec![Block::note(line)]))
+    Some(Block::section("risk-h", "What a failover a month means", vec![Block::note(line)]))
 }
 
 /// The set-ups that met the same faults on the same topology, each once.
@@ -134,8 +130,7 @@ impl SetUp<'_> {
 fn rows(run: &Run) -> Vec<OutcomeRow<'_>> {
     let mut subjects: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for result in &run.scenarios {
-        let known = subjects.entry(&result.topology).or_default();
-        known.insert(&result.subject);
+        subjects.entry(&result.topology).or_default().insert(&result.subject);
     }
     let mut times = BTreeMap::new();
     let mut rows: BTreeMap<_, Vec<SetUp<'_>>> = BTreeMap::new();
@@ -151,18 +146,14 @@ fn rows(run: &Run) -> Vec<OutcomeRow<'_>> {
     }
     let rows = rows.into_iter().map(|(((is_control, place, faults), _), mut set_ups)| {
         set_ups.sort_by_key(|set_up| gravity(set_up.result));
-        let order = (is_control, gravity(set_ups[0].result));
-        let row = OutcomeRow { place, faults, set_ups };
-        (order, row)
+        ((is_control, gravity(set_ups[0].result)), OutcomeRow { place, faults, set_ups })
     });
-    let rows = rows.sorted_by_key(|(order, _)| *order);
-    rows.map(|(_, row)| row).collect()
+    rows.sorted_by_key(|(order, _)| *order).map(|(_, row)| row).collect()
 }
 
 /// What to sort by: the worst first.
 fn gravity(result: &ScenarioResult) -> impl Ord + Copy + use<> {
-    let lost_ns = result.losing().map_or(0, |verdict| verdict.worst_ns);
-    Reverse((result.standing(), lost_ns))
+    Reverse((result.standing(), result.losing().map_or(0, |verdict| verdict.worst_ns)))
 }
 
 fn outcome(result: &ScenarioResult) -> Phrase {
@@ -188,11 +179,9 @@ fn lost(verdict: &Verdict) -> String {
     }
 }
 
-/// In what a set-up may differ from others on its topology: its lock, what a grant waits for, what the
-/// servers were configured with.
+/// In what a set-up may differ on its topology: lock, durability, configuration of the servers.
 pub(super) fn label(result: &ScenarioResult, several: bool) -> String {
-    let config = result.server_config.iter();
-    let config = config.map(|(key, value)| format!("{key} {value}")).join(", ");
+    let config = result.server_config.iter().map(|(key, value)| format!("{key} {value}")).join(", ");
     let config = match config.as_str() {
         "appendonly no, save \"\"" => "no persistence".to_owned(),
         "appendfsync always, appendonly yes" => "AOF, synced always".to_owned(),
@@ -220,8 +209,7 @@ fn pictured(rows: &[OutcomeRow<'_>]) -> Option<Block> {
     let mut lost = all.filter(|(_, set_up)| set_up.result.is_lost() && !set_up.result.is_control());
     lost.find_map(|(row, set_up)| {
         let data = set_up.result.timeline.as_ref()?;
-        let of = format!("{}, {}: {}", row.place, set_up.label, row.faults);
-        Some(Block::Owners(two_owners(of, data)?))
+        Some(Block::Owners(two_owners(format!("{}, {}: {}", row.place, set_up.label, row.faults), data)?))
     })
 }
 
@@ -246,8 +234,7 @@ fn verdicts(run: &Run) -> Table {
         let beside = [cells::recovery(result).into(), expected.into()];
         std::iter::once(head).chain(verdicts).chain(beside).collect()
     });
-    let heads = ["scenario"].into_iter().chain(CLASSES);
-    let heads = heads.chain(["recovery", "expected"]);
+    let heads = ["scenario"].into_iter().chain(CLASSES).chain(["recovery", "expected"]);
     Table::new("Verdicts", heads, usize::MAX, rows)
 }
 
@@ -275,10 +262,7 @@ fn servers(run: &Run) -> Table {
     let tried = tried.filter(several).collect_vec();
     let of_one = tried.iter().map(|of| of.1).all_equal();
     let rows = tried.iter().map(|of| {
-        let title = match of_one {
-            true => of.0.to_owned(),
-            false => format!("{} by {}", of.0, of.1),
-        };
+        let title = if of_one { of.0.to_owned() } else { format!("{} by {}", of.0, of.1) };
         let cells = servers.iter().map(|server| repeated(&on(*of, server)));
         std::iter::once(title.into()).chain(cells).collect::<Row>()
     });
@@ -329,8 +313,7 @@ mod tests {
             panic!("one on a server of its own compares nothing");
         };
         let cells = row.cells.iter().map(|cell| cell.words[0].text.as_str());
-        let wanted = ["a", "· no expectation", "✗ not as expected, 1 of 2 as expected"];
-        assert_eq!(cells.collect_vec(), wanted);
+        assert_eq!(cells.collect_vec(), ["a", "· no expectation", "✗ not as expected, 1 of 2 as expected"]);
         run.scenarios.truncate(1);
         assert!(servers(&run).rows.is_empty());
     }

@@ -1,23 +1,21 @@
-//! One scenario: its conviction in a line and in steps, its time axis, and behind them its proofs, faults and
-//! settings.
+//! One scenario: its conviction in a line and in steps, its time axis, its proofs, faults and settings.
 
 use std::collections::BTreeSet;
 
 use super::faults::{recovered, recovery_table};
 use super::{ALL, Block, Fact, PAGE, PLAIN, length};
-use crate::proof::Proof;
+use crate::record::proof::Proof;
+use crate::record::run::{Outcome, Run, ScenarioResult};
+use crate::record::sequence::Sequence;
+use crate::record::timeline::TimelineData;
+use crate::record::verdict::{Anomaly, State, Verdict, meaning};
 use crate::report::document::{Figure, Fold, Form, Group, Phrase, Row, Section, Table};
 use crate::report::{cells, charts};
-use crate::run::{Outcome, Run, ScenarioResult};
-use crate::sequence::Sequence;
 use crate::svg;
-use crate::timeline::TimelineData;
-use crate::units;
-use crate::verdict::{Anomaly, State, Verdict, meaning};
+use crate::wording::units;
 
 pub(super) fn sections(run: &Run) -> Vec<Block> {
-    let scenarios = run.scenarios.iter().enumerate();
-    let sections = scenarios.flat_map(|(index, result)| {
+    let sections = run.scenarios.iter().enumerate().flat_map(|(index, result)| {
         let part = format!("section {}", came_out(result));
         let section = Block::part(part, vec![section(&id(index), result)]);
         [Block::only(PAGE, vec![section]), Block::only(PLAIN, vec![reasons(result)])]
@@ -93,8 +91,7 @@ pub(super) fn sequence(id: &str, result: &ScenarioResult) -> Option<Block> {
     Some(Block::Chart(Figure { chart: svg::sequence(&data), id: id.to_owned(), mermaid: data.mermaid() }))
 }
 
-/// Why anything is violated or unknown; as text only what did not come out as expected, with the gravest
-/// proof.
+/// Why anything is violated or unknown; as text only what was not expected, with the gravest proof.
 fn reasons(result: &ScenarioResult) -> Block {
     let outcome = result.outcome();
     let unexpected = outcome >= Outcome::Unknown;
@@ -113,8 +110,7 @@ fn reasons(result: &ScenarioResult) -> Block {
 
 /// The proof of the gravest verdict that was not to be violated.
 fn gravest(scenario: &ScenarioResult) -> Option<&Proof> {
-    let classes = ["contract", "confirmed", "effect", "belief", "liveness"];
-    classes.into_iter().find_map(|class| {
+    ["contract", "confirmed", "effect", "belief", "liveness"].into_iter().find_map(|class| {
         let expected = scenario.expected.get(class)?;
         let verdict = scenario.verdicts.get(class)?;
         let missed = verdict.meets(expected, scenario.load_ns) == Some(false);
@@ -188,10 +184,7 @@ fn faults(result: &ScenarioResult) -> Table {
     let unbroken = |text: &str| text.replace("->", "-\u{2060}>");
     let rows = result.faults.iter().map(|fault| {
         let healed = fault.healed_ns.map_or("not in this run".to_owned(), units::instant);
-        let effect = match fault.bit {
-            true => "✓ yes",
-            false => "? no evidence",
-        };
+        let effect = if fault.bit { "✓ yes" } else { "? no evidence" };
         [
             fault.fault.clone(),
             unbroken(&fault.targets.join(", ")),
@@ -203,19 +196,16 @@ fn faults(result: &ScenarioResult) -> Table {
         .into_iter()
         .collect()
     });
-    let heads = ["fault", "on", "injected", "healed", "took effect", "evidence"];
-    Table::new("Faults", heads, usize::MAX, rows)
+    Table::new("Faults", ["fault", "on", "injected", "healed", "took effect", "evidence"], usize::MAX, rows)
 }
 
 fn operations(result: &ScenarioResult) -> Table {
-    let endings = result.operations.values().flat_map(|counts| counts.keys());
-    let endings: BTreeSet<&String> = endings.collect();
+    let endings: BTreeSet<&String> = result.operations.values().flat_map(|counts| counts.keys()).collect();
     let rows = result.operations.iter().map(|(operation, counts)| {
         let counts = endings.iter().map(|ending| counts.get(*ending));
         let words = counts.map(|n| n.map_or("–".to_owned(), |n| units::count(*n)));
         std::iter::once(operation.clone()).chain(words).collect::<Row>()
     });
-    let heads = endings.iter().map(|ending| ending.as_str());
-    let heads = std::iter::once("how operations ended").chain(heads);
+    let heads = std::iter::once("how operations ended").chain(endings.iter().map(|ending| ending.as_str()));
     Table::new("Operations", heads, 1, rows)
 }

@@ -1,5 +1,4 @@
-//! Configurations side by side: what became of the lock, how fast it was, how long nobody got it, and what a
-//! cycle costs.
+//! Configurations side by side: what became of the lock, speed, time without a grant, and cost.
 
 use itertools::Itertools;
 
@@ -7,11 +6,11 @@ use super::Block;
 use super::outcomes;
 use crate::answer::{ExclusionOutcome, Tone, may_be_quoted};
 use crate::compare::against;
-use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, COMMANDS, CYCLES, Figure, SERVER_CPU};
+use crate::record::figure::{ACQUIRE_P50, ACQUIRE_P99, COMMANDS, CYCLES, Figure, SERVER_CPU};
+use crate::record::run::{BenchRow, Run, ScenarioResult};
 use crate::report::cells;
 use crate::report::document::{Cell, Form, Head, Phrase, Row, Table};
-use crate::run::{BenchRow, Run, ScenarioResult};
-use crate::units;
+use crate::wording::units;
 
 /// A configuration as it was measured, or as its scenarios found it, or both.
 struct Configuration<'a> {
@@ -21,8 +20,7 @@ struct Configuration<'a> {
 
 const FIGURES: [Figure<BenchRow>; 5] = [CYCLES, ACQUIRE_P50, ACQUIRE_P99, COMMANDS, SERVER_CPU];
 
-/// The table; nothing where fewer than two configurations are there, or where no speed stands beside what
-/// became of the lock.
+/// The table; nothing of fewer than two configurations, or where no speed stands beside an outcome.
 pub(super) fn table(run: &Run) -> Block {
     let all = configurations(run);
     let is_measured = all.iter().any(|one| one.measured.is_some());
@@ -32,29 +30,17 @@ pub(super) fn table(run: &Run) -> Block {
     }
     let base = all.iter().find_map(|one| one.measured);
     let rows = all.iter().map(|one| one.row(base));
-    let of_rows = FIGURES.iter().map(|figure| Head {
-        name: figure.head.to_owned(),
-        about: figure.about.to_owned(),
-        figures: true,
-    });
-    let words =
-        |name: &str, about: &str, figures| Head { name: name.to_owned(), about: about.to_owned(), figures };
+    let silence = "The longest time for which a free lock was asked for and not granted";
     let heads = [
-        words("configuration", "The lock, its servers, and what a grant waits for", false),
-        words("the lock", "What became of it in all scenarios of this configuration", false),
-    ];
-    let recovery = [
-        words(
-            "without a grant",
-            "The longest time for which a free lock was asked for and not granted",
-            true,
-        ),
-        words("recovery", "From a fault to the first grant after it, the longest", true),
+        Head::new("configuration", "The lock, its servers, and what a grant waits for", false),
+        Head::new("the lock", "What became of it in all scenarios of this configuration", false),
+        Head::new("without a grant", silence, true),
+        Head::new("recovery", "From a fault to the first grant after it, the longest", true),
     ];
     let table = Table {
         title: "Configurations side by side".to_owned(),
         class: "",
-        heads: heads.into_iter().chain(recovery).chain(of_rows).collect(),
+        heads: heads.into_iter().chain(FIGURES.iter().map(Head::from)).collect(),
         rows: rows.collect(),
     };
     let load = base.map_or(String::new(), |row| {
@@ -71,8 +57,7 @@ pub(super) fn table(run: &Run) -> Block {
     Block::only(&[Form::Html, Form::Markdown], vec![section])
 }
 
-/// Those with scenarios in their order, then those that were only measured. What was measured twice has a row
-/// each time.
+/// Those with scenarios in their order, then those only measured; what was measured twice has two rows.
 fn configurations(run: &Run) -> Vec<Configuration<'_>> {
     let quotable = || run.rows.iter().filter(|row| may_be_quoted(row));
     let load = |row: &BenchRow| (row.workload.clone(), row.tasks, row.added_rtt_ns());
@@ -174,8 +159,8 @@ impl Configuration<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::verdict::State;
     use crate::samples::{around, row, run, scenario};
-    use crate::verdict::State;
 
     #[test]
     fn each_configuration_is_a_row_with_its_scenarios_and_its_speed() {
@@ -199,8 +184,7 @@ mod tests {
             let rows = configurations(run);
             let base = rows.iter().find_map(|one| one.measured);
             let words = |cell: &Cell| {
-                let words = cell.words.iter().map(|words| words.text.clone());
-                words.chain(cell.small.clone()).join("; ")
+                cell.words.iter().map(|words| words.text.clone()).chain(cell.small.clone()).join("; ")
             };
             let cells = |one: &Configuration<'_>| one.row(base).cells.iter().map(words).collect_vec();
             rows.iter().map(cells).collect_vec()

@@ -1,17 +1,15 @@
-//! What was seen of locks in traffic: the patterns in a table, each finding with its first example, what may
-//! be locks, who holds what.
+//! What was seen of locks in traffic: patterns, findings with an example, what may be locks, who holds what.
 
 use super::Block;
 use crate::answer::Tone;
+use crate::record::watch::{Certainty, WatchFinding, WatchReport, WatchedLock};
 use crate::report::charts;
 use crate::report::document::{Phrase, Row, Table};
 use crate::svg;
-use crate::units::enclosed;
-use crate::watch::{Certainty, WatchFinding, WatchReport, WatchedLock};
+use crate::wording::units::{self, enclosed};
 
 pub(super) fn sections(watch: &WatchReport) -> Vec<Block> {
-    let findings = watch.findings.iter().enumerate();
-    let findings = findings.map(|(number, finding)| of_finding(number, finding));
+    let findings = watch.findings.iter().enumerate().map(|(number, finding)| of_finding(number, finding));
     let perhaps = watch.perhaps.iter().map(|one| {
         let cells = [
             one.pattern.clone(),
@@ -58,25 +56,9 @@ pub(in crate::report) fn watched(watch: &WatchReport) -> Vec<String> {
     lines
 }
 
-/// How often.
-pub(in crate::report) fn times(count: u64) -> String {
-    match count {
-        1 => "once".to_owned(),
-        count => format!("{count} times"),
-    }
-}
-
 /// A length in milliseconds, to three digits.
 pub(in crate::report) fn ms(ms: Option<f64>) -> String {
-    match ms {
-        None => "–".to_owned(),
-        Some(ms) => crate::units::duration((ms * 1e6) as u64),
-    }
-}
-
-/// A figure per grant, or a dash.
-fn share(share: Option<f64>, words: impl Fn(f64) -> String) -> String {
-    share.map_or("–".to_owned(), words)
+    ms.map_or("–".to_owned(), |ms| units::duration((ms * 1e6) as u64))
 }
 
 /// The locks; on a screen those columns that fit.
@@ -93,9 +75,9 @@ pub(in crate::report) fn row(lock: &WatchedLock) -> Vec<String> {
         ms(lock.hold_ms.p50),
         ms(lock.hold_ms.p99),
         ms(lock.lease_ms),
-        share(lock.lease_used_p99, |used| format!("{:.0} %", used * 100.0)),
+        lock.lease_used_p99.map_or("–".to_owned(), |used| format!("{:.0} %", used * 100.0)),
         lock.expired.to_string(),
-        share(lock.commands_per_grant, |count| format!("{count:.1}")),
+        lock.commands_per_grant.map_or("–".to_owned(), |count| format!("{count:.1}")),
     ]
 }
 
@@ -162,7 +144,7 @@ fn of_finding(number: usize, finding: &WatchFinding) -> Vec<Block> {
             "",
             vec![
                 Phrase::new(tone(finding.certainty), finding.certainty.word()),
-                format!("{}{worst}. {}", times(finding.count), finding.why).into(),
+                format!("{}{worst}. {}", units::times(finding.count), finding.why).into(),
             ],
         ),
         Block::Code("", finding.first.join("\n")),

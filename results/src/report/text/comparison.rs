@@ -1,16 +1,15 @@
-//! Runs side by side as text: what was configured otherwise comes first, since it may be the reason for all
-//! else.
+//! Runs side by side as text: what was configured otherwise comes first: it may be the reason.
 
 use super::TextOptions;
 use super::summary::blocks;
 use super::text_layout::finish;
 use crate::compare::RunComparison;
 use crate::compare::pivot::{Pivot, PivotCell, PivotTable};
+use crate::record::run::Difference;
+use crate::record::run::with_origin;
 use crate::report::cells;
 use crate::report::document::{Block, Cell, Phrase, Row, Table};
-use crate::run::Difference;
-use crate::run::with_origin;
-use crate::units;
+use crate::wording::units;
 
 /// The comparison of runs, for a terminal.
 pub fn comparison(result: &RunComparison, options: TextOptions) -> String {
@@ -76,8 +75,7 @@ fn pivot_table(data: &PivotTable, columns: &[&'static str]) -> Table {
         rows.push(std::iter::once("geometric mean".to_owned()).chain(means).collect());
     }
     let first = columns.join("/");
-    let heads = std::iter::once(first.as_str()).chain(data.columns.iter().map(String::as_str));
-    Table::new("", heads, 1, rows)
+    Table::new("", std::iter::once(first.as_str()).chain(data.columns.iter().map(String::as_str)), 1, rows)
 }
 
 fn pivot_cell(cell: &PivotCell, unit: &str) -> Cell {
@@ -90,8 +88,7 @@ fn pivot_cell(cell: &PivotCell, unit: &str) -> Cell {
         return figure.into();
     };
     let ratio = format!("×{} {}", cells::ratio(ratio), cell.verdict);
-    let tone = Phrase::comparison(cell.verdict).tone;
-    Cell::from(Phrase::new(tone, figure)).with_small([ratio])
+    Cell::from(Phrase::new(Phrase::comparison(cell.verdict).tone, figure)).with_small([ratio])
 }
 
 fn differences(differences: &[Difference]) -> Block {

@@ -4,7 +4,7 @@ use super::TextOptions;
 use super::text_layout::{GREEN, RED, YELLOW, finish, paint};
 use crate::gate::{ConditionPart, Decision, Outcome};
 use crate::report::cells::printable;
-use crate::units::enclosed;
+use crate::wording::units::enclosed;
 
 /// The decision, for a terminal.
 pub fn decision(decision: &Decision, options: TextOptions) -> String {
@@ -21,14 +21,12 @@ pub fn decision(decision: &Decision, options: TextOptions) -> String {
         for part in judged.parts.iter().filter(listed) {
             let (place, found, bound) = (&part.r#where, &part.found, &part.bound);
             let why = enclosed("; ", &part.why, "");
-            let line = format!("{place}: {found}, bound {bound}{why}");
-            out += &format!("    {}\n", mark(part.outcome, &line));
+            out += &format!("    {}\n", mark(part.outcome, &format!("{place}: {found}, bound {bound}{why}")));
         }
     }
     let against = enclosed(" against ", decision.base.as_deref().unwrap_or_default(), "");
     let (outcome, run) = (decision.outcome.word(), &decision.run);
-    let line = format!("gate {outcome}: {run}{against}");
-    out += &(mark(decision.outcome, &line) + "\n");
+    out += &(mark(decision.outcome, &format!("gate {outcome}: {run}{against}")) + "\n");
     finish(&out, options.color)
 }
 

@@ -5,6 +5,7 @@
 //! | `screen.rs` | a run on one screen |
 //! | `summary.rs` | all of a run |
 //! | `comparison.rs`, `gate.rs`, `watch.rs` | a comparison, a decision, a watch |
+//! | `verdicts.rs` | verdicts on a history; how often scenarios came out how |
 //! | `text_layout.rs` | tables, colours and sections |
 
 mod comparison;
@@ -12,6 +13,7 @@ mod gate;
 mod screen;
 mod summary;
 mod text_layout;
+mod verdicts;
 mod watch;
 
 use itertools::Itertools;
@@ -20,11 +22,12 @@ pub use self::comparison::{comparison, pivot};
 pub use self::gate::decision;
 pub use self::screen::{ScreenOptions, screen};
 pub use self::summary::{proofs, summary};
-pub use self::text_layout::columns;
 use self::text_layout::{GREY, paint, tone_color};
+pub use self::text_layout::{columns, printable_report};
+pub use self::verdicts::{tally, tally_results, verdicts};
 use super::cells::printable;
 use crate::answer::{Tone, parts, small_print};
-use crate::run::Run;
+use crate::record::run::Run;
 
 /// How the summary is to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +46,7 @@ impl Default for TextOptions {
 
 /// What became of the lock, in colours, and in grey whether scenarios came out as their files expect.
 fn headline(run: &Run, details: bool) -> String {
-    let parts = parts(run).into_iter();
-    let parts = parts.filter(|(tone, _)| details || *tone != Tone::Detail);
+    let parts = parts(run).into_iter().filter(|(tone, _)| details || *tone != Tone::Detail);
     let parts = parts.map(|(tone, words)| paint(tone_color(tone), &printable(&words)));
     let mut out = format!("{}.\n", parts.format("; "));
     for line in small_print(run) {

@@ -1,5 +1,4 @@
-//! A run on one screen: what became of the lock first and last, between them two lines for each loss and one
-//! for each that was kept.
+//! A run on one screen: the answer first and last, two lines for each loss, one for each kept lock.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,14 +9,14 @@ use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap
 use super::{TextOptions, headline, summary};
 use crate::answer::{self, Tone};
 use crate::audit::{AuditOutcome, AuditedScenario};
-use crate::command_line::shell_line;
-use crate::figure::{ACQUIRE_P50, ACQUIRE_P99, CYCLES, Figure, HANDOFF_P50};
-use crate::measures::bare;
+use crate::record::figure::{ACQUIRE_P50, ACQUIRE_P99, CYCLES, Figure, HANDOFF_P50};
+use crate::record::measures::bare;
+use crate::record::run::{BenchRow, NotApplicable, Run, ScenarioResult, with_origin};
+use crate::record::verdict::{State, Verdict};
 use crate::report::cells::{self, printable};
 use crate::report::sections;
-use crate::run::{BenchRow, NotApplicable, Run, ScenarioResult, with_origin};
-use crate::units::{self, enclosed};
-use crate::verdict::{State, Verdict};
+use crate::wording::command_line::shell_line;
+use crate::wording::units::{self, enclosed};
 
 /// So many lines are printed where nobody asked for more.
 const LINES_MAX: usize = 43;
@@ -69,17 +68,12 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     above.extend(warnings.map(|text| warning(text).trim_end().to_owned()));
     let further = run.warnings.len().saturating_sub(REASONS_MAX);
     above.extend((further > 0).then(|| warning(&format!("{further} more warnings (--verbose)"))));
-    if run.partial {
-        above.push(warning("the run was cut short: this was measured until then"));
-    }
+    above.extend(run.partial.then(|| warning("the run was cut short: this was measured until then")));
     let mut entries = by_reason(entries(run));
     let place = |entry: &Entry| (entry.name.clone(), entry.place.clone());
     entries.sort_by_cached_key(|entry| (order(entry.tone), Reverse(entry.weight_ns), place(entry)));
     let table = options.width >= TABLE_WIDTH;
-    let of = |tone: Tone| -> Vec<&Entry> {
-        let wanted = entries.iter().filter(|entry| entry.tone == tone);
-        wanted.collect()
-    };
+    let of = |tone: Tone| -> Vec<&Entry> { entries.iter().filter(|entry| entry.tone == tone).collect() };
     let lost = of(Tone::Lost);
     let mut below = inherent(run);
     below.extend(not_applicable(run, more.all_reasons));
@@ -87,8 +81,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
         [] => rows(run, table, width),
         sweeps => {
             let sections = sweeps.iter().enumerate().map(sections::sweep).collect();
-            let text = summary::blocks(sections, options.width);
-            text.lines().map(str::to_owned).collect()
+            summary::blocks(sections, options.width).lines().map(str::to_owned).collect()
         }
     };
     last.extend(compared(run));
@@ -102,13 +95,10 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
         )
     }));
     end.extend((!more.page.is_empty()).then(|| format!("page: {}", more.page)));
-    let long = |lines: &[String]| -> usize {
-        let wrapped = lines.iter().map(|line| wrap(line, width, 8).lines().count());
-        wrapped.sum()
-    };
+    let long =
+        |lines: &[String]| -> usize { lines.iter().map(|line| wrap(line, width, 8).lines().count()).sum() };
     let fixed = [&above, &below, &last, &end];
-    let fixed = fixed.iter().map(|lines| long(lines) + usize::from(!lines.is_empty()));
-    let fixed: usize = fixed.sum();
+    let fixed: usize = fixed.iter().map(|lines| long(lines) + usize::from(!lines.is_empty())).sum();
     let list = |kept: usize| -> Vec<String> {
         let groups = [
             (lost.clone(), LOSSES_MAX, "lost"),
@@ -124,9 +114,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
     middle.extend(below);
     let mut out = String::new();
     for lines in [above, middle, last, end] {
-        if !lines.is_empty() && !out.is_empty() {
-            out.push('\n');
-        }
+        out.extend((!lines.is_empty() && !out.is_empty()).then_some('\n'));
         for line in lines {
             // A link opens as it stands, and a command is copied.
             out += &match line.starts_with("page: ") || line.starts_with(COMMAND) {
@@ -143,8 +131,7 @@ pub fn screen(run: &Run, options: TextOptions, more: &ScreenOptions) -> String {
 fn by_reason(entries: Vec<Entry>) -> Vec<Entry> {
     let (unknown, mut others): (Vec<Entry>, Vec<Entry>) =
         (entries.into_iter()).partition(|entry| entry.tone == Tone::Doubt && entry.mark == "?");
-    let groups = unknown.into_iter().into_group_map_by(|entry| entry.said.clone());
-    for mut group in groups.into_values() {
+    for mut group in unknown.into_iter().into_group_map_by(|entry| entry.said.clone()).into_values() {
         if group.len() >= REASONS_MAX {
             let names = group.iter().take(REASONS_MAX - 1).map(|entry| &entry.name);
             let place = format!("{} and others", names.unique().join(", "));
@@ -177,8 +164,7 @@ fn entries(run: &Run) -> Vec<Entry> {
     let several = audit.subjects.len() > 1;
     let of_subject = audit.subjects.iter().flat_map(|subject| {
         let name = if several { subject.name.as_str() } else { "" };
-        let scenarios = subject.scenarios.iter();
-        scenarios.filter_map(move |scenario| of_audited(run, name, scenario))
+        subject.scenarios.iter().filter_map(move |scenario| of_audited(run, name, scenario))
     });
     of_subject.collect()
 }
@@ -208,8 +194,7 @@ fn of_audited(run: &Run, subject: &str, scenario: &AuditedScenario) -> Option<En
         Tone::Kept => without(scenario.without_grant_ns),
         _ => scenario.why.clone(),
     };
-    let decided = scenario.decisive().map_or("", |decided| &decided.dir);
-    let keeper = run.keeper(decided).to_owned();
+    let keeper = run.keeper(scenario.decisive().map_or("", |decided| &decided.dir)).to_owned();
     let known = run.scenarios.iter().any(|one| one.name == scenario.name);
     let shown_by = match known {
         true => Some(show(&keeper, &scenario.name)),
@@ -322,8 +307,7 @@ fn listed(groups: &[Group<'_>], width: usize) -> Vec<String> {
         true => most.saturating_sub(1),
         false => entries.len(),
     };
-    let words = groups.iter().flat_map(|group| &group.0[..shown(group)]);
-    let words = words.map(|entry| {
+    let words = groups.iter().flat_map(|group| &group.0[..shown(group)]).map(|entry| {
         let mark = paint(tone_color(entry.tone), entry.mark);
         let texts = [&entry.name, &entry.place, &entry.said].map(|text| printable(text));
         [mark].into_iter().chain(texts).collect::<Vec<_>>()
@@ -371,8 +355,7 @@ fn inherent(run: &Run) -> Vec<String> {
 }
 
 fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
-    let subjects = run.audit.iter().flat_map(|audit| &audit.subjects);
-    let audited = subjects.flat_map(|subject| {
+    let audited = run.audit.iter().flat_map(|audit| &audit.subjects).flat_map(|subject| {
         let scenarios = subject.of(AuditOutcome::NotApplicable);
         scenarios.map(|one| (reason(&one.why, &subject.name, &subject.library), one.name.as_str()))
     });
@@ -400,8 +383,7 @@ fn not_applicable(run: &Run, all_reasons: bool) -> Vec<String> {
         0 => String::new(),
         others => format!("; {others} for other reasons"),
     };
-    let line = format!("not applicable: {total}: {named}{others} (--all-reasons)");
-    vec![paint(GREY, &printable(&line))]
+    vec![paint(GREY, &printable(&format!("not applicable: {total}: {named}{others} (--all-reasons)")))]
 }
 
 /// A reason without the name of the lock, which the screen has already.
@@ -473,15 +455,13 @@ fn rows(run: &Run, table: bool, width: usize) -> Vec<String> {
 /// A row as an item of a list, without what was not measured.
 fn as_list(row: &[String]) -> String {
     let place = format!("{} on {}, {}, {} tasks", row[0], row[1], row[2], row[3]);
-    let figures = ROW_HEADS.iter().zip(row).skip(4);
-    let figures = figures.filter(|(head, word)| *word != "-" && **head != "safe");
+    let figures = ROW_HEADS.iter().zip(row).skip(4).filter(|(head, word)| *word != "-" && **head != "safe");
     let figures = figures.map(|(head, word)| match head.strip_suffix(" ms") {
         Some(name) => format!("{name} {word} ms"),
         None if *head == "cycles/s" => format!("{word} cycles/s"),
         None => format!("{head} {word}"),
     });
-    let safe = row.last().cloned();
-    format!("{place}: {}", figures.chain(safe).join(", "))
+    format!("{place}: {}", figures.chain(row.last().cloned()).join(", "))
 }
 
 fn compared(run: &Run) -> Vec<String> {
@@ -514,117 +494,11 @@ fn repeated(run: &Run, lost: &[&Entry]) -> Vec<String> {
         let first = parts.first().map(|(tone, words)| paint(tone_color(*tone), &printable(words)));
         return first.into_iter().collect();
     }
-    let named = lost.iter().take(LOSSES_MAX);
-    let named = named.map(|entry| match entry.weight_ns {
+    let named = lost.iter().take(LOSSES_MAX).map(|entry| match entry.weight_ns {
         0 => entry.name.clone(),
         ns => format!("{} {}", entry.name, time(ns)),
     });
     let further = lost.len().saturating_sub(LOSSES_MAX);
-    let further = (further > 0).then(|| format!("{further} more"));
-    let words = format!("LOST: {}", named.chain(further).join(", "));
+    let words = format!("LOST: {}", named.chain((further > 0).then(|| format!("{further} more"))).join(", "));
     vec![paint(tone_color(Tone::Lost), &printable(&words))]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::audit::{Audit, AuditedSubject};
-    use crate::samples::{around, row, says, scenario};
-
-    fn shown(run: &Run, width: u16) -> String {
-        let options = TextOptions { width, color: false };
-        let more = ScreenOptions { page: "file:///a/report.html".to_owned(), ..ScreenOptions::default() };
-        screen(run, options, &more)
-    }
-
-    #[test]
-    fn a_row_names_what_its_grants_wait_for() {
-        let mut waiting = row("lock-core:reentrant", "sentinel", around(4249.0, 0.05));
-        waiting.measures.load.durability = "wait:all".to_owned();
-        let run = crate::samples::run("runs/x", vec![waiting], Vec::new());
-        says(&shown(&run, 140), &["sentinel, wait:all"]);
-    }
-
-    fn quickstart() -> Run {
-        let mut kept = scenario("crash-aof", "single", State::Clean);
-        kept.without_grant_ns = Some(3_600_000_000);
-        let rows = (0..8).map(|_| row("lock-core:reentrant", "single", around(101_775.0, 0.05)));
-        let lost = scenario("failover-async", "sentinel", State::Violated);
-        crate::samples::run("runs/x", rows.collect(), vec![kept, lost])
-    }
-
-    #[test]
-    fn the_answer_is_first_and_last_and_a_loss_has_its_command() {
-        let text = shown(&quickstart(), 100);
-        says(
-            &text,
-            &[
-                "LOST by 1 of 2 configurations; kept by 1 under every fault tried",
-                "LOST  failover-async  sentinel, ",
-                "two owners 3 times, for 3.5 s at worst",
-                "locklab report runs/x --scenario failover-async",
-                "kept  crash-aof ",
-                "3.6 s without a grant",
-                " 101775 ",
-                "LOST: failover-async 3.5 s\n",
-            ],
-        );
-        assert!(text.ends_with("page: file:///a/report.html\n"), "{text}");
-    }
-
-    #[test]
-    fn a_line_is_never_wider_than_the_terminal_and_no_word_is_cut() {
-        let run = quickstart();
-        for width in [60, 80, 100, 140] {
-            let text = shown(&run, width);
-            let wide = text.lines().filter(|line| !line.starts_with(COMMAND));
-            for line in wide.filter(|line| !line.starts_with("page: ")) {
-                assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
-            }
-            says(&text, &["failover-async", "crash-aof", "uncontended"]);
-        }
-    }
-
-    #[test]
-    fn a_long_audit_fits_a_screen_and_counts_what_does_not_apply() {
-        let of = |outcome, number: usize| AuditedScenario {
-            name: format!("scenario-{number}"),
-            topology: "single".to_owned(),
-            outcome,
-            why: match outcome {
-                AuditOutcome::NotApplicable if number.is_multiple_of(2) => {
-                    "theirs has no kind `fair`".to_owned()
-                }
-                AuditOutcome::NotApplicable => "theirs lacks the feature `extend`".to_owned(),
-                _ => "contract violated".to_owned(),
-            },
-            verdicts: [("contract".to_owned(), State::Violated)].into(),
-            ..AuditedScenario::default()
-        };
-        use AuditOutcome::{Broken, Kept, NotApplicable, Unknown};
-        let outcomes = [(Broken, 20), (Kept, 30), (Unknown, 10), (NotApplicable, 79)];
-        let scenarios =
-            outcomes.into_iter().flat_map(|(outcome, count)| (0..count).map(move |n| (outcome, n)));
-        let mut subject = AuditedSubject {
-            name: "theirs".to_owned(),
-            scenarios: scenarios.map(|(outcome, number)| of(outcome, number)).collect(),
-            ..AuditedSubject::default()
-        };
-        subject.count();
-        let mut run = crate::samples::run("runs/x", Vec::new(), Vec::new());
-        run.audit = Some(Box::new(Audit { subjects: vec![subject], ..Audit::default() }));
-        let text = shown(&run, 100);
-        let lines = text.lines().count();
-        assert!(lines <= 45, "{lines}: {text}");
-        says(
-            &text,
-            &[
-                "LOST by theirs in 20 of 50",
-                "not applicable: 79: 40 has no kind `fair`; 39 lacks the feature `extend`",
-            ],
-        );
-        let all = ScreenOptions { all_reasons: true, ..ScreenOptions::default() };
-        let text = screen(&run, TextOptions::default(), &all);
-        says(&text, &["not applicable: has no kind `fair`: scenario-0, "]);
-    }
 }

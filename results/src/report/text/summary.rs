@@ -5,12 +5,12 @@ use itertools::Itertools;
 use super::text_layout::{finish, paint, table, tone_color, wrap};
 use super::{TextOptions, headline};
 use crate::answer::Tone;
-use crate::proof::Proof;
+use crate::record::proof::Proof;
+use crate::record::run::Run;
 use crate::report::cells::{printable, rates};
 use crate::report::document::{Block, Cell, Form, Phrase, Table, shown_in};
 use crate::report::sections;
-use crate::run::Run;
-use crate::units::enclosed;
+use crate::wording::units::enclosed;
 
 /// The summary: the answer, and behind it everything that the other forms have and text can show.
 pub fn summary(run: &Run, options: TextOptions) -> String {
@@ -20,15 +20,12 @@ pub fn summary(run: &Run, options: TextOptions) -> String {
 
 /// The proof of every violated verdict of every scenario, each drawn, with the lines that convict.
 pub fn proofs(run: &Run) -> String {
-    let scenarios = run.scenarios.iter();
-    let proofs = scenarios.flat_map(|scenario| {
-        let verdicts = scenario.verdicts.iter();
-        verdicts.filter_map(move |(class, verdict)| {
+    let proofs = run.scenarios.iter().flat_map(|scenario| {
+        scenario.verdicts.iter().filter_map(move |(class, verdict)| {
             let proof = verdict.proof.as_ref().map(Proof::text)?;
             let title = format!("{} (seed {}): {class}", scenario.name, scenario.seed);
             let rates = rates(verdict).unwrap_or_default();
-            let lines = proof.lines().map(|line| printable(line) + "\n");
-            let lines: String = lines.collect();
+            let lines: String = proof.lines().map(|line| printable(line) + "\n").collect();
             Some(format!("\n{}\n{}{lines}", printable(&title), enclosed("  ", &rates, "\n")))
         })
     });
@@ -39,13 +36,11 @@ pub fn proofs(run: &Run) -> String {
 }
 
 pub(super) fn blocks(all: Vec<Block>, width: u16) -> String {
-    let shown = shown_in(Form::Text, all);
-    rendered(&shown, usize::from(width.max(60))) + "\n"
+    rendered(&shown_in(Form::Text, all), usize::from(width.max(60))) + "\n"
 }
 
 fn rendered(all: &[Block], width: usize) -> String {
-    let blocks = all.iter().map(|one| block(one, width));
-    blocks.collect_vec().join("\n\n")
+    all.iter().map(|one| block(one, width)).collect_vec().join("\n\n")
 }
 
 fn block(block: &Block, width: usize) -> String {
@@ -58,16 +53,14 @@ fn block(block: &Block, width: usize) -> String {
         Block::Heading(title) => printable(title),
         Block::Paragraph(_, said) => wrap(&words(said), width, 0),
         Block::List(lines) => {
-            let lines = lines.iter().map(|line| wrap(&format!("- {}", words(line)), width, 2));
-            lines.collect_vec().join("\n")
+            lines.iter().map(|line| wrap(&format!("- {}", words(line)), width, 2)).collect_vec().join("\n")
         }
         Block::Warnings(_, lines) => {
             let lines = lines.iter().map(|line| super::text_layout::warning(line));
             lines.collect::<String>().trim_end().to_owned()
         }
         Block::Facts(facts) => {
-            let facts = facts.iter().map(|(name, value)| format!("{name}: {}", printable(value)));
-            facts.collect_vec().join("\n")
+            facts.iter().map(|(name, value)| format!("{name}: {}", printable(value))).collect_vec().join("\n")
         }
         Block::Table(of) => tabled(of, width),
         Block::Chart(_) | Block::Owners(_) => String::new(),
@@ -85,16 +78,14 @@ fn tabled(of: &Table, width: usize) -> String {
     let first = of.heads.first().map(|head| head.name.to_uppercase());
     let heads = of.heads.iter().skip(1).map(|head| printable(&head.name));
     let rows = of.rows.iter().map(|row| {
-        let cells = row.cells.iter().enumerate();
-        let mut cells = cells.map(|(at, one)| cell(one, at > 0)).collect_vec();
+        let mut cells = row.cells.iter().enumerate().map(|(at, one)| cell(one, at > 0)).collect_vec();
         if row.dim {
             cells[0] = format!("✗\u{a0}{}", cells[0]);
         }
         cells
     });
     let from = of.heads.iter().position(|head| head.figures).unwrap_or(usize::MAX);
-    let heads = first.into_iter().chain(heads).collect();
-    table(width as u16, heads, from, rows.collect())
+    table(width as u16, first.into_iter().chain(heads).collect(), from, rows.collect())
 }
 
 /// Words above smaller lines; those of a verdict or a figure stay together.
@@ -104,8 +95,7 @@ fn cell(cell: &Cell, is_short: bool) -> String {
         false => text,
     };
     let small = cell.small.iter().map(|line| together(printable(line)));
-    let said = together(words(&cell.words));
-    std::iter::once(said).chain(small).join("\n")
+    std::iter::once(together(words(&cell.words))).chain(small).join("\n")
 }
 
 fn words(all: &[Phrase]) -> String {

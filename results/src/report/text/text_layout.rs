@@ -1,5 +1,4 @@
-//! What text on a terminal is made of: tables that fit its width, colours that mean something, sections
-//! apart.
+//! What text on a terminal is made of: tables that fit its width, and colours that mean something.
 
 use std::ops::Range;
 
@@ -7,7 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, Width};
 
 use crate::answer::Tone;
-use crate::report::cells::printable;
+use crate::report::cells::{printable, printable_lines};
 
 /// Columns are at least as wide as their longest word, within reason: names and figures are to be copied.
 const WORD_MAX: usize = 30;
@@ -16,8 +15,7 @@ const WORD_MAX: usize = 30;
 pub(super) fn table(width: u16, header: Vec<String>, right_from: usize, rows: Vec<Vec<String>>) -> String {
     let words = |at: usize| {
         let cells = rows.iter().chain([&header]).filter_map(|row| row.get(at));
-        let words = cells.flat_map(|cell| cell.split([' ', '\n'])).map(self::width);
-        words.max().unwrap_or(0).min(WORD_MAX) + 2
+        cells.flat_map(|cell| cell.split([' ', '\n'])).map(self::width).max().unwrap_or(0).min(WORD_MAX) + 2
     };
     let mut words: Vec<usize> = (0..header.len()).map(words).collect();
     // Where not all fit, names are broken before figures.
@@ -53,13 +51,9 @@ pub fn columns(rows: &[Vec<String>], figures: Range<usize>) -> Vec<String> {
     let width = |at: usize| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(at, (cell, wide))| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(at, (cell, wide))| {
             let pad = " ".repeat(wide - self::width(cell));
-            match figures.contains(&at) {
-                true => pad + cell,
-                false => cell.clone() + &pad,
-            }
+            if figures.contains(&at) { pad + cell } else { cell.clone() + &pad }
         });
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
@@ -68,8 +62,7 @@ pub fn columns(rows: &[Vec<String>], figures: Range<usize>) -> Vec<String> {
 
 /// The columns that a text takes: colours take none.
 fn width(text: &str) -> usize {
-    let shown = text.chars().filter(|c| !COLORS.contains(c));
-    shown.count()
+    text.chars().filter(|c| !COLORS.contains(c)).count()
 }
 
 /// A line that does not fit, broken at spaces, its other lines indented. No word is cut.
@@ -121,6 +114,18 @@ pub(super) fn paint(color: char, text: &str) -> String {
 /// A line that says what a reader must know.
 pub(super) fn warning(text: &str) -> String {
     paint(YELLOW, &format!("! {}", printable(text))) + "\n"
+}
+
+/// A finished report for a terminal, printable but for its colours; words of more characters are cut.
+pub fn printable_report(text: &str, word_max: usize) -> String {
+    let mut parts = text.split('\u{1b}');
+    let mut out = printable_lines(parts.next().unwrap_or_default(), word_max);
+    for part in parts {
+        let color = ["[31m", "[32m", "[33m", "[90m", "[0m"].into_iter().find(|color| part.starts_with(color));
+        let (mark, color) = color.map_or(("\u{fffd}", ""), |color| ("\u{1b}", color));
+        out += &[mark, color, &printable_lines(&part[color.len()..], word_max)].concat();
+    }
+    out
 }
 
 /// Turns the invisible characters into colours, or into nothing.

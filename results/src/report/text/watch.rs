@@ -1,12 +1,12 @@
-//! A watch on one screen: the answer first and last, the busiest locks, and the gravest findings with an
-//! example each.
+//! A watch on one screen: the answer first and last, the busiest locks, the gravest findings.
 
 use super::text_layout::{GREY, columns, finish, paint, tone_color, warning, wrap};
 use super::{TextOptions, headline};
+use crate::record::run::Run;
+use crate::record::watch::{Certainty, WatchFinding, WatchReport};
 use crate::report::cells::printable;
-use crate::report::sections::watch::{HEADS, ms, row, times, tone, watched};
-use crate::run::Run;
-use crate::watch::{Certainty, WatchFinding, WatchReport};
+use crate::report::sections::watch::{HEADS, ms, row, tone, watched};
+use crate::wording::units;
 
 /// So many locks, holders and findings are shown; of the others the number is said.
 const LOCKS_MAX: usize = 8;
@@ -66,9 +66,7 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
         ));
     }
     lines.push(String::new());
-    if !page.is_empty() {
-        lines.push(format!("page: {page}"));
-    }
+    lines.extend((!page.is_empty()).then(|| format!("page: {page}")));
     lines.push(headline(run, true).trim_end().to_owned());
     let wrapped = lines.iter().map(|line| match line.starts_with("page: ") {
         true => line.clone(),
@@ -86,7 +84,8 @@ fn of_finding(finding: &WatchFinding) -> Vec<String> {
     };
     let head = format!("{mark} {} {}", finding.kind, finding.certainty.word());
     let head = paint(tone_color(tone(finding.certainty)), &head);
-    let mut lines = vec![format!("{head}  {}  {}{worst}", printable(&finding.pattern), times(finding.count))];
+    let mut lines =
+        vec![format!("{head}  {}  {}{worst}", printable(&finding.pattern), units::times(finding.count))];
     let shown = finding.first.len().saturating_sub(LINES_MAX);
     lines.extend(finding.first[shown..].iter().map(|line| paint(GREY, &format!("    {}", printable(line)))));
     lines.push(format!("    {}", finding.remedy));

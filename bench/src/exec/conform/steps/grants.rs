@@ -45,8 +45,7 @@ impl Trial<'_> {
         let lock = self.fresh_lock().await?;
         let mut tokens = Vec::new();
         for which in [A, B, A] {
-            let reply = self.ask_for(which, &lock, "t0", 2_000, Some(LONG_MS));
-            let reply = reply.await?;
+            let reply = self.ask_for(which, &lock, "t0", 2_000, Some(LONG_MS)).await?;
             let grant = granted(&reply, "a free lock")?;
             let token = reply.body.get("token").and_then(Value::as_u64);
             tokens.push(token.ok_or_else(|| format!("no token in {}", shown(&reply)))?);
@@ -71,9 +70,7 @@ impl Trial<'_> {
                 self.release_of(A, &grant).await?;
                 return Ok("cannot be asked".to_owned());
             }
-            _ => {
-                return Err(format!("a lock that is held was answered {}", shown(&reply)));
-            }
+            _ => return Err(format!("a lock that is held was answered {}", shown(&reply))),
         }
         let mut round_trips = Vec::new();
         for _ in 0..QUESTIONS {
@@ -114,8 +111,7 @@ impl Trial<'_> {
         self.release_of(A, &grant).await?;
         let within = self.patience() + Duration::from_secs(8);
         let reply = self.driver(B).reply(waiting, within).await?;
-        let next = granted(&reply, "a waiter for a lock that was released")?;
-        self.release_of(B, &next).await?;
+        self.release_of(B, &granted(&reply, "a waiter for a lock that was released")?).await?;
         Ok(String::new())
     }
 
@@ -151,12 +147,9 @@ impl Trial<'_> {
 
 /// Expects that a stamp of the machine's clock lies between the request and its answer.
 fn check_stamp(reply: &Reply, field: &str, stamp: &Value) -> Result<(), String> {
-    let ns = stamp.as_u64();
-    let ns = ns.ok_or_else(|| format!("{field} is {stamp}, no whole number"))?;
+    let ns = stamp.as_u64().ok_or_else(|| format!("{field} is {stamp}, no whole number"))?;
     let (first, last) = (reply.at.checked_sub(reply.took + SLACK), reply.at + SLACK);
-    let Some((first, last)) = first.and_then(monotonic::ns).zip(monotonic::ns(last)) else {
-        return Ok(());
-    };
+    let Some((first, last)) = first.and_then(monotonic::ns).zip(monotonic::ns(last)) else { return Ok(()) };
     match (first..=last).contains(&ns) {
         true => Ok(()),
         false => Err(format!(

@@ -48,52 +48,35 @@ impl Trial<'_> {
     }
 
     fn check_hello(&mut self, body: Value) -> SkippableResult {
-        let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
-        for field in ["name", "version", "language"] {
-            if text(field).is_empty() {
-                return Err(format!("`{field}` is missing, or no string: {body}").into());
+        let hello: HelloReply = serde_path_to_error::deserialize(&body)
+            .map_err(|wrong| format!("`{}` is wrong, {}: {body}", wrong.path(), wrong.inner()))?;
+        let HelloReply { name, version, language, .. } = &hello;
+        for (field, text) in [("name", name), ("version", version), ("language", language)] {
+            if text.is_empty() {
+                return Err(format!("`{field}` is missing, or empty: {body}").into());
             }
         }
-        if body.get("protocol").and_then(Value::as_u64) != Some(protocol::VERSION) {
+        if hello.protocol != Some(protocol::VERSION) {
             return Err(format!("`protocol` is not {}: {body}", protocol::VERSION).into());
         }
-        let wrong = |field: &str, what: &str| format!("`{field}` is {what}: {body}");
-        let list = |field: &str| -> Option<Vec<String>> {
-            let list = body.get(field)?.as_array()?;
-            list.iter().map(|word| word.as_str().map(str::to_owned)).collect()
-        };
-        self.kinds = list("kinds")
-            .filter(|kinds| !kinds.is_empty())
-            .ok_or_else(|| wrong("kinds", "no list of names"))?;
-        self.features = match body.get("features") {
-            None | Some(Value::Null) => Vec::new(),
-            Some(_) => list("features").ok_or_else(|| wrong("features", "no list of names"))?,
-        };
-        self.watchdog_ms = match body.get("watchdog_ms") {
-            None | Some(Value::Null) => None,
-            Some(number) => Some(number.as_u64().ok_or_else(|| wrong("watchdog_ms", "no whole number"))?),
-        };
-        let listed = match body.get("topologies") {
-            None | Some(Value::Null) => None,
-            Some(_) => Some(
-                list("topologies")
-                    .filter(|listed| !listed.is_empty())
-                    .ok_or_else(|| wrong("topologies", "no list of names, with at least one"))?,
-            ),
-        };
-        let known = protocol::SHAPES.iter().copied();
-        let known: Vec<&str> = known.chain(subjects::topologies()).collect();
-        let mut unknown = listed.iter().flatten();
-        if let Some(unknown) = unknown.find(|name| !known.contains(&name.as_str())) {
+        for (field, list) in [("kinds", Some(&hello.kinds)), ("topologies", hello.topologies.as_ref())] {
+            if list.is_some_and(Vec::is_empty) {
+                return Err(format!("`{field}` is no list of names, with at least one: {body}").into());
+            }
+        }
+        let known: Vec<&str> = protocol::SHAPES.iter().copied().chain(subjects::topologies()).collect();
+        let mut listed = hello.topologies.iter().flatten();
+        if let Some(unknown) = listed.find(|name| !known.contains(&name.as_str())) {
             let there_are = known.join(", ");
             return Err(format!("`topologies` lists `{unknown}`; there are {there_are}").into());
         }
-        let (name, version, language) = (text("name"), text("version"), text("language"));
         self.result.library = format!("{name} {version} ({language})");
-        let hello: HelloReply = serde_json::from_value(body.clone()).map_err(|e| format!("{e}: {body}"))?;
+        self.kinds.clone_from(&hello.kinds);
+        self.features = hello.features.clone().unwrap_or_default();
+        self.watchdog_ms = hello.watchdog_ms;
         let on = protocol::shape(&self.options.target);
         if let Some(why) = hello.lacks_topology(&self.options.target) {
-            return self.not_applicable(why, listed.unwrap_or_default());
+            return self.not_applicable(why, hello.topologies.unwrap_or_default());
         }
         let kinds = self.kinds.join(", ");
         if self.kind.is_empty() {
@@ -158,8 +141,7 @@ impl Trial<'_> {
 
     pub(super) async fn bye(&mut self) -> StepResult {
         let mut driver = self.start_driver("c3").await?;
-        let within = self.patience();
-        let reply = driver.ask(json!({"op": "bye"}), within).await?;
+        let reply = driver.ask(json!({"op": "bye"}), self.patience()).await?;
         expect(&reply, &["ok"], "it was")?;
         self.expect_exit(driver).await
     }

@@ -45,15 +45,13 @@ impl Trial<'_> {
         let LapsedLease { first, next, .. } = self.let_lapse().await?;
         let reply = self.extend_of(A, &first).await?;
         self.release_of(B, &next).await?;
-        let late = "an extend of a lapsed lease, with another holder, was";
-        Ok(expect(&reply, &["not_held", "failed"], late)?)
+        Ok(expect(&reply, &["not_held", "failed"], "an extend of a lapsed lease, with another holder, was")?)
     }
 
     pub(super) async fn late_release(&mut self) -> StepResult {
         let lapsed = self.let_lapse().await?;
         let late = self.release_of(A, &lapsed.first).await?.ending;
-        let again = self.ask_for(A, &lapsed.lock, "t2", 0, Some(LONG_MS));
-        let reply = again.await?;
+        let reply = self.ask_for(A, &lapsed.lock, "t2", 0, Some(LONG_MS)).await?;
         let freed = format!("a late release (answered `{late}`) freed the lock of the next client");
         self.expect_taken(&reply, &freed)?;
         self.release_of(B, &lapsed.next).await?;
@@ -64,8 +62,7 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
-    /// `lost` must not come while a lock is held. It must come for a lapsed lease if the driver lists the
-    /// feature.
+    /// `lost` must not come while a lock is held, and must for a lapsed lease if the features list it.
     pub(super) async fn notice(&mut self) -> SkippableResult {
         /// A wrong `lost` comes right after the grant.
         const AT_ONCE: Duration = Duration::from_millis(300);
@@ -100,9 +97,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn renewal(&mut self) -> SkippableResult {
-        let Some(ms) = self.watchdog_ms else {
-            return skip("hello has no watchdog_ms: nothing is renewed");
-        };
+        let Some(ms) = self.watchdog_ms else { return skip("hello has no watchdog_ms: nothing is renewed") };
         if ms > WATCHDOG_MAX_MS {
             return skip(&format!(
                 "the lease that it renews is {ms} ms, whatever is wished by options.watchdog_ms, and {WATCHDOG_MAX_MS} ms at most are waited for"
@@ -150,8 +145,7 @@ impl Trial<'_> {
         flush(&self.options.target).await?;
         let said_lost = said_lost(grant);
         if let Some(ms) = renews_ms {
-            let length = Duration::from_millis(ms) + Duration::from_secs(2);
-            self.driver(A).listen(length, &said_lost).await;
+            self.driver(A).listen(Duration::from_millis(ms) + Duration::from_secs(2), &said_lost).await;
         }
         if said_lost(self.driver(A)) {
             return Ok("said lost".to_owned());
@@ -167,8 +161,7 @@ impl Trial<'_> {
         self.driver(A).kill().await;
         let reply = self.ask_for(B, &lock, "t0", NEXT_MS, Some(LONG_MS)).await?;
         let took_ms = reply.took.as_millis();
-        let who = format!("{took_ms} ms after its death another client");
-        let next = granted(&reply, &who)?;
+        let next = granted(&reply, &format!("{took_ms} ms after its death another client"))?;
         self.release_of(B, &next).await?;
         Ok(format!("free after {took_ms} ms"))
     }
@@ -185,11 +178,8 @@ fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
 
 async fn flush(target: &str) -> Result<(), String> {
     let tried = async {
-        let client = redis::Client::open(target)?;
-        let mut connection = client.get_multiplexed_async_connection().await?;
-        let flush = redis::cmd("FLUSHALL");
-        flush.query_async::<()>(&mut connection).await
+        let mut connection = redis::Client::open(target)?.get_multiplexed_async_connection().await?;
+        redis::cmd("FLUSHALL").query_async::<()>(&mut connection).await
     };
-    let wrong = |e| format!("cannot delete the keys of our own server: {e}");
-    tried.await.map_err(wrong)
+    tried.await.map_err(|e| format!("cannot delete the keys of our own server: {e}"))
 }

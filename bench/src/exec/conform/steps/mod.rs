@@ -1,5 +1,4 @@
-//! The steps of a trial, in their order, and what they share: two drivers, locks of their own, what was
-//! found.
+//! The steps of a trial in their order, and what they share: two drivers, their locks, what was found.
 //!
 //! | file | what it is for |
 //! |---|---|
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use super::scripted_driver::{Reply, ScriptedDriver};
 use super::{ConformOptions, Conformity, Outcome, Step};
 use crate::protocol::{self, error_text};
-use rules::{Rule, STEPS};
+use rules::{Rule, rules};
 
 /// The lease of locks that are meant to lapse.
 const SHORT_MS: u64 = 800;
@@ -38,24 +37,6 @@ const WATCHDOG_MAX_MS: u64 = 30_000;
 const NOTICE_MAX_MS: u64 = 6_000;
 /// Clocks and schedulers may be so far off.
 const SLACK: Duration = Duration::from_millis(150);
-
-/// The steps in which another client is to be kept from a lock.
-const EXCLUSION_STEPS: [&str; 10] = [
-    "busy",
-    "wait",
-    "extend",
-    "concurrency",
-    "cancel",
-    "expiry",
-    "late extend",
-    "late release",
-    "renewal",
-    "loss",
-];
-
-/// The steps that are about a lease.
-const LEASE_STEPS: [&str; 8] =
-    ["extend", "expiry", "late extend", "late release", "notice", "renewal", "loss", "kill"];
 
 /// What a step found: `Ok` with a remark, or what broke the protocol.
 type StepResult = Result<String, String>;
@@ -117,58 +98,35 @@ impl<'a> Trial<'a> {
     }
 
     async fn all(mut self, mut report: Box<dyn FnMut(&Step) + Send + 'a>) -> Conformity {
-        let mut rules = STEPS.iter();
+        let mut rules = rules().into_iter();
         macro_rules! steps {
-            ($($try:ident),*) => {
+            ($($try:ident)*) => {
                 $(let rule = rules.next().expect("a rule for each step");
-                let found = match self.kind == "read" && EXCLUSION_STEPS.contains(&rule.0) {
+                let found = match self.kind == "read" && rule.excludes {
                     true => skip("several clients may have a lock of the kind read at once"),
-                    false if self.is_leaseless && LEASE_STEPS.contains(&rule.0) => {
+                    false if self.is_leaseless && rule.is_of_leases => {
                         skip(&format!("hello says that the kind {} has no lease", self.kind))
                     }
                     false => self.$try().await.map_err(Into::into),
                 };
-                self.note(*rule, found, &mut report);)*
+                self.note(rule, found, &mut report);)*
             };
         }
-        steps!(hello);
+        steps! { hello }
         if !self.result.conforms() {
             // A driver that cannot say hello cannot be asked for anything.
             self.end().await;
             return self.result;
         }
-        steps!(version, acquire);
+        steps! { version acquire }
         let broken = |step: &Step| step.outcome == Outcome::Broken;
         // Every further step begins with a grant.
         if !self.result.steps.last().is_some_and(broken) {
-            steps!(
-                held,
-                busy,
-                wait,
-                extend,
-                release,
-                tokens,
-                unknown_grant,
-                unknown_kind,
-                owners,
-                concurrency,
-                many,
-                names,
-                cancel,
-                owner_moves,
-                block,
-                expiry,
-                late_extend,
-                late_release,
-                notice,
-                renewal,
-                loss,
-                kill,
-                load,
-                malformed,
-                bye,
-                end_of_input
-            );
+            steps! {
+                held busy wait extend release tokens unknown_grant unknown_kind owners concurrency many names
+                cancel owner_moves block expiry late_extend late_release notice renewal loss kill load malformed
+                bye end_of_input
+            }
         }
         self.end().await;
         // The last step: what was wrong in any of the others.
@@ -176,25 +134,20 @@ impl<'a> Trial<'a> {
             true => Ok(String::new()),
             false => Err(first_few(&self.violations).into()),
         };
-        let last = STEPS.last().expect("there are steps");
-        self.note(*last, found, &mut report);
+        self.note(rules.next_back().expect("a rule for the lines"), found, &mut report);
         self.result
     }
 
-    fn note(
-        &mut self,
-        (name, rule, remedy, paragraph): Rule,
-        found: SkippableResult,
-        report: &mut dyn FnMut(&Step),
-    ) {
+    fn note(&mut self, rule: Rule, found: SkippableResult, report: &mut dyn FnMut(&Step)) {
         let (outcome, found, remedy) = match found {
             Ok(remark) => (Outcome::Kept, remark, ""),
             Err(StepFailure::Skipped(why)) => (Outcome::Skipped, why, ""),
             Err(StepFailure::Violated(wrong)) => {
-                (Outcome::Broken, wrong, self.remedy.take().unwrap_or(remedy))
+                (Outcome::Broken, wrong, self.remedy.take().unwrap_or(rule.remedy))
             }
         };
-        let step = Step { name, rule, outcome, found, remedy, paragraph };
+        let Rule { name, asks, paragraph, .. } = rule;
+        let step = Step { name, rule: asks, outcome, found, remedy, paragraph };
         report(&step);
         self.result.steps.push(step);
     }
@@ -292,8 +245,7 @@ impl<'a> Trial<'a> {
     }
 
     fn driver(&mut self, which: DriverIndex) -> &mut ScriptedDriver {
-        let driver = self.drivers[which].as_mut();
-        driver.expect("started by `start_both`")
+        self.drivers[which].as_mut().expect("started by `start_both`")
     }
 
     async fn fresh_lock(&mut self) -> Result<String, String> {
@@ -316,8 +268,7 @@ impl<'a> Trial<'a> {
         wait_ms: u64,
         lease_ms: Option<u64>,
     ) -> Result<Reply, String> {
-        let request = self.acquire_request(lock, owner, wait_ms, lease_ms);
-        self.ask(which, request).await
+        self.ask(which, self.acquire_request(lock, owner, wait_ms, lease_ms)).await
     }
 
     async fn release_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
@@ -325,8 +276,7 @@ impl<'a> Trial<'a> {
     }
 
     async fn extend_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
-        let request = json!({"op": "extend", "grant": grant, "lease_ms": LONG_MS});
-        self.ask(which, request).await
+        self.ask(which, json!({"op": "extend", "grant": grant, "lease_ms": LONG_MS})).await
     }
 
     async fn listen(&mut self, which: DriverIndex, length: Duration) {
@@ -358,10 +308,7 @@ impl<'a> Trial<'a> {
 
     /// Expects `busy`. An error begins with `otherwise`.
     fn expect_busy(&self, reply: &Reply, otherwise: &str) -> Result<(), String> {
-        match self.is_busy(reply) {
-            true => Ok(()),
-            false => Err(format!("{otherwise} {}", shown(reply))),
-        }
+        if self.is_busy(reply) { Ok(()) } else { Err(format!("{otherwise} {}", shown(reply))) }
     }
 
     /// Expects that another client still has the lock. If it was granted, the error begins with `free`.
@@ -403,8 +350,7 @@ fn skip(why: &str) -> SkippableResult {
 }
 
 fn grant_of(reply: &Reply) -> Option<String> {
-    let grant = (reply.ending == "ok").then(|| reply.body.get("grant")?.as_str());
-    grant.flatten().map(str::to_owned)
+    (reply.ending == "ok").then(|| reply.body.get("grant")?.as_str()).flatten().map(str::to_owned)
 }
 
 /// The grant of an answer; else the error says who was answered what.

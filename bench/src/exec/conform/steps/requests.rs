@@ -14,16 +14,14 @@ use crate::{driver_loop::LoadReport, protocol::error_text};
 impl Trial<'_> {
     pub(super) async fn unknown_grant(&mut self) -> StepResult {
         self.start_both().await?;
-        let reply = self.release_of(A, "no-such-grant").await?;
-        expect(&reply, &["not_held", "failed"], "it was")
+        expect(&self.release_of(A, "no-such-grant").await?, &["not_held", "failed"], "it was")
     }
 
     pub(super) async fn unknown_kind(&mut self) -> StepResult {
         let lock = self.fresh_lock().await?;
         let mut request = self.acquire_request(&lock, "t0", 0, Some(SHORT_MS));
         request["kind"] = json!("no-such-kind");
-        let reply = self.ask(A, request).await?;
-        expect(&reply, &["failed"], "it was")
+        expect(&self.ask(A, request).await?, &["failed"], "it was")
     }
 
     pub(super) async fn owners(&mut self) -> SkippableResult {
@@ -55,8 +53,7 @@ impl Trial<'_> {
             _ => {}
         }
         for grant in again.into_iter().chain([first]) {
-            let reply = self.release_of(A, &grant).await?;
-            expect(&reply, &["ok"], "a release was")?;
+            expect(&self.release_of(A, &grant).await?, &["ok"], "a release was")?;
         }
         Ok(String::new())
     }
@@ -96,8 +93,7 @@ impl Trial<'_> {
         let within = self.patience() + Duration::from_secs(2);
         let mut grants = std::collections::BTreeSet::new();
         for id in &asked {
-            let reply = self.driver(A).reply(*id, within).await?;
-            let grant = granted(&reply, "a free lock")?;
+            let grant = granted(&self.driver(A).reply(*id, within).await?, "a free lock")?;
             if !grants.insert(grant.clone()) {
                 return Err(format!("the grant `{grant}` was given twice"));
             }
@@ -120,31 +116,26 @@ impl Trial<'_> {
         self.expect_taken(&reply, "the second name of two that are held was free")?;
         self.release_of(A, &held).await?;
         let reply = self.ask_for(B, &both, "t0", 2_000, Some(LONG_MS)).await?;
-        let next = granted(&reply, "after its release the second name")?;
-        self.release_of(B, &next).await?;
+        self.release_of(B, &granted(&reply, "after its release the second name")?).await?;
         Ok(String::new())
     }
 
     pub(super) async fn owner_moves(&mut self) -> SkippableResult {
         self.require_feature("owner_moves")?;
         let (lock, grant) = self.granted(LONG_MS).await?;
-        let request = json!({"op": "release", "grant": grant, "owner": "t1"});
-        let reply = self.ask(A, request).await?;
+        let reply = self.ask(A, json!({"op": "release", "grant": grant, "owner": "t1"})).await?;
         expect(&reply, &["ok"], "the release by another owner was")?;
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
-        let next = granted(&reply, "after its release by another owner the lock")?;
-        self.release_of(B, &next).await?;
+        self.release_of(B, &granted(&reply, "after its release by another owner the lock")?).await?;
         Ok(String::new())
     }
 
     pub(super) async fn block(&mut self) -> SkippableResult {
         self.require_feature("block")?;
         const FOR_MS: u64 = 300;
-        let request = json!({"op": "block", "for_ms": FOR_MS});
-        let reply = self.ask(A, request).await?;
+        let reply = self.ask(A, json!({"op": "block", "for_ms": FOR_MS})).await?;
         expect(&reply, &["ok"], "it was")?;
-        let said_ns = reply.body.get("blocked_ns").and_then(Value::as_u64);
-        let said_ms = said_ns.unwrap_or(0) / 1_000_000;
+        let said_ms = reply.body.get("blocked_ns").and_then(Value::as_u64).unwrap_or(0) / 1_000_000;
         let took_ms = reply.took.as_millis();
         if said_ms < FOR_MS * 9 / 10 || u128::from(said_ms) > took_ms + 1 {
             return Err(format!(

@@ -1,193 +1,123 @@
 //! What each step asks of a driver, and what to fix where it is not kept.
 
-/// A rule: its name, what it asks, what to fix, and the heading of its paragraph in
-/// `docs/src/driver-protocol.md`.
-pub(super) type Rule = (&'static str, &'static str, &'static str, &'static str);
+/// What a step asks.
+#[derive(Clone, Copy)]
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    /// The heading of its paragraph in `docs/src/driver-protocol.md`.
+    pub(super) paragraph: &'static str,
+    /// Whether another client is to be kept from a lock in it.
+    pub(super) excludes: bool,
+    /// Whether it is about a lease.
+    pub(super) is_of_leases: bool,
+    pub(super) asks: &'static str,
+    pub(super) remedy: &'static str,
+}
 
-/// Every step in its order: its name, what a driver has to do, what to fix if it does not, and where the
-/// protocol says so.
-pub(super) const STEPS: &[Rule] = &[
-    (
-        "hello",
-        "answers hello with its protocol, its library's name, version and language, at least one kind, and known topologies if it lists any; \
-     fields that it does not know are ignored",
-        "answer {\"id\":0,\"ok\":{\"protocol\":1,\"name\":…,\"version\":…,\"language\":…,\"kinds\":[…],\"features\":[…]}} and flush standard output after each line; \
-     banners and logs belong on standard error",
-        "hello",
-    ),
-    (
-        "version",
-        "answers a hello of a version that it does not speak with `failed`, or with the version that it does speak",
-        "compare `protocol` with 1; answer `failed`, or `ok` with \"protocol\":1, and stay alive",
-        "versions",
-    ),
-    (
-        "acquire",
-        "grants a free lock, with a name for the grant; token, age and stamps are numbers where they are given, and no stamp lies before the request or after its answer",
-        "answer {\"id\":…,\"ok\":{\"grant\":\"…\"}}; a token is a whole number from 0 to 2^63-1, age_ms the milliseconds since the attempt that succeeded was sent, \
-     sent_mono_ns and returned_mono_ns nanoseconds by CLOCK_MONOTONIC of this machine",
-        "acquire",
-    ),
-    (
-        "held",
-        "says what the library believes of a grant that it has",
-        "answer {\"id\":…,\"ok\":{\"held\":true}} while the grant is held",
-        "held",
-    ),
-    (
-        "busy",
-        "answers `busy` at once when another client has the lock and `wait_ms` is 0",
-        "one try with wait_ms 0, and `busy` if the library says that another has it (`unknown` with the feature open_busy)",
-        "endings",
-    ),
-    (
-        "wait",
-        "waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile",
-        "hand wait_ms to the library as the longest wait, in milliseconds",
-        "acquire",
-    ),
-    (
-        "extend",
-        "extends a lease that it has: the lock outlives the lease that it was acquired with",
-        "extend to lease_ms from now on, and answer `ok` only when the server has done it",
-        "extend",
-    ),
-    (
-        "release",
-        "releases the lock, and answers `not_held` to a second release of the same grant (`ok` with the feature release_blind)",
-        "release by the grant's own value, forget it, and answer `not_held` for what is not held; list release_blind if the library cannot tell",
-        "release",
-    ),
-    (
-        "tokens",
-        "gives each grant of a fenced lock a token that is greater than all before it",
-        "hand on the token that the library got from the server with the grant, or do not call the kind `fenced`",
-        "kinds",
-    ),
-    (
-        "unknown grant",
-        "answers `not_held` or `failed` to a grant that it never gave",
-        "look the grant up, and do not end when it is not there",
-        "endings",
-    ),
-    (
-        "unknown kind",
-        "answers `failed` to a kind that it does not list",
-        "compare `kind` with the list of hello",
-        "kinds",
-    ),
-    (
-        "owners",
-        "grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does",
-        "use `owner` as the identity of the caller (a thread's, a task's), and give each re-entry a grant of its own",
-        "kinds",
-    ),
-    (
-        "concurrency",
-        "answers one request while another one waits for a lock",
-        "give each request a thread or a task of its own",
-        "lines",
-    ),
-    (
-        "many at once",
-        "grants twenty free locks that are asked for at once, each with a grant of its own",
-        "guard what requests share, above all standard output: a line is written whole",
-        "lines",
-    ),
-    (
-        "several names",
-        "has each of the `locks` of a `multi` until it is released, and refuses what names one of them",
-        "lock every name in `locks`, and release every one",
-        "kinds",
-    ),
-    (
-        "cancel",
-        "gives up a request that waits for a lock when its caller cancels it, and answers both",
-        "end the call as your language does it (a task, a signal, a context, an interrupt), answer the cancel with `ok`, and the request with what became of it",
-        "cancel",
-    ),
-    (
-        "owner moves",
-        "frees the lock when another owner of the same client releases the grant",
-        "let the grant be released by whom `owner` of the release names, or take `owner_moves` out of the features",
-        "release",
-    ),
-    (
-        "block",
-        "lets nothing of the library run for as long as it is asked to, and says for how long that was",
-        "block the event loop or each thread of the pool that the library works on, or take `block` out of the features",
-        "block",
-    ),
-    (
-        "expiry",
-        "a lock that is neither extended nor released is free after its lease, and not before",
-        "hand lease_ms to the library as the lease, in milliseconds, with no renewal of its own when lease_ms is a number",
-        "acquire",
-    ),
-    (
-        "late extend",
-        "answers `not_held` to an extend after the lease has lapsed and another client has the lock",
-        "extend only where the value at the server is the grant's own, in one atomic step",
-        "extend",
-    ),
-    (
-        "late release",
-        "a release after the lease has lapsed does not take the lock from the client that has it now",
-        "delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise; list release_blind if the library cannot tell",
-        "release",
-    ),
-    (
-        "notice",
-        "says `lost` of no lock that it has; with the feature lost, says it when a lease ends that it does not renew",
-        "print {\"event\":\"lost\",\"grant\":…} when the library tells its caller that the lock is gone and at no other time, or take `lost` out of the features",
-        "events",
-    ),
-    (
-        "renewal",
-        "a renewed lock is still held after one and a half of the leases that it says it renews",
-        "let something renew the lock for as long as it is held, and answer as `watchdog_ms` the lease that is really renewed",
-        "acquire",
-    ),
-    (
-        "loss",
-        "a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend",
-        "print {\"event\":\"lost\",\"grant\":…} when the library finds the lock gone, and do not create it anew",
-        "events",
-    ),
-    (
-        "kill",
-        "the lock of a killed client is free after its lease",
-        "let the server keep the lease; nothing of a lock may depend on an orderly end",
-        "acquire",
-    ),
-    (
-        "load",
-        "runs a closed loop by itself and gives cycles and histograms, or answers `failed` if the features do not list load",
-        "take `load` out of the features and answer `failed` if the driver does not offer it; else cycles, failed, unknown, elapsed_ns and per_task, and histograms as base64",
-        "load",
-    ),
-    (
-        "malformed input",
-        "prints nothing but protocol when a line is no request: it ends with an error on standard error, or goes on",
-        "catch what the JSON parser throws; exit, or skip the line",
-        "what-goes-wrong",
-    ),
-    (
-        "bye",
-        "answers `bye` and exits with code 0",
-        "answer {\"id\":…,\"ok\":{}}, flush, and exit with 0",
-        "bye",
-    ),
-    (
-        "end of input",
-        "exits with code 0 when its standard input ends",
-        "leave the loop at the end of the input, also while threads wait",
-        "bye",
-    ),
-    (
-        "lines",
-        "in all of this it printed whole lines of JSON, each id once, with one ending",
-        "one line per answer, with the request's own id and one of ok, busy, not_held, failed, unknown",
-        "lines",
-    ),
-];
+/// The rules of all steps, in their order.
+pub(super) fn rules() -> Vec<Rule> {
+    let lines: Vec<&str> = STEPS.trim().lines().collect();
+    let rule = |lines: &[&'static str]| {
+        let (name, about) = lines[0].split_once(": ").expect("a name, and where the protocol says it");
+        let mut about = about.split(' ');
+        let paragraph = about.next().unwrap_or_default();
+        let [excludes, is_of_leases] =
+            ["exclusion", "lease"].map(|word| about.clone().any(|said| said == word));
+        Rule { name, paragraph, excludes, is_of_leases, asks: lines[1], remedy: lines[2] }
+    };
+    lines.chunks_exact(3).map(rule).collect()
+}
+
+/// For each step: its name, where the protocol says it, what it is about; what a driver has to do; a remedy.
+const STEPS: &str = r#"
+hello: hello
+answers hello with its protocol, its library's name, version and language, at least one kind, and known topologies if it lists any; fields that it does not know are ignored
+answer {"id":0,"ok":{"protocol":1,"name":…,"version":…,"language":…,"kinds":[…],"features":[…]}} and flush standard output after each line; banners and logs belong on standard error
+version: versions
+answers a hello of a version that it does not speak with `failed`, or with the version that it does speak
+compare `protocol` with 1; answer `failed`, or `ok` with "protocol":1, and stay alive
+acquire: acquire
+grants a free lock, with a name for the grant; token, age and stamps are numbers where they are given, and no stamp lies before the request or after its answer
+answer {"id":…,"ok":{"grant":"…"}}; a token is a whole number from 0 to 2^63-1, age_ms the milliseconds since the attempt that succeeded was sent, sent_mono_ns and returned_mono_ns nanoseconds by CLOCK_MONOTONIC of this machine
+held: held
+says what the library believes of a grant that it has
+answer {"id":…,"ok":{"held":true}} while the grant is held
+busy: endings exclusion
+answers `busy` at once when another client has the lock and `wait_ms` is 0
+one try with wait_ms 0, and `busy` if the library says that another has it (`unknown` with the feature open_busy)
+wait: acquire exclusion
+waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile
+hand wait_ms to the library as the longest wait, in milliseconds
+extend: extend exclusion lease
+extends a lease that it has: the lock outlives the lease that it was acquired with
+extend to lease_ms from now on, and answer `ok` only when the server has done it
+release: release
+releases the lock, and answers `not_held` to a second release of the same grant (`ok` with the feature release_blind)
+release by the grant's own value, forget it, and answer `not_held` for what is not held; list release_blind if the library cannot tell
+tokens: kinds
+gives each grant of a fenced lock a token that is greater than all before it
+hand on the token that the library got from the server with the grant, or do not call the kind `fenced`
+unknown grant: endings
+answers `not_held` or `failed` to a grant that it never gave
+look the grant up, and do not end when it is not there
+unknown kind: kinds
+answers `failed` to a kind that it does not list
+compare `kind` with the list of hello
+owners: kinds
+grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does
+use `owner` as the identity of the caller (a thread's, a task's), and give each re-entry a grant of its own
+concurrency: lines exclusion
+answers one request while another one waits for a lock
+give each request a thread or a task of its own
+many at once: lines
+grants twenty free locks that are asked for at once, each with a grant of its own
+guard what requests share, above all standard output: a line is written whole
+several names: kinds
+has each of the `locks` of a `multi` until it is released, and refuses what names one of them
+lock every name in `locks`, and release every one
+cancel: cancel exclusion
+gives up a request that waits for a lock when its caller cancels it, and answers both
+end the call as your language does it (a task, a signal, a context, an interrupt), answer the cancel with `ok`, and the request with what became of it
+owner moves: release
+frees the lock when another owner of the same client releases the grant
+let the grant be released by whom `owner` of the release names, or take `owner_moves` out of the features
+block: block
+lets nothing of the library run for as long as it is asked to, and says for how long that was
+block the event loop or each thread of the pool that the library works on, or take `block` out of the features
+expiry: acquire exclusion lease
+a lock that is neither extended nor released is free after its lease, and not before
+hand lease_ms to the library as the lease, in milliseconds, with no renewal of its own when lease_ms is a number
+late extend: extend exclusion lease
+answers `not_held` to an extend after the lease has lapsed and another client has the lock
+extend only where the value at the server is the grant's own, in one atomic step
+late release: release exclusion lease
+a release after the lease has lapsed does not take the lock from the client that has it now
+delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise; list release_blind if the library cannot tell
+notice: events lease
+says `lost` of no lock that it has; with the feature lost, says it when a lease ends that it does not renew
+print {"event":"lost","grant":…} when the library tells its caller that the lock is gone and at no other time, or take `lost` out of the features
+renewal: acquire exclusion lease
+a renewed lock is still held after one and a half of the leases that it says it renews
+let something renew the lock for as long as it is held, and answer as `watchdog_ms` the lease that is really renewed
+loss: events exclusion lease
+a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend
+print {"event":"lost","grant":…} when the library finds the lock gone, and do not create it anew
+kill: acquire lease
+the lock of a killed client is free after its lease
+let the server keep the lease; nothing of a lock may depend on an orderly end
+load: load
+runs a closed loop by itself and gives cycles and histograms, or answers `failed` if the features do not list load
+take `load` out of the features and answer `failed` if the driver does not offer it; else cycles, failed, unknown, elapsed_ns and per_task, and histograms as base64
+malformed input: what-goes-wrong
+prints nothing but protocol when a line is no request: it ends with an error on standard error, or goes on
+catch what the JSON parser throws; exit, or skip the line
+bye: bye
+answers `bye` and exits with code 0
+answer {"id":…,"ok":{}}, flush, and exit with 0
+end of input: bye
+exits with code 0 when its standard input ends
+leave the loop at the end of the input, also while threads wait
+lines: lines
+in all of this it printed whole lines of JSON, each id once, with one ending
+one line per answer, with the request's own id and one of ok, busy, not_held, failed, unknown
+"#;

@@ -5,16 +5,16 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::Mutex;
 
-use bench::driver::ROUNDS_FILE;
+use bench::driver::{OnRound, ROUNDS_FILE};
 use bench::parts::GeneratorShare;
 use chaos::plan_parts::{digest, record_load};
+use chaos::target_servers::TargetServers;
 
 use super::{Options, plan};
-use crate::bench_run::{EarlyEnd, GeneratorPart, measure_at};
+use crate::bench_run::{EarlyEnd, measure_at};
 use crate::exit;
 use crate::parts::{join, leave};
 use crate::run::Keeper;
-use crate::target::Servers;
 
 pub(super) fn check(options: &Options) -> anyhow::Result<()> {
     let Some(url) = &options.target else {
@@ -59,18 +59,16 @@ pub(super) async fn run(
     let mut file = File::create(keeper.path().join(ROUNDS_FILE))?;
     writeln!(file, "{}", plan.head())?;
     let file = Mutex::new(file);
-    let together = GeneratorPart {
-        barrier: barrier.clone(),
-        record: Box::new(move |line| {
-            let mut file = file.lock().expect("no panic");
-            // In one piece; a torn one is no round to `merge`.
-            let line = format!("{line}\n");
-            let _ = file.write_all(results::secrets::hide(&line).as_bytes());
-        }),
+    let record = move |line: &str| {
+        let mut file = file.lock().expect("no panic");
+        // In one piece; a torn one is no round to `merge`.
+        let line = format!("{line}\n");
+        let _ = file.write_all(results::secrets::hide(&line).as_bytes());
     };
+    let together = (barrier.clone(), Box::new(record) as OnRound);
     let measured = measure_at(&plan, None, Some(together), keeper).await;
     let ended = matches!(measured, Ok(None));
-    let mut servers = Servers::of(url, options.mine.yes_this_is_mine)?;
+    let mut servers = TargetServers::of(url, options.mine.yes_this_is_mine)?;
     let terminal = &keeper.terminal;
     leave(&barrier, ended, &mut servers, &plan.key_prefix, terminal).await;
     measured

@@ -12,23 +12,23 @@ mod sweep;
 
 use std::time::Duration;
 
-use bench::abilities::Abilities;
 use bench::client_cores::pin_servers;
-use bench::driver::{self, BenchPlan, Leasing, Placement};
-use bench::server_stats::ServerWatch;
+use bench::driver::{self, BenchPlan, Leasing};
 use bench::subjects::startable;
 use bench::workload::Pace;
+use chaos::bench_servers::{delay, direct_round_trip, places, sync_every_write};
+use chaos::target_servers::TargetServers;
 use clap::Args;
-use cluster_config::{Deployment, LinkFault, LinkGuard, Links, Party, Topology, TopologyKind, UpOptions};
+use cluster_config::{Deployment, Links, Topology, TopologyKind};
 
 use self::sweep::Axis;
 use crate::args::{ResultArgs, TargetConsent, durability, duration, lease_duration};
-use crate::bench_run::{EarlyEnd, code_of_rows, measure, measure_at, record_server, sync_every_write};
+use crate::bench_run::{self, EarlyEnd, code_of_rows, measure, measure_at, record_server};
 use crate::exit;
 use crate::parts::{PARTS_HEADING, PartArgs};
 use crate::provisioner::ProvisionerArgs;
 use crate::run::Keeper;
-use crate::target::Servers;
+use crate::target::remove_keys;
 use crate::terminal::Terminal;
 
 const WHERE: &str = "Where";
@@ -40,23 +40,8 @@ const MEASURING: &str = "Measuring";
 const ROUNDS: u32 = 6;
 const MOST_ROUNDS: u32 = 40;
 
-const EXAMPLES: &str = "\
-Examples:
-  locklab bench                                 our lock and SET NX PX on a single server
-  locklab bench --topology single,cluster --tasks 1,16,64         a row for each of both
-  locklab bench --subject lock-core:fair,lock-core:queued --workload chain --tasks 64
-  locklab bench --rate 5000/s                   open loop: timed from when a cycle is due
-  locklab bench --precision 5%                  as many rounds as bring each interval to ±5 %
-  locklab bench --sweep tasks                   the curve from one task to 256
-  locklab bench --sweep shards                  what a client costs on 1 to 100 shards
-  locklab bench --topology single,etcd-3,postgres --fsync    locks of several systems, in turns
-  locklab bench --subject 'exec:python3 driver.py,lock-core:plain'      your lock beside ours
-  locklab bench --target redis://staging:6379 --yes-this-is-mine
-
-`locklab list subjects`, `list workloads` and `list topologies` show the names.";
-
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../../help/bench.txt").trim_end())]
 pub(crate) struct Options {
     /// Your own servers by URL; nothing there is flushed, restarted or configured, and the run's keys are
     /// removed at its end
@@ -176,7 +161,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     let seed = options.part.seed(&terminal.common)?;
     let mine = options.mine.yes_this_is_mine;
     let target = options.target.as_ref();
-    let servers = target.map(|url| Servers::of(url, mine)).transpose()?;
+    let servers = target.map(|url| TargetServers::of(url, mine)).transpose()?;
     if let Some(servers) = &servers {
         servers.refuse_redirects().await?;
     }
@@ -199,8 +184,8 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
         let prefix = keeper.key_prefix();
         match failed {
             // Servers that nobody could connect to have no keys.
-            true => drop(servers.remove(&prefix, terminal).await),
-            false => servers.remove_keys(&prefix, terminal).await,
+            true => drop(servers.remove(&prefix).await),
+            false => remove_keys(&mut servers, &prefix, terminal).await,
         }
     }
     let code = ended.as_ref().map_or_else(|| code_of_rows(&keeper.run.rows), |(code, _)| *code);
@@ -218,12 +203,11 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     Ok(code)
 }
 
-/// Measures the target, or one started topology after the other; what ends it early is given with its exit
-/// code.
+/// Measures the target, or one started topology after the other.
 async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<Option<EarlyEnd>> {
     if let Some(url) = &options.target {
         if let Some(system) = bench::subjects::system_of(url)
-            && let Ok(mut servers) = Servers::of(url, options.mine.yes_this_is_mine)
+            && let Ok(mut servers) = TargetServers::of(url, options.mine.yes_this_is_mine)
             && let Ok(found) = servers.ask().await
         {
             let mut topology = found.topology().clone();
@@ -235,113 +219,60 @@ async fn measure_all(options: &Options, keeper: &mut Keeper) -> anyhow::Result<O
     }
     let kinds = &options.topology;
     // Without --rtt there is no proxy.
-    let round_trips: Vec<Option<Duration>> = match options.rtt.as_slice() {
-        [] => vec![None],
-        wanted => wanted.iter().copied().map(Some).collect(),
-    };
+    let mut round_trips: Vec<Option<Duration>> = options.rtt.iter().copied().map(Some).collect();
+    if round_trips.is_empty() {
+        round_trips.push(None);
+    }
     // Locks of several systems are measured in the same rounds; topologies of Redis one after the other,
     // since a lock runs on each.
     let together = !kinds.iter().all(|kind| kind.is_redis());
-    let groups: Vec<&[TopologyKind]> = match together {
-        true => vec![kinds],
-        false => kinds.chunks(1).collect(),
-    };
-    for group in groups {
+    for group in kinds.chunks(if together { kinds.len() } else { 1 }) {
         for rtt in &round_trips {
-            let links = rtt.map_or(Links::Direct, |_| Links::Proxied);
-            let mut running = Vec::new();
-            for kind in group {
-                let topology = topology(*kind, options.fsync);
-                let name = kind.to_string();
-                running.push(start_servers(options, topology, links, &name, keeper).await?);
-            }
-            let (url, kind) = (running[0].url(), group[0].to_string());
-            let mut plan = plan(options, &url, &kind, keeper);
-            plan.added_rtt = *rtt;
-            if let [alone] = running.as_slice() {
-                let servers = alone.nodes().iter().map(|node| alone.pid(&node.name));
-                plan.client_cores = pin_servers(servers, options.clients);
-                if rtt.is_some() {
-                    plan.direct_round_trip = direct_round_trip(alone).await;
-                }
-            }
-            let places = places(options, &running, &mut plan)?;
-            let mut delays = Vec::new();
-            for (deployment, rtt) in running.iter().filter_map(|one| Some((one, (*rtt)?))) {
-                delays.extend(delay(deployment, rtt)?);
-            }
-            let ended = measure_at(&plan, Some(places), None, keeper).await;
-            drop(delays);
-            for deployment in running {
-                deployment.down().await?;
-            }
-            if let Some(ended) = ended? {
-                return Ok(Some(ended));
+            let ended = measure_group(options, group, *rtt, keeper).await?;
+            if ended.is_some() {
+                return Ok(ended);
             }
         }
     }
     Ok(None)
 }
 
-/// Servers of a kind; with `fsync` those of Redis write each grant to their disk before they answer it, as
-/// others do by themselves.
-fn topology(kind: TopologyKind, fsync: bool) -> Topology {
-    let mut topology = Topology::of(kind);
-    if fsync && kind.is_redis() {
-        sync_every_write(&mut topology);
+/// Measures on servers of these kinds at once, behind proxies that add to the round trip if they are to.
+async fn measure_group(
+    options: &Options,
+    kinds: &[TopologyKind],
+    rtt: Option<Duration>,
+    keeper: &mut Keeper,
+) -> anyhow::Result<Option<EarlyEnd>> {
+    let links = rtt.map_or(Links::Direct, |_| Links::Proxied);
+    let mut running = Vec::new();
+    for kind in kinds {
+        let mut topology = Topology::of(*kind);
+        if options.fsync && kind.is_redis() {
+            sync_every_write(&mut topology);
+        }
+        running.push(start_servers(options, topology, links, kind.name(), keeper).await?);
     }
-    topology
-}
-
-/// Where each subject of a plan is measured: on every one of the deployments that is for it. The plan then
-/// names a subject once for each.
-fn places(options: &Options, running: &[Deployment], plan: &mut BenchPlan) -> anyhow::Result<Vec<Placement>> {
-    let mut places = Vec::new();
-    let mut names = Vec::new();
+    let mut plan = plan(options, &running[0].url(), kinds[0].name(), keeper);
+    plan.added_rtt = rtt;
+    if let [alone] = running.as_slice() {
+        let servers = alone.nodes().iter().map(|node| alone.pid(&node.name));
+        plan.client_cores = pin_servers(servers, options.clients);
+        if rtt.is_some() {
+            plan.direct_round_trip = direct_round_trip(alone).await;
+        }
+    }
+    let places = places(&running, &options.subject, options.fsync, &mut plan)?;
+    let mut delays = Vec::new();
+    for deployment in &running {
+        delays.extend(rtt.map(|rtt| delay(deployment, rtt)).transpose()?.into_iter().flatten());
+    }
+    let ended = measure_at(&plan, Some(places), None, keeper).await;
+    drop(delays);
     for deployment in running {
-        let (url, kind) = (deployment.url(), deployment.topology().kind);
-        let system = bench::subjects::system_of(&url);
-        let nodes = deployment.nodes().iter();
-        let processes: Option<Vec<u32>> = nodes.map(|node| deployment.pid(&node.name)).collect();
-        let processes = processes.filter(|_| system.is_some()).unwrap_or_default();
-        let wished = match options.subject.is_empty() {
-            true => default_subjects(&url, &plan.workloads),
-            false => bench::subjects::by_comma(&options.subject),
-        };
-        for name in wished {
-            let subject = bench::subjects::find(&name)?;
-            let has = Abilities::assumed(subject.kinds());
-            // On a single deployment a lock that does not fit reports that itself.
-            let fits = subject.system() == system
-                && (system.is_some() || chaos::audit::place(kind, &name, &has).is_ok());
-            if fits || running.len() == 1 {
-                places.push(Placement {
-                    target: url.clone(),
-                    topology: kind.to_string(),
-                    replicas: deployment.topology().replicas,
-                    durability: match subject.durability() {
-                        Some(shipped) => shipped,
-                        None if options.fsync && options.durability == "none" => "fsync",
-                        None => &options.durability,
-                    }
-                    .to_owned(),
-                    processes: processes.clone(),
-                });
-                names.push(name);
-            }
-        }
+        deployment.down().await?;
     }
-    for name in bench::subjects::by_comma(&options.subject) {
-        if !names.contains(&name) {
-            let kinds: Vec<_> = options.topology.iter().map(ToString::to_string).collect();
-            return Err(exit::usage(format!(
-                "{name} is a lock on none of these topologies: {}",
-                kinds.join(", ")
-            )));
-        }
-    }
-    plan.subjects = names;
-    Ok(places)
+    ended
 }
 
 /// Starts servers; `name` tells deployments of one run apart.
@@ -353,35 +284,9 @@ pub(super) async fn start_servers(
     keeper: &mut Keeper,
 ) -> anyhow::Result<Deployment> {
     options.provisioner.apply(&mut topology);
-    let dir = keeper.path().join("logs").join(format!("bench-{name}"));
-    let mut how = UpOptions::new(&dir);
-    how.links = links;
-    let deployment =
-        cluster_config::provisioner_of(&topology)?.up(&topology, &how).await.map_err(exit::missing)?;
+    let deployment = bench_run::start_servers(&topology, links, name, &keeper.path()).await?;
     record_server(keeper, &topology, deployment.server_version());
     Ok(deployment)
-}
-
-/// The round trip to the first server at its own address.
-async fn direct_round_trip(deployment: &Deployment) -> Option<Duration> {
-    let node = deployment.nodes().first()?;
-    let url = format!("redis://{}", node.address);
-    ServerWatch::find(&url).await?.round_trip().await
-}
-
-/// Makes every byte between clients and servers late by half the round trip, for as long as the guards live.
-fn delay(deployment: &Deployment, rtt: Duration) -> anyhow::Result<Vec<LinkGuard>> {
-    let links = deployment.links()?;
-    let clients = Party::Client(0);
-    let mut guards = Vec::new();
-    for node in deployment.nodes() {
-        let server = Party::Node(node.name.clone());
-        for (from, to) in [(&clients, &server), (&server, &clients)] {
-            let late = LinkFault::Delay { latency: rtt / 2, jitter: Duration::ZERO };
-            guards.push(links.apply(from, to, late));
-        }
-    }
-    Ok(guards)
 }
 
 /// A round trip such as `0.2ms`, above nought.
@@ -406,14 +311,7 @@ fn check(options: &Options) -> anyhow::Result<()> {
         sweep::check(axis, options, &workloads)?;
     }
     if options.subject.is_empty() {
-        let mut others = workloads.iter().skip(1);
-        let first = &workloads[0];
-        if let Some(other) = others.find(|name| locks_for(name) != locks_for(first)) {
-            return Err(exit::usage(format!(
-                "`{first}` and `{other}` are for different kinds of lock: name locks that can do both with --subject, or \
-                 measure one after the other"
-            )));
-        }
+        bench::subjects::check_usual(&workloads).map_err(exit::usage)?;
     }
     for name in bench::subjects::by_comma(&options.subject) {
         let subject = startable(&name)?;
@@ -430,7 +328,7 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan.workloads = options.workloads();
     plan.subjects = bench::subjects::by_comma(&options.subject);
     if plan.subjects.is_empty() {
-        plan.subjects = default_subjects(url, &plan.workloads);
+        plan.subjects = bench::subjects::usual(url, &plan.workloads);
     }
     plan.tasks = match (options.tasks.as_slice(), options.rate) {
         ([], None) => vec![16],
@@ -458,27 +356,6 @@ pub(super) fn plan(options: &Options, url: &str, topology: &str, keeper: &Keeper
     plan.seed = keeper.run.meta.seed;
     plan.key_prefix = keeper.key_prefix();
     plan
-}
-
-/// The locks that are measured by default. [`check`] refuses workloads that need different ones.
-fn default_subjects(url: &str, workloads: &[String]) -> Vec<String> {
-    let own = bench::subjects::system_of(url).map(bench::subjects::of_system);
-    let names: &[&str] = if let Some(own) = &own {
-        own
-    } else if url.starts_with("redlock") {
-        &["lock-core:redlock"]
-    } else {
-        match workloads.first().map_or(&[][..], |name| locks_for(name)) {
-            [] => &["baseline:set-nx-px", "lock-core:reentrant"],
-            special => special,
-        }
-    };
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
-/// The locks that a workload needs; empty: any will do.
-fn locks_for(workload: &str) -> &'static [&'static str] {
-    bench::workload::find(workload).map_or(&[], |workload| workload.asks.subjects())
 }
 
 fn lease(text: &str) -> Result<Leasing, String> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use chaos::faults::find;
 use chaos::scenario_source::ScenarioSource;
+use chaos::target_servers::{TargetServers, parse_target};
 use clap::{Args, Subcommand};
 use kubernetes::objects::{objects, yaml};
 use kubernetes::packed_run::pack;
@@ -29,7 +30,7 @@ enum KubeAction {
     Render(KubeOptions),
     /// Apply them, show how the parts get on, bring the merged run home, and delete what was made; exits as
     /// chaos does
-    Run(run::Options),
+    Run(KubeOptions),
     /// Print a run as lines that `kube run` reads from a pod's log
     #[command(hide = true)]
     Pack { dir: PathBuf },
@@ -104,17 +105,13 @@ impl KubeOptions {
         let mut allow = self.allow.clone();
         let servers = match &self.target {
             Some(url) => {
-                let target = crate::args::target(url)?;
+                let target = parse_target(url)?;
                 if target.is_loopback() {
                     return Err(exit::usage(format!(
                         "{target} is the loopback of each part, where no server is: give an address that pods reach"
                     )));
                 }
-                if !self.yes_this_is_mine {
-                    return Err(exit::usage(format!(
-                        "{target} is not on this machine: add --yes-this-is-mine if you may test on it"
-                    )));
-                }
+                TargetServers::of(url, self.yes_this_is_mine)?;
                 spec::Servers::Target { url: url.clone() }
             }
             None if self.servers == "pod" => spec::Servers::Pod,
@@ -143,12 +140,8 @@ impl KubeOptions {
             cpu: self.cpu.clone(),
             memory: self.memory.clone(),
         };
-        let refused = spec.refused();
-        let refused = source.complaints(refused);
-        match refused.is_empty() {
-            true => Ok(spec),
-            false => Err(exit::input(refused)),
-        }
+        let refused = source.complaints(spec.refused());
+        if refused.is_empty() { Ok(spec) } else { Err(exit::input(refused)) }
     }
 }
 
@@ -156,13 +149,9 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     match options.what {
         KubeAction::Render(asked) => {
             let objects = objects(&asked.spec(terminal)?);
-            if terminal.common.json {
-                let values: Vec<_> = objects.iter().map(|object| &object.value).collect();
-                terminal.json(&serde_json::json!({"schema": 1, "objects": values}))?;
-            } else {
-                terminal.data(yaml(&objects).trim_end());
-            }
-            Ok(exit::AS_EXPECTED)
+            let values: Vec<_> = objects.iter().map(|object| &object.value).collect();
+            let document = serde_json::json!({"schema": 1, "objects": values});
+            terminal.answer_data(&document, || yaml(&objects).trim_end().to_owned())
         }
         KubeAction::Run(options) => run::run(options, terminal).await,
         KubeAction::Pack { dir } => {

@@ -1,7 +1,6 @@
 //! `locklab kube run`: applies a spec, follows its parts, brings the merged run home and deletes what was
 //! made.
 
-use clap::Args;
 use kubernetes::cluster::{Cluster, PodOutcome};
 use kubernetes::objects::objects;
 use kubernetes::packed_run::unpack;
@@ -16,15 +15,9 @@ use crate::exit;
 use crate::run::make_dir;
 use crate::terminal::Terminal;
 
-#[derive(Debug, Args)]
-pub(super) struct Options {
-    #[command(flatten)]
-    asked: KubeOptions,
-}
-
-pub(super) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
-    let spec = options.asked.spec(terminal)?;
-    if !options.asked.yes_this_is_mine {
+pub(super) async fn run(options: KubeOptions, terminal: &Terminal) -> anyhow::Result<u8> {
+    let spec = options.spec(terminal)?;
+    if !options.yes_this_is_mine {
         return Err(exit::usage(format!(
             "`kube run` makes and deletes objects in the namespace {}: add --yes-this-is-mine if you may; `kube render` shows them",
             spec.namespace
