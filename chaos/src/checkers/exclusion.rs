@@ -2,7 +2,7 @@
 //!
 //! 1. Each grant gives one closed interval, or none; a grant of several locks holds each of them for that
 //!    interval.
-//! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`crate::checkers::record::kinds`].
+//! 2. The overlaps are those of [`results::overlap`], with the modes of the table in [`super::kinds`].
 //! 3. `permits` on an acquire is read as the semaphore's size if it is above 1, each hold weighing 1. Without
 //!    it, permits held together are a doubt.
 

@@ -1,5 +1,4 @@
-//! Servers of our own for a benchmark: where each lock is measured, how late their links are, and when they write
-//! to their disks.
+//! Our own servers for a benchmark: where each lock is measured, delays of links, when disks are written.
 
 use std::time::Duration;
 

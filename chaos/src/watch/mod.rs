@@ -2,9 +2,9 @@
 //! and findings out.
 //!
 //! Everything is inferred from effects. A lock is a key that is taken, kept and given back as
-//! `recognition/recipe_table.rs` says; replies, which no source shows, follow from what happened to the key before. What
-//! cannot be known yet waits for evidence: an owner that renews or releases had the lock, an owner that asks
-//! again had not.
+//! `recognition/recipe_table.rs` says; replies, which no source shows, follow from what happened to the key
+//! before. What cannot be known yet waits for evidence: an owner that renews or releases had the lock, an
+//! owner that asks again had not.
 //!
 //! | file | what it does |
 //! |---|---|

@@ -1,5 +1,4 @@
-//! Follows the lines of a history one by one and turns them into a [`Record`]; [`crate::checkers::record::holds`] has the
-//! rules.
+//! Follows the lines of a history one by one, and makes a [`Record`] of them; [`super::holds`] has the rules.
 //!
 //! No line is kept, and what a line names is a number from then on.
 
