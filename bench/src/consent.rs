@@ -1,5 +1,4 @@
-//! To which servers beyond this machine a user has consented: to all that the target leads to, or to those
-//! alone that the user named.
+//! To which servers beyond this machine a user has consented: all that the target leads to, or those named.
 //!
 //! It is said once for a process, since all its connections go by it, and handed on to driver processes.
 

@@ -1,5 +1,4 @@
-//! What threads keep apart from each other while they run, and others may read: a part for each, behind a
-//! mutex that is seldom waited for.
+//! What threads keep apart while they run, and others may read: parts, each behind a mutex seldom waited for.
 
 use std::array;
 use std::sync::atomic::AtomicUsize;

@@ -32,8 +32,7 @@ pub trait Subject: Send + Sync {
     fn system(&self) -> Option<&str> {
         None
     }
-    /// What its servers do, as they are shipped, before they answer a grant: `fsync` or `none`; `None` where
-    /// a client asks for it.
+    /// What its servers do, as shipped, before they answer a grant: `fsync`, `none`; `None`: clients ask.
     fn durability(&self) -> Option<&str> {
         None
     }

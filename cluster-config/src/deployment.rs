@@ -99,9 +99,8 @@ impl Deployment {
         answers.pop().ok_or_else(|| failed!("{node} gave no answer"))
     }
 
-    /// Sends several commands, one after the other, on one connection: `SET` and then `WAIT` belong together,
-    /// since WAIT asks about the writes of its own connection. `timeout` bounds them together; the first
-    /// error ends the row.
+    /// Sends several commands, in order, on one connection: `SET` and then `WAIT` belong together, since WAIT
+    /// asks about its own connection's writes. `timeout` bounds them together; the first error ends the row.
     pub async fn commands(
         &self,
         node: &str,
@@ -214,8 +213,7 @@ impl Deployment {
         }
     }
 
-    /// The links as the embedded proxies see them; an error if the deployment was started with
-    /// [`Links::Direct`](crate::Links::Direct).
+    /// The links as the proxies see them; an error where they are [`Links::Direct`](crate::Links::Direct).
     pub fn links(&self) -> Result<&LinkTable, ClusterError> {
         match &self.proxies {
             Some(proxies) => Ok(&proxies.table),

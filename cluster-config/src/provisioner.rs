@@ -1,5 +1,4 @@
-//! The seam between the ways to start the servers of a topology, and its options; and the seam between a
-//! deployment and what its servers run in.
+//! The seams between the ways to start servers and their options, a deployment and what its servers run in.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

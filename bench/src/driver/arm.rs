@@ -39,29 +39,6 @@ pub(super) struct Arm {
 }
 
 impl Arm {
-    pub(super) fn new(
-        subject: Arc<dyn Subject>,
-        place: Placement,
-        workload: &'static Workload,
-        tasks: u32,
-        by_name: bool,
-    ) -> Self {
-        Arm {
-            subject,
-            place,
-            workload,
-            tasks,
-            by_name,
-            rounds: Vec::new(),
-            samples: Samples::default(),
-            passed: HandoffCounts::default(),
-            lag: Latencies::default(),
-            margin: Latencies::default(),
-            holds: 0,
-            overlap: None,
-        }
-    }
-
     /// The kind of lock that its cycles ask for, where that is another than the subject's own.
     pub(super) fn kind(&self, plan: &BenchPlan) -> Option<String> {
         let kinds = self.subject.kinds();

@@ -1,5 +1,4 @@
-//! Comparisons of arms that were measured side by side, with one that is the first once more as the measure
-//! of what no difference looks like.
+//! Comparisons of arms measured side by side, with the first once more as the measure of no difference.
 
 use results::run::{Comparison, Ratio};
 

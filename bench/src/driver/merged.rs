@@ -1,6 +1,5 @@
 //! The rounds that generators of one load wrote down, read side by side and made into the rows of one run.
-//! Histograms are summed before any quantile is taken, and no more than one round of each generator is in
-//! memory.
+//! Histograms are summed before any quantile is taken; one round of each generator is in memory.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};

@@ -27,7 +27,10 @@ use tokio::sync::watch;
 use crate::driver_loop::LoadRequest;
 use crate::parts::{Barrier, GeneratorShare};
 use crate::round::Round;
+use crate::round::ledger::HandoffCounts;
+use crate::round::record::Samples;
 use crate::server_stats::ServerWatch;
+use crate::stats::histogram::Latencies;
 use crate::subject::{Subject, SubjectError};
 use crate::workload::{self, LeaseOf, Pace, Workload};
 use crate::{exec, protocol, stats, subjects};
@@ -52,7 +55,7 @@ pub enum Leasing {
 }
 
 /// What is to be measured on one target. Shown without the target's password.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BenchPlan {
     /// The target URL; never written down, since it may hold a password.
@@ -154,31 +157,17 @@ impl BenchPlan {
         BenchPlan {
             target: target.into(),
             topology: "external".into(),
-            subjects: Vec::new(),
             workloads: vec!["uncontended".into()],
             tasks: vec![16],
             generators: 1,
-            share: GeneratorShare::WHOLE,
-            locks: None,
             clients: 1,
-            client_processes: false,
-            own_loop: false,
-            client_cores: Vec::new(),
-            kind: String::new(),
-            lease: Leasing::Usual,
             wait: Duration::from_secs(10),
-            hold: None,
-            pace: None,
             durability: "none".into(),
-            added_rtt: None,
-            direct_round_trip: None,
             warmup: Duration::from_millis(500),
             duration: Duration::from_secs(2),
             rounds: 5,
-            precision: None,
-            seed: 0,
-            replicas: 0,
             key_prefix: "locklab:bench:".into(),
+            ..BenchPlan::default()
         }
     }
 
@@ -530,9 +519,20 @@ fn groups(
             .iter()
             .all(|(subject, place)| (subject.name(), place) != (measured[0].0.name(), &measured[0].1));
     let by_name = !measured.iter().all(|(subject, _)| subject.has_callers());
-    let of = |workload: &'static Workload, tasks: u32| {
-        let arm = move |(subject, place): &(Arc<dyn Subject>, Placement)| {
-            Arm::new(subject.clone(), place.clone(), workload, tasks, by_name)
+    let group = |(workload, tasks)| {
+        let arm = |(subject, place): &(Arc<dyn Subject>, Placement)| Arm {
+            subject: subject.clone(),
+            place: place.clone(),
+            workload,
+            tasks,
+            by_name,
+            rounds: Vec::new(),
+            samples: Samples::default(),
+            passed: HandoffCounts::default(),
+            lag: Latencies::default(),
+            margin: Latencies::default(),
+            holds: 0,
+            overlap: None,
         };
         Group {
             arms: measured.iter().map(arm).collect(),
@@ -542,7 +542,7 @@ fn groups(
         }
     };
     let tasks = |workload| plan.tasks.iter().map(move |tasks| (workload, *tasks));
-    workloads.iter().copied().flat_map(tasks).map(|(workload, tasks)| of(workload, tasks)).collect()
+    workloads.iter().copied().flat_map(tasks).map(group).collect()
 }
 
 /// What is compared: one workload, one number of tasks, every subject.

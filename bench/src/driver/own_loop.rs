@@ -1,6 +1,5 @@
-//! Rounds that drivers run by themselves, beyond their pipes. Each driver is one process through the whole
-//! run and is warmed up once: a Java program that began anew in each round would never be as fast as it is in
-//! service.
+//! Rounds that drivers run by themselves, beyond their pipes. Each driver is one process through the run and
+//! is warmed up once: a Java program that began anew in each round would never be fast.
 
 use std::time::{Duration, Instant};
 

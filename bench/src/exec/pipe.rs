@@ -41,8 +41,7 @@ impl std::fmt::Display for PipeCost {
 }
 
 /// Takes `lock`, which nobody else may want, asks what the library believes of it, and gives it back; an
-/// answer that it cannot be asked is as good as any. `None` where it did not get the lock, or was not there
-/// to give it back.
+/// answer that it cannot be asked is as good. `None` where it did not get the lock or keep it.
 pub async fn pipe_cost(client: &dyn LockClient, lock: &str) -> Option<PipeCost> {
     let request = AcquireRequest {
         lock,

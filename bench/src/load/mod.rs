@@ -69,8 +69,7 @@ pub struct Load {
     pub extend: Option<Duration>,
     /// Share of holds that take the lock once more inside, 0 to 1.
     pub reenter: f64,
-    /// Share of acquires whose caller gives up in the middle, 0 to 1, and for how long from the beginning on;
-    /// what is left of them shows afterwards.
+    /// Share of acquires whose caller gives up, 0 to 1, and until when; what is left of them shows after.
     pub cancel: (f64, Duration),
     /// Share of holds that another owner of the same client extends and releases, 0 to 1.
     pub owner_moves: f64,

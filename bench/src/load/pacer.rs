@@ -1,5 +1,4 @@
-//! The clock of an open loop: a thread of its own that sleeps to each moment at which a cycle is due and says
-//! so, and never skips one.
+//! The clock of an open loop: a thread that sleeps to each moment at which a cycle is due, and skips none.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

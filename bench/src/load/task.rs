@@ -1,5 +1,4 @@
-//! One task of a load: acquire, keep, release, each given to a sink as it happens. Workloads are made of
-//! these steps.
+//! One task of a load: acquire, keep, release, each given to a sink as it happens; all workloads do these.
 
 use std::borrow::Cow;
 use std::future::poll_fn;

@@ -1,5 +1,4 @@
-//! What the generator itself costs: its cycle, with all that it draws and writes down, on a lock that grants
-//! at once and asks no server.
+//! What the generator itself costs: its cycle, with all its draws and records, on a lock that grants at once.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

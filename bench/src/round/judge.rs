@@ -1,7 +1,6 @@
 //! Whether two holds of a round overlapped, without keeping them: those of a lock come in their order.
 //!
-//! A hold is the contract's: from the acquire's return to the release's call, cut at the sending + lease −
-//! drift. Intervals are closed.
+//! A hold lasts from the acquire's return to the release's call, cut at sending + lease − drift; closed.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 

@@ -1,8 +1,7 @@
 //! How each lock went from hand to hand in a round; keeps only what a later turn may still change.
 //!
-//! A turn is one trip through a lock: called, granted, release sent, release answered. Turns are handed over
-//! in any order together with a watermark: every turn that is still to come was called, and so granted, at
-//! that time or later.
+//! A turn is one trip through a lock: called, granted, release sent, release answered. Turns come in any
+//! order with a watermark: every later turn was called, and so granted, at that time or later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -139,8 +139,7 @@ impl Samples {
         for (sum, part) in self.cycles_per_part.iter_mut().zip(&other.cycles_per_part) {
             *sum += part;
         }
-        let parts = self.acquire_per_part.iter_mut();
-        for (sum, part) in parts.zip(&other.acquire_per_part) {
+        for (sum, part) in self.acquire_per_part.iter_mut().zip(&other.acquire_per_part) {
             merge_coarse(sum, part);
         }
         self.late += other.late;

@@ -20,8 +20,7 @@ use crate::subject::{
 /// Lease of a renewed lock, where the caller names none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// What a client holds, by the number of the grant, whose name is `g` and the number. The number says in
-/// which thread's part it lies.
+/// What a client holds, by the number of the grant `g<number>`, which says in which thread's part it lies.
 pub(super) struct Grants<T>(PerThread<GrantTable<T>, PARTS>);
 
 /// More than a machine for measurements has threads at work; more share.

@@ -421,8 +421,7 @@ impl LockClient for EngineClient {
             });
         }
         let mut how = how(wait, request.lease);
-        // A permit has no owner but its id; all else is nobody's in particular, as by `lock.acquire()`,
-        // unless its owner may come again.
+        // A permit has no owner but its id; all else is nobody's in particular, unless that may come again.
         if request.reenters && !kind.has_permits() {
             how = how.owner(self.owner(request.owner));
         }

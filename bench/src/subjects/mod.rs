@@ -64,8 +64,7 @@ fn each() -> impl Iterator<Item = Arc<dyn Subject>> {
         .chain(baselines::broken())
 }
 
-/// A subject as it was typed: `exec:` may be left out before a driver's command. A name of [`all`] is taken
-/// before a program of that name.
+/// A subject as typed: `exec:` may be left out before a driver's command; a name of [`all`] is taken first.
 pub fn typed(name: &str) -> String {
     let named = |part: &str| {
         let known = part.starts_with("exec:") || each().any(|subject| subject.name() == part);
@@ -74,8 +73,7 @@ pub fn typed(name: &str) -> String {
     name.split(mixed::AND).map(|part| named(part.trim())).collect::<Vec<_>>().join(mixed::AND)
 }
 
-/// Subjects by comma. A driver's command line may hold commas itself: what follows one is another subject
-/// only if it is the name of one.
+/// Subjects by comma, of which a driver's command line may have some: only a subject's name follows one.
 pub fn by_comma(given: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for given in given {

@@ -1,5 +1,4 @@
-//! A lock on one key as data: how it is taken, given back, extended, renewed and waited for. The correct
-//! recipe, and each way to get it wrong.
+//! A lock on one key as data: taking, giving back, extending, renewing, waiting. The correct recipe is first.
 
 use std::time::Duration;
 

@@ -271,8 +271,7 @@ impl Steps {
                 return;
             }
             let sent_at = Instant::now();
-            let answer = tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease));
-            match answer.await {
+            match tokio::time::timeout_at(sure_until.into(), self.extend(&key, &value, lease)).await {
                 Ok(Ok(true)) => {
                     sure_until = sent_at + lease;
                     let _ = self.own.events.send(extended(&grant, lease, sent_at));

@@ -50,8 +50,7 @@ pub async fn over_levels<E>(
     ended
 }
 
-/// One curve per subject over the cycles offered per second, with its knee, by so many tasks: the lock, not
-/// their number, is to give way.
+/// One curve per subject over offered cycles/s, with its knee; of so many tasks that the lock gives way.
 pub async fn over_rates<E>(
     base: &BenchPlan,
     (first_per_s, tasks): (f64, u32),

@@ -19,8 +19,7 @@ impl FromStr for Pace {
 
     /// `2000/s`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.strip_suffix("/s").and_then(|n| n.trim().parse().ok());
-        match number {
+        match text.strip_suffix("/s").and_then(|n| n.trim().parse().ok()) {
             Some(rate_per_s) if (0.001..1e9).contains(&rate_per_s) => Ok(Pace { rate_per_s }),
             _ => Err(format!("`{text}` is no rate; write e.g. 2000/s")),
         }

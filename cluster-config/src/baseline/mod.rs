@@ -1,6 +1,5 @@
 //! The servers of other systems that locks on Redis are compared with: a file per system says what starts it,
-//! when it is ready, and who leads. What they share with Redis servers (processes, proxies, the registry) is
-//! not here.
+//! when it is ready, and who leads. Processes, proxies and the registry are those of Redis servers.
 //!
 //! | file | what it is for |
 //! |---|---|

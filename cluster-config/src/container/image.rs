@@ -1,6 +1,5 @@
-//! Provides the engine with a server's image: pulled from a registry, or built from the installed binary.
-//! Servers of other systems are many files, so their own image is empty, and what is installed is mounted
-//! into it.
+//! Provides the engine with a server's image: pulled, or built from the installed binary. Servers of other
+//! systems are many files, so their image is empty, and what is installed is mounted into it.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};

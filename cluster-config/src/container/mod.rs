@@ -26,10 +26,9 @@ use runner::Containers;
 
 /// Containers of this machine's engine (Docker, or what speaks its API), by way of testcontainers.
 ///
-/// Containers are promised to be gone after [`Deployment::down`], after its drop, and within seconds after
-/// this process ended in any way, unless detached: a small process of ours watches over them, and every start
-/// sweeps. What was pulled or built as an image stays with the engine for the next time. [`Topology::image`]
-/// names another one.
+/// Containers are gone after [`Deployment::down`], after its drop, and within seconds after this process
+/// ended in any way, unless detached: a small process of ours watches over them, and every start sweeps. An
+/// image stays with the engine for the next time. [`Topology::image`] names another one.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Container;
 

@@ -14,8 +14,7 @@ use crate::{ClusterError, Role};
 const LOOKED_AT: &str = "1000";
 
 impl External {
-    /// Removes every key whose name contains the run's prefix, master by master: companion keys have words
-    /// before it. Gives how many there were.
+    /// Removes every key whose name contains the run's prefix (companions have words before it); how many.
     ///
     /// # Errors
     /// No prefix of a run's own, a server that refuses or does not answer, or no time left; what was removed

@@ -67,8 +67,7 @@ pub struct ExternalTarget {
     pub writer: Option<Arc<dyn Writer>>,
 }
 
-/// Writes to servers that are not Redis as a client of theirs does: the harness itself knows neither their
-/// users nor their databases.
+/// Writes to servers that are not Redis as their client: the harness knows neither users nor databases.
 #[async_trait]
 pub trait Writer: Debug + Send + Sync {
     /// Whether a write under this name is answered within `timeout`.
@@ -99,8 +98,7 @@ pub async fn resolve_host(host: &str) -> Result<SocketAddr, ClusterError> {
 }
 
 /// Somebody else's servers. Nothing is started, ended, flushed or configured; which faults may act there, the
-/// caller decides. Every key that the harness itself writes begins with the prefix. Shown without the
-/// password.
+/// caller decides. The harness' own keys begin with the prefix. Shown without the password.
 #[derive(Debug, Clone)]
 pub struct External {
     target: ExternalTarget,

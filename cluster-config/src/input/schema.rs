@@ -15,8 +15,7 @@ pub enum Scalar {
 
 /// Defaults stand in the descriptions, in a file's words.
 pub fn without_defaults(schema: &mut Schema) {
-    let properties = schema.get_mut("properties");
-    for (_, property) in properties.and_then(Value::as_object_mut).into_iter().flatten() {
+    for (_, property) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
         if let Value::Object(property) = property {
             property.remove("default");
         }

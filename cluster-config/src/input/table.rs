@@ -1,8 +1,7 @@
 //! Reads the table of a file as a type that serde derives, and reports everything that the type refuses.
 //!
 //! Serde stops at its first error. What it refused is reported and left out, and the rest is read again, so
-//! that a type needs no more than its `Deserialize`: its fields are the keys, and what they refuse says what
-//! is allowed.
+//! that a type needs only its `Deserialize`: its fields are the keys, its refusals say what is allowed.
 
 use std::fmt;
 use std::ops::Range;

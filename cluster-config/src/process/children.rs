@@ -152,8 +152,7 @@ impl Runner for Children {
 
 type Request = (Command, oneshot::Sender<io::Result<Child>>);
 
-/// Starts a process; returns once it runs its own program. `log` gets everything it prints, appended; one
-/// that is detached outlives this process.
+/// Starts a process; returns once it runs its own program. `log` gets its output; `detach`: it outlives us.
 async fn spawn(command: Command, log: &Path, detach: bool) -> io::Result<Child> {
     let ended = || io::Error::other("the spawning thread has ended");
     let (reply, answer) = oneshot::channel();

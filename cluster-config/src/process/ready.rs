@@ -150,8 +150,7 @@ impl Start<'_> {
         self.until(master, || async {
             // A message to nobody: it travels to replicas and leaves no key.
             let commands: [&[&str]; 2] = [&["PUBLISH", "locklab:ready", ""], &["WAIT", &wanted, "50"]];
-            let answers = ask_all(&master.dial, &commands, ANSWER).await?;
-            match answers.last().map(text) {
+            match ask_all(&master.dial, &commands, ANSWER).await?.last().map(text) {
                 Some(counted) if counted == wanted => Ok(()),
                 counted => Err(format!("WAIT counts {counted:?} of {wanted} replicas")),
             }

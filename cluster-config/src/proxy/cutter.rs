@@ -105,7 +105,7 @@ impl Cutter {
                 return parcels;
             }
             if marks.is_empty() {
-                if self.splitter.side() == MessageDirection::Commands {
+                if self.splitter.side == MessageDirection::Commands {
                     self.note_message(first, dialogue, opposite, labels);
                 }
                 passing.append(&mut self.partial_message);
@@ -117,7 +117,7 @@ impl Cutter {
             message.extend_from_slice(taken);
             let lost = push(&mut parcels, message, marks, flow);
             self.is_torn |= lost && takes_a_turn;
-            if !lost && self.splitter.side() == MessageDirection::Commands {
+            if !lost && self.splitter.side == MessageDirection::Commands {
                 self.note_message(first, dialogue, opposite, labels);
             }
         }
@@ -146,7 +146,7 @@ impl Cutter {
         let own = |label: Label| {
             if whole { flow.marks(self.splitter.words(), label) } else { Marks::new() }
         };
-        if self.splitter.side() == MessageDirection::Commands {
+        if self.splitter.side == MessageDirection::Commands {
             return (own(label), true);
         }
         match dialogue.reply(first, self.splitter.words()) {
@@ -159,7 +159,7 @@ impl Cutter {
 
     /// The labels of the command that just ended and of its reply; a reply has what its command gave it.
     fn labels(&self) -> (Label, Label) {
-        match self.splitter.side() {
+        match self.splitter.side {
             MessageDirection::Commands => {
                 self.ends.label_of(|labels, passage| labels.command(passage, self.splitter.words()))
             }
@@ -173,7 +173,7 @@ impl Cutter {
 
     fn note_message(&self, first: u8, dialogue: &mut Dialogue, opposite: &Flow, (_, reply): (Label, Label)) {
         let words = self.splitter.words();
-        match self.splitter.side() {
+        match self.splitter.side {
             MessageDirection::Commands => dialogue.command(words, opposite.marks(words, reply)),
             MessageDirection::Replies if dialogue.reply(first, words) == ReplyRole::Push => {
                 self.push_label();

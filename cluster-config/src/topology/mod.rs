@@ -37,8 +37,7 @@ pub struct Topology {
     pub sentinels: u32,
     /// `redis`, `valkey`, a version such as `redis-7.2`, or a path; of another system its name or a path.
     pub server: String,
-    /// redis.conf lines for every data node: directive, then its value as it would stand in the file. Of
-    /// another system: its settings.
+    /// redis.conf lines for every data node: directive, then its value; of another system its settings.
     pub config: BTreeMap<String, String>,
     /// `sentinel` lines of sentinel.conf for its master: directive, then its value, such as
     /// `down-after-milliseconds` and `30000` (sentinel).

@@ -38,8 +38,7 @@ pub struct Toxiproxy {
 }
 
 impl Toxiproxy {
-    /// Serves the API on a loopback address; port 0 is any free one. Inside a Tokio runtime, whose threads
-    /// carry the proxies' bytes too.
+    /// Serves the API on a loopback address; port 0: any. This Tokio runtime carries the proxies' bytes too.
     pub async fn listen(address: SocketAddr) -> Result<Toxiproxy, ClusterError> {
         if !address.ip().is_loopback() {
             bail!(
@@ -61,8 +60,7 @@ impl Toxiproxy {
         self.address
     }
 
-    /// Creates the proxies of a configuration file of Toxiproxy: a JSON list of objects with `name`,
-    /// `listen`, `upstream` and `enabled`.
+    /// Creates the proxies of a file of Toxiproxy: a JSON list of `name`, `listen`, `upstream` and `enabled`.
     ///
     /// # Errors
     /// What the file lacks, or where nobody can listen; then some of the proxies may be there.
@@ -124,8 +122,7 @@ async fn answer(
         );
         return Ok(error_response(&refusal).map(Full::from));
     }
-    let read = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, BODY_MOST).collect()).await;
-    let refusal = match read {
+    let refusal = match tokio::time::timeout(READ_TIMEOUT, Limited::new(body, BODY_MOST).collect()).await {
         Ok(Ok(body)) => {
             let agent = head.headers.get(USER_AGENT);
             let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or("");

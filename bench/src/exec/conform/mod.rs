@@ -1,8 +1,7 @@
 //! Tries a driver program step by step: each is kept or not, with what came instead and how to fix it.
 //!
-//! Two processes of the driver talk to one target, and what one answers is checked against what the other one
-//! got. Nothing is asked that the protocol does not have; a step that a driver says it cannot do is skipped
-//! and says so.
+//! Two processes of the driver talk to one target, and each one's answers are checked against the other's.
+//! Nothing is asked that the protocol does not have; what a driver says it cannot do is skipped and said.
 
 mod conformity_report;
 mod scripted_driver;

@@ -44,7 +44,7 @@ pub(super) struct ScriptedDriver {
     pub(super) events: Vec<Object>,
     /// What the driver did against the protocol, one entry per line.
     pub(super) violations: Vec<String>,
-    has_ended: bool,
+    pub(super) has_ended: bool,
 }
 
 impl ScriptedDriver {
@@ -65,10 +65,6 @@ impl ScriptedDriver {
             violations: Vec::new(),
             has_ended: false,
         })
-    }
-
-    pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
     }
 
     pub(super) fn is_well(&self) -> bool {

@@ -199,8 +199,7 @@ struct Etcd(Arc<Members>);
 impl Store for Etcd {
     async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError> {
         let taken = if want.is_one_try() { self.try_once(want).await } else { self.queue(want).await };
-        // Whatever is under way when this ends goes with the lease, so nothing that was not granted here is
-        // held.
+        // Whatever is under way goes with the lease: nothing is held that was not granted here.
         taken.map_err(CommandError::refused)
     }
 

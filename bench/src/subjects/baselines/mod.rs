@@ -201,8 +201,7 @@ struct SystemGrant {
 
 #[async_trait]
 trait Store: Send + Sync {
-    /// Asks for a lock until it has it or the wait is over. A call that is dropped leaves nothing that
-    /// outlasts the session.
+    /// Asks until it has the lock or the wait is over. A dropped call leaves nothing beyond the session.
     async fn take(&self, want: &SystemAcquire<'_>) -> Result<Option<SystemGrant>, CommandError>;
     async fn close(&self) {}
 }

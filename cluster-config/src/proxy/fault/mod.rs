@@ -48,8 +48,7 @@ pub enum LinkFault {
     /// Bytes are held and nothing is closed; new connections are accepted and held as well. After the heal
     /// everything flows in order.
     Cut,
-    /// Connections are closed, new ones are closed as soon as they are made. Hits a connection if either of
-    /// its directions is the harmed link.
+    /// Connections are closed, new ones at once. Hits a connection if either of its directions is the link.
     Refuse,
     /// As `Refuse`, but existing connections end with a TCP reset, as if the peer's host had restarted.
     Reset,

@@ -110,16 +110,12 @@ pub(crate) struct Framer {
     open: Vec<u64>,
     /// First byte of the message under way.
     first: Option<u8>,
-    words: MessageWords,
+    pub(crate) words: MessageWords,
 }
 
 impl Framer {
     pub(crate) fn new(side: MessageDirection) -> Framer {
         Framer { side, ..Framer::default() }
-    }
-
-    pub(crate) fn words(&self) -> &MessageWords {
-        &self.words
     }
 
     /// Consumes bytes up to the end of the next message.
@@ -285,7 +281,7 @@ mod tests {
                     }
                     FrameProgress::Message(first) => {
                         let words =
-                            framer.words().iter().map(|word| String::from_utf8_lossy(word).into_owned());
+                            framer.words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
                         found.push(Some((char::from(first), words.collect())));
                     }
                 }

@@ -20,7 +20,7 @@ pub(crate) enum Piece {
 #[derive(Debug)]
 pub(crate) struct Splitter {
     framer: Framer,
-    side: MessageDirection,
+    pub(crate) side: MessageDirection,
     snapshot: Option<Snapshot>,
 }
 
@@ -37,12 +37,8 @@ impl Splitter {
         Splitter { framer: Framer::new(side), side, snapshot: None }
     }
 
-    pub(crate) fn side(&self) -> MessageDirection {
-        self.side
-    }
-
     pub(crate) fn words(&self) -> &MessageWords {
-        self.framer.words()
+        &self.framer.words
     }
 
     pub(crate) fn next(&mut self, bytes: &mut &[u8], dialogue: &mut Dialogue) -> Piece {

@@ -32,7 +32,7 @@ impl Trial<'_> {
             _ if !driver.violations.is_empty() => Some(PRINTED),
             Ok(reply) if reply.ending == "ok" => None,
             Ok(_) => Some(REFUSED),
-            Err(_) if driver.has_ended() => Some(ENDED),
+            Err(_) if driver.has_ended => Some(ENDED),
             Err(_) => Some(SILENT),
         };
         let (mut driver, body) = self.ok_of_hello(driver, reply).await?;
@@ -71,30 +71,25 @@ impl Trial<'_> {
             return Err(format!("`topologies` lists `{unknown}`; there are {there_are}").into());
         }
         self.result.library = format!("{name} {version} ({language})");
-        self.kinds.clone_from(&hello.kinds);
-        self.features = hello.features.clone().unwrap_or_default();
-        self.watchdog_ms = hello.watchdog_ms;
-        let on = protocol::shape(&self.options.target);
         if let Some(why) = hello.lacks_topology(&self.options.target) {
             return self.not_applicable(why, hello.topologies.unwrap_or_default());
         }
-        let kinds = self.kinds.join(", ");
+        let kinds = hello.kinds.join(", ");
         if self.kind.is_empty() {
-            self.kind = self.kinds[0].clone();
-        } else if !self.kinds.contains(&self.kind) {
+            self.kind = hello.kinds[0].clone();
+        } else if !hello.kinds.contains(&self.kind) {
             let why = format!("its hello lists no kind `{}`, but {kinds}", self.kind);
             self.result.not_tried = Some(NotTried::Kind(why.clone()));
             return skip(&why);
         }
-        self.is_leaseless = hello.leaseless.unwrap_or_default().contains(&self.kind);
-        let on = on.map_or(String::new(), |shape| format!(" on {shape}"));
+        let on = protocol::shape(&self.options.target).map_or(String::new(), |shape| format!(" on {shape}"));
         let mut found = format!("{}; kinds {kinds}; tried with {}{on}", self.result.library, self.kind);
         // A later version may have kinds that this one does not know: that is no fault.
         let ours: Vec<String> = subjects::all().iter().flat_map(|one| one.kinds()).collect();
-        let mut others = self.kinds.iter();
-        if let Some(other) = others.find(|kind| !ours.contains(kind)) {
+        if let Some(other) = hello.kinds.iter().find(|kind| !ours.contains(kind)) {
             found.push_str(&format!("; no kind that is known here: {other}"));
         }
+        self.hello = hello;
         Ok(found)
     }
 

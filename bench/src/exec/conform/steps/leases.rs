@@ -97,7 +97,9 @@ impl Trial<'_> {
     }
 
     pub(super) async fn renewal(&mut self) -> SkippableResult {
-        let Some(ms) = self.watchdog_ms else { return skip("hello has no watchdog_ms: nothing is renewed") };
+        let Some(ms) = self.hello.watchdog_ms else {
+            return skip("hello has no watchdog_ms: nothing is renewed");
+        };
         if ms > WATCHDOG_MAX_MS {
             return skip(&format!(
                 "the lease that it renews is {ms} ms, whatever is wished by options.watchdog_ms, and {WATCHDOG_MAX_MS} ms at most are waited for"
@@ -141,7 +143,7 @@ impl Trial<'_> {
     }
 
     async fn loss_is_noticed(&mut self, grant: &str) -> StepResult {
-        let renews_ms = self.watchdog_ms.filter(|ms| *ms <= NOTICE_MAX_MS);
+        let renews_ms = self.hello.watchdog_ms.filter(|ms| *ms <= NOTICE_MAX_MS);
         flush(&self.options.target).await?;
         let said_lost = said_lost(grant);
         if let Some(ms) = renews_ms {

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::scripted_driver::{Reply, ScriptedDriver};
 use super::{ConformOptions, Conformity, Outcome, Step};
-use crate::protocol::{self, error_text};
+use crate::protocol::{self, HelloReply, error_text};
 use rules::{Rule, rules};
 
 /// The lease of locks that are meant to lapse.
@@ -63,11 +63,7 @@ pub(super) struct Trial<'a> {
     options: &'a ConformOptions,
     drivers: [Option<ScriptedDriver>; 2],
     kind: String,
-    kinds: Vec<String>,
-    features: Vec<String>,
-    watchdog_ms: Option<u64>,
-    /// Permits of the kind have no lease.
-    is_leaseless: bool,
+    hello: HelloReply,
     locks: u32,
     violations: Vec<String>,
     /// What to fix in the step that is tried, where that is less than what its rule has.
@@ -81,10 +77,7 @@ impl<'a> Trial<'a> {
             options,
             drivers: [None, None],
             kind: options.kind.clone().unwrap_or_default(),
-            kinds: Vec::new(),
-            features: Vec::new(),
-            watchdog_ms: None,
-            is_leaseless: false,
+            hello: HelloReply::default(),
             locks: 0,
             violations: Vec::new(),
             remedy: None,
@@ -104,7 +97,7 @@ impl<'a> Trial<'a> {
                 $(let rule = rules.next().expect("a rule for each step");
                 let found = match self.kind == "read" && rule.excludes {
                     true => skip("several clients may have a lock of the kind read at once"),
-                    false if self.is_leaseless && rule.is_of_leases => {
+                    false if self.is_leaseless() && rule.is_of_leases => {
                         skip(&format!("hello says that the kind {} has no lease", self.kind))
                     }
                     false => self.$try().await.map_err(Into::into),
@@ -153,7 +146,12 @@ impl<'a> Trial<'a> {
     }
 
     fn has_feature(&self, feature: &str) -> bool {
-        self.features.iter().any(|has| has == feature)
+        self.hello.features.iter().flatten().any(|has| has == feature)
+    }
+
+    /// Whether permits of the kind have no lease.
+    fn is_leaseless(&self) -> bool {
+        self.hello.leaseless.iter().flatten().any(|kind| *kind == self.kind)
     }
 
     fn require_feature(&self, feature: &str) -> Result<(), StepFailure> {
@@ -165,9 +163,9 @@ impl<'a> Trial<'a> {
 
     /// A driver that lists no features is asked all the same.
     fn require_extend(&self) -> Result<(), StepFailure> {
-        match self.features.as_slice() {
-            [] => Ok(()),
-            _ => self.require_feature("extend"),
+        match self.hello.features.iter().flatten().next() {
+            None => Ok(()),
+            Some(_) => self.require_feature("extend"),
         }
     }
 
@@ -285,7 +283,7 @@ impl<'a> Trial<'a> {
 
     fn acquire_request(&self, lock: &str, owner: &str, wait_ms: u64, lease_ms: Option<u64>) -> Value {
         let mut request = json!({
-            "op": "acquire", "lock": lock, "kind": self.kind, "owner": owner, "wait_ms": wait_ms, "lease_ms": lease_ms.filter(|_| !self.is_leaseless),
+            "op": "acquire", "lock": lock, "kind": self.kind, "owner": owner, "wait_ms": wait_ms, "lease_ms": lease_ms.filter(|_| !self.is_leaseless()),
             "a_field_of_later_versions": true,
         });
         match self.kind.as_str() {

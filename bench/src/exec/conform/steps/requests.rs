@@ -1,5 +1,4 @@
-//! What a request may name, and how many there may be: grants and kinds that are not there, owners, several
-//! at once, a loop.
+//! What a request may name, and how many there may be: unknown grants and kinds, owners, many, a loop.
 
 use std::time::{Duration, Instant};
 
