@@ -7,9 +7,9 @@ use results::run::Environment;
 
 const RUSTC: &str = concat!(env!("BENCH_RUSTC"), ", ", env!("BENCH_PROFILE"));
 
-/// What was read at the start; [`Watch::finish`] reads the rest at the end.
+/// What was read at the start; [`EnvironmentReading::finish`] reads the rest at the end.
 #[derive(Debug, Clone)]
-pub struct Watch {
+pub struct EnvironmentReading {
     environment: Environment,
     ticks: Option<Ticks>,
 }
@@ -35,13 +35,13 @@ impl Ticks {
 }
 
 /// Reads the machine now, before anything is measured. What cannot be read stays empty or zero.
-pub fn watch() -> Watch {
+pub fn read_machine() -> EnvironmentReading {
     let load = load_average();
     let uname = uname().ok();
     let text = |part: fn(&UtsName) -> &OsStr| {
         uname.as_ref().map(part).unwrap_or_default().to_string_lossy().into_owned()
     };
-    Watch {
+    EnvironmentReading {
         environment: Environment {
             host: text(UtsName::nodename),
             cpu: field("/proc/cpuinfo", "model name"),
@@ -57,7 +57,7 @@ pub fn watch() -> Watch {
     }
 }
 
-impl Watch {
+impl EnvironmentReading {
     /// Adds the load at the end and the share of stolen time in between. Servers are the caller's to add.
     pub fn finish(mut self) -> Environment {
         self.environment.load_average[1] = load_average();

@@ -37,7 +37,7 @@ pub(crate) struct Keeper {
     pub(crate) shown: ResultArgs,
     dir: RunDir,
     started: Instant,
-    machine: bench::environment::Watch,
+    machine: bench::environment::EnvironmentReading,
     /// The directory did not exist before.
     is_new_dir: bool,
     random_id: u32,
@@ -125,7 +125,7 @@ impl Keeper {
     pub(crate) fn begin(terminal: &Terminal, command: &str, name: &str, seed: u64) -> anyhow::Result<Self> {
         let (common, cancel) = (&terminal.common, Cancel::listen()?);
         let now = jiff::Timestamp::now();
-        let machine = bench::environment::watch();
+        let machine = bench::environment::read_machine();
         let host = machine.clone().finish().host;
         let is_new_dir = common.out.as_ref().is_none_or(|path| !path.exists());
         let date = now.strftime("%Y-%m-%d").to_string();

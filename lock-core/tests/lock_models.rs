@@ -64,7 +64,7 @@ mod sync {
 #[allow(dead_code)]
 mod topology {
     #[derive(Debug, Clone, Copy)]
-    pub(crate) enum Tune<'a> {
+    pub(crate) enum ChannelName<'a> {
         Channel(&'a str),
         Pattern(&'a str),
     }
@@ -77,7 +77,7 @@ mod topology {
         pub(crate) payload: Vec<u8>,
     }
 
-    pub(crate) type Reader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
+    pub(crate) type MessageReader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
 }
 
 /// Which line a broken twin lacks.

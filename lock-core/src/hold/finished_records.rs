@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use crate::sync::Mutex;
 
-/// Most records per deletion; fewer go after `SPENT_LIFE`. A killed client leaves no more than these.
-const SPENT: usize = 64;
-pub(crate) const SPENT_LIFE: Duration = Duration::from_millis(250);
+/// Most records per deletion; fewer go after `BATCH_LIFE`. A killed client leaves no more than these.
+const BATCH_MAX: usize = 64;
+pub(crate) const BATCH_LIFE: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Default)]
 pub(crate) struct FinishedRecords(Mutex<Vec<Vec<u8>>>);
 
 pub(crate) enum RecordsKept {
-    /// The first of a batch: start the timer of `SPENT_LIFE`.
+    /// The first of a batch: start the timer of `BATCH_LIFE`.
     First,
     More,
     /// The batch is full: delete it now.
@@ -25,7 +25,7 @@ impl FinishedRecords {
         let mut records = self.0.lock();
         records.push(record);
         match records.len() {
-            SPENT.. => RecordsKept::Enough,
+            BATCH_MAX.. => RecordsKept::Enough,
             1 => RecordsKept::First,
             _ => RecordsKept::More,
         }

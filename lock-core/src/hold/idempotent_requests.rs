@@ -9,7 +9,7 @@ use crate::bounds::ANSWERS;
 use crate::client::client_core::ClientCore;
 use crate::clock::Instant;
 use crate::error::{ErrorKind, LockError};
-use crate::hold::finished_records::{RecordsKept, SPENT_LIFE};
+use crate::hold::finished_records::{BATCH_LIFE, RecordsKept};
 use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
 use crate::names::Names;
@@ -27,7 +27,7 @@ pub(crate) fn finished(client: &Arc<ClientCore>, record: Vec<u8>) {
         RecordsKept::First => {
             let owner = Arc::downgrade(client);
             client.background.spawn_uncounted(async move {
-                tokio::time::sleep(SPENT_LIFE).await;
+                tokio::time::sleep(BATCH_LIFE).await;
                 if let Some(client) = owner.upgrade() {
                     forget_finished(&client);
                 }

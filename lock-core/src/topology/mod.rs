@@ -170,8 +170,8 @@ pub(crate) trait Topology: Send + Sync {
     fn close_nodes(&self);
 
     /// Subscribes to a lock's channel at the node that owns `key`; shared by all its waiters; ends on drop.
-    fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
-        self.channels().subscribe(key, tune)
+    fn subscribe(&self, key: &[u8], channel_name: ChannelName<'_>) -> Subscription {
+        self.channels().subscribe(key, channel_name)
     }
     /// Hints whenever a key may no longer answer as expected; nothing where the server says no changes.
     fn follow_key(&self, key: &str, check: KeyCheck) -> KeyFollower {
@@ -199,7 +199,7 @@ pub(crate) trait Topology: Send + Sync {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Tune<'a> {
+pub(crate) enum ChannelName<'a> {
     Channel(&'a str),
     /// Every channel that a pattern of PSUBSCRIBE fits; there is no such thing where publishing is sharded.
     Pattern(&'a str),
@@ -220,7 +220,7 @@ impl KeyCheck {
 }
 
 /// Takes a message, or says that it is there no more.
-pub(crate) type Reader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
+pub(crate) type MessageReader = Box<dyn Fn(&Message) -> bool + Send + Sync>;
 
 #[derive(Debug)]
 pub(crate) struct Message {

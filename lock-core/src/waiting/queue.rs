@@ -17,7 +17,7 @@ use crate::hold::{Hold, drift};
 use crate::kind::{ChannelSpec, Heartbeat, LineMessage, MissingWaiters, ServerLine, Successor, Waiting};
 use crate::locks::lock_inner::LockInner;
 use crate::sync::Mutex;
-use crate::topology::{NodeError, ServerReply, Subscription, Tune};
+use crate::topology::{ChannelName, NodeError, ServerReply, Subscription};
 use crate::waiting::gate::unheard_pause;
 
 /// From one heartbeat to the next; three of them make a client count as dead when they are missed.
@@ -259,7 +259,8 @@ impl Seat {
             && !route.hears_patterns()
             && let Some(channel) = self.queue.line.own_channel(&lock.names, &self.owner)
         {
-            self.subscription = Some(route.subscribe(lock.names.key.as_bytes(), Tune::Channel(&channel)));
+            self.subscription =
+                Some(route.subscribe(lock.names.key.as_bytes(), ChannelName::Channel(&channel)));
         }
     }
 
@@ -416,12 +417,12 @@ impl WaitQueue {
         let names = &self.lock.names;
         let route = &self.lock.servers.routes()[0];
         let subscription = self.line.channel_spec(names, &self.lock.client.id);
-        let tune = match &subscription {
-            ChannelSpec::Channel(channel) => Tune::Channel(channel),
-            ChannelSpec::Pattern(pattern) if route.hears_patterns() => Tune::Pattern(pattern),
+        let channel_name = match &subscription {
+            ChannelSpec::Channel(channel) => ChannelName::Channel(channel),
+            ChannelSpec::Pattern(pattern) if route.hears_patterns() => ChannelName::Pattern(pattern),
             ChannelSpec::Pattern(_) => return None,
         };
-        let mut subscription = route.subscribe(names.key.as_bytes(), tune);
+        let mut subscription = route.subscribe(names.key.as_bytes(), channel_name);
         let queue = Arc::downgrade(self);
         subscription.read(Box::new(move |message| {
             let Some(queue) = queue.upgrade() else {

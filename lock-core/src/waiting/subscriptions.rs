@@ -6,7 +6,7 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 
 use crate::clock::Instant;
 use crate::servers::server_set::majority;
-use crate::topology::{Route, Subscription, Tune};
+use crate::topology::{ChannelName, Route, Subscription};
 
 /// The subscriptions to a lock's channels, each at every server set.
 pub(crate) struct Subscriptions {
@@ -34,9 +34,9 @@ impl Subscriptions {
     pub(crate) fn on(routes: &[Arc<Route>], key: &str, channels: &[&str]) -> Self {
         let mut subscriptions = Vec::new();
         for channel in channels {
-            let tune = Tune::Channel(channel);
+            let channel_name = ChannelName::Channel(channel);
             let each = routes.iter();
-            subscriptions.extend(each.map(|route| route.subscribe(key.as_bytes(), tune)));
+            subscriptions.extend(each.map(|route| route.subscribe(key.as_bytes(), channel_name)));
         }
         Subscriptions {
             voices: vec![MessageStatus::Silent; subscriptions.len()],

@@ -15,7 +15,7 @@ use loom::{
 use crate::{
     channel::{Channel, Waiter},
     line::Lines,
-    topology::Tune,
+    topology::ChannelName,
     twin::{self, Line},
 };
 
@@ -36,7 +36,7 @@ struct State {
 impl Server {
     /// Held by somebody, and nobody subscribed.
     fn held() -> Arc<Self> {
-        let channel = Arc::new(Channel::new(Tune::Channel("c"), 0));
+        let channel = Arc::new(Channel::new(ChannelName::Channel("c"), 0));
         channel.settle(FEED);
         Arc::new(Server { state: Mutex::new(State { held: true, subscribed: false }), channel })
     }

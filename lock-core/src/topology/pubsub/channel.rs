@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use crate::clock::Instant;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use crate::topology::{KeyCheck, Message, Reader, Tune};
+use crate::topology::{ChannelName, KeyCheck, Message, MessageReader};
 
 /// What has come on a channel since this client began to listen to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,16 +34,16 @@ pub(super) struct Channel {
     hints: watch::Sender<u64>,
     heard: Mutex<ReceivedMessages>,
     status: watch::Sender<SubscriptionStatus>,
-    reader: Mutex<Option<Reader>>,
+    reader: Mutex<Option<MessageReader>>,
     /// Of a key, what it is asked and how it answers as long as nothing has happened to it.
     check: Mutex<Option<Arc<KeyCheck>>>,
 }
 
 impl Channel {
-    pub(super) fn new(tune: Tune<'_>, slot: u16) -> Self {
-        let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
+    pub(super) fn new(channel_name: ChannelName<'_>, slot: u16) -> Self {
+        let (ChannelName::Channel(name) | ChannelName::Pattern(name)) = channel_name;
         Channel {
-            pattern: matches!(tune, Tune::Pattern(_)),
+            pattern: matches!(channel_name, ChannelName::Pattern(_)),
             name: name.to_owned(),
             slot,
             home: AtomicU64::new(0),
@@ -181,7 +181,7 @@ impl Waiter {
         *self.status.borrow() == SubscriptionStatus::Refused
     }
 
-    pub(crate) fn read(&mut self, reader: Reader) {
+    pub(crate) fn read(&mut self, reader: MessageReader) {
         let place = &self.channel.reader;
         *place.lock() = Some(reader);
     }

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use self::board::Board;
 use self::channel::{Channel, Waiter};
 pub(crate) use self::channel::{ReceivedMessages, Waiter as KeyFollower};
-use super::{KeyCheck, Reader, Tune, node::Node, slot};
+use super::{ChannelName, KeyCheck, MessageReader, node::Node, slot};
 use crate::PubSub;
 use crate::machine::ClientRuntime;
 use crate::sync::Mutex;
@@ -81,16 +81,16 @@ impl Hub {
         }
     }
 
-    pub(crate) fn join(&self, key: &[u8], tune: Tune<'_>) -> Waiter {
-        self.join_checked(key, tune, None)
+    pub(crate) fn join(&self, key: &[u8], channel_name: ChannelName<'_>) -> Waiter {
+        self.join_checked(key, channel_name, None)
     }
 
-    fn join_checked(&self, key: &[u8], tune: Tune<'_>, check: Option<KeyCheck>) -> Waiter {
-        let (Tune::Channel(name) | Tune::Pattern(name)) = tune;
+    fn join_checked(&self, key: &[u8], channel_name: ChannelName<'_>, check: Option<KeyCheck>) -> Waiter {
+        let (ChannelName::Channel(name) | ChannelName::Pattern(name)) = channel_name;
         let mut registry = self.registry.lock();
         let known = registry.get(name).cloned();
         let channel = known.clone().unwrap_or_else(|| {
-            let channel = Arc::new(Channel::new(tune, slot(key)));
+            let channel = Arc::new(Channel::new(channel_name, slot(key)));
             registry.insert(name.to_owned(), channel.clone());
             channel
         });
@@ -159,16 +159,16 @@ impl Channels {
         }
     }
 
-    pub(crate) fn subscribe(&self, key: &[u8], tune: Tune<'_>) -> Subscription {
+    pub(crate) fn subscribe(&self, key: &[u8], channel_name: ChannelName<'_>) -> Subscription {
         Subscription {
-            waiter: self.hub.join(key, tune),
-            sharded: self.sharded.as_ref().map(|hub| hub.join(key, tune)),
+            waiter: self.hub.join(key, channel_name),
+            sharded: self.sharded.as_ref().map(|hub| hub.join(key, channel_name)),
         }
     }
 
     /// Hints whenever a key may not answer any more as is expected.
     pub(crate) fn follow_key(&self, key: &str, check: KeyCheck) -> Waiter {
-        self.keys.join_checked(key.as_bytes(), Tune::Channel(key), Some(check))
+        self.keys.join_checked(key.as_bytes(), ChannelName::Channel(key), Some(check))
     }
 
     /// What was heard on a channel, if listened to; of both ways the plain one: a message comes in both.
@@ -238,7 +238,7 @@ impl Subscription {
     /// Hands every message from now on to `reader`, on the task that hears it; a message that it takes is no
     /// hint any more. A channel has one reader, the last one; where there are two, the plain one has it,
     /// since a message that came twice would be read twice.
-    pub(crate) fn read(&mut self, reader: Reader) {
+    pub(crate) fn read(&mut self, reader: MessageReader) {
         self.waiter.read(reader);
     }
 }

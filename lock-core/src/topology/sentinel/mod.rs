@@ -10,7 +10,7 @@ use self::state::{SentinelNode, State};
 use super::dial::Dialer;
 use super::node::Node;
 use super::pubsub::{Channels, Hub, Listening};
-use super::{NodeError, Request, Secure, Topology, Tune};
+use super::{ChannelName, NodeError, Request, Secure, Topology};
 use crate::ClientOptions;
 use crate::client::target::{Target, addresses};
 use crate::clock::{Instant, timeout_at};
@@ -69,7 +69,7 @@ impl Sentinel {
 
 /// Looks for the master at every announcement, and whenever announcements may have been missed.
 fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
-    let mut announcements = hub.join(b"", Tune::Channel(SWITCHED));
+    let mut announcements = hub.join(b"", ChannelName::Channel(SWITCHED));
     let runtime = state.dialer.runtime.clone();
     let state = Arc::downgrade(state);
     let watcher = runtime.spawn(async move {

@@ -8,7 +8,7 @@ pub(crate) mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use super::{NodeError, Request, Route, Script, ServerReply, Subscription, Tune, WaitFor, connect};
+use super::{ChannelName, NodeError, Request, Route, Script, ServerReply, Subscription, WaitFor, connect};
 use crate::{ClientOptions, Durability, Target, clock::Instant, machine::ClientRuntime};
 
 static INCR: Script = Script::new("incr", "return redis.call('incr', KEYS[1])");

@@ -52,13 +52,13 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
 async fn a_subscription_survives_its_connection_and_says_so() {
     let mut server = Server::start(&[]);
     let route = route(&server.url()).await;
-    let mut waiter = route.subscribe(b"k", Tune::Channel("channel"));
+    let mut waiter = route.subscribe(b"k", ChannelName::Channel("channel"));
     ready(&mut waiter).await;
     assert!(no_hint_waiting(&mut waiter));
     server.ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
 
-    let mut second = route.subscribe(b"k", Tune::Channel("channel"));
+    let mut second = route.subscribe(b"k", ChannelName::Channel("channel"));
     ready(&mut second).await;
     assert_eq!(server.ok(&["PUBSUB", "NUMSUB", "channel"]), "channel\n1", "waiters share a subscription");
 

@@ -64,7 +64,7 @@ async fn carried_out(
     let PodOutcome { exit_code, log } = merged?;
     bar.finish_and_clear();
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-    let host = bench::environment::watch().finish().host;
+    let host = bench::environment::read_machine().finish().host;
     let home = make_dir(&terminal.common, &date, &host, &spec.name)?;
     let left = unpack(&log, home.path()).map_err(|why| {
         let said: Vec<&str> = log.lines().rev().take(5).collect();
