@@ -1,11 +1,14 @@
 //! Runs on the disk: created, written, listed, found again, and damaged in every way that a file can be.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::BufReader;
 use std::path::Path;
 
 use proptest::prelude::*;
+use results::limits;
 use results::run::{Meta, Outcome, Run};
 use results::store::{self, RunDir, RunStore, StoreError};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 fn run(started_at: &str) -> Run {
     let meta = Meta { started_at: started_at.to_owned(), ..Meta::default() };
@@ -195,4 +198,41 @@ fn the_schema_of_a_run_is_as_kept() {
     for field in ["schema", "rows", "scenarios", "meta"] {
         assert!(parsed["properties"][field].is_object(), "{field}");
     }
+}
+
+#[test]
+fn a_byte_that_is_no_text_is_told_its_place() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("x.toml");
+    fs::write(&path, b"name = \"x\"\nabout = \"\xc3\xa9\xff\"\n").expect("a file");
+    let error = limits::read_text(&path).expect_err("a byte is no text");
+    assert!(error.starts_with(&format!("{}:2:11: the byte 0xff", path.display())), "{error}");
+}
+
+#[test]
+fn what_never_ends_is_refused_with_the_limit() {
+    let error = limits::read(Path::new("/dev/zero")).expect_err("it has no end");
+    assert!(error.to_string().contains("64 MB"), "{error}");
+    let endless = File::open("/dev/zero").expect("a device");
+    let error = limits::read_line(&mut BufReader::new(endless), &mut Vec::new()).expect_err("it has no line");
+    assert!(error.to_string().contains("16 MB"), "{error}");
+}
+
+#[test]
+fn a_small_file_that_becomes_a_long_line_is_refused() {
+    let line = vec![b'a'; usize::try_from(limits::LINE).expect("it is small") + 1];
+    let small = compress_to_vec(line.as_slice(), CompressionLevel::Fastest);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), small).expect("written");
+    let error = results::history_file::read_lines(file.path(), |_| {});
+    let error = error.expect_err("the line is too long").to_string();
+    assert!(error.contains("16 MB"), "{error}");
+}
+
+#[test]
+fn of_a_long_file_the_end_is_read() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), "x".repeat(5_000) + "end").expect("written");
+    assert_eq!(limits::tail(file.path(), 4).expect("read"), b"xend");
+    assert_eq!(limits::tail(file.path(), 9_000).expect("read").len(), 5_003);
 }

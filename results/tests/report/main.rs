@@ -9,6 +9,7 @@ mod merges;
 mod open_loops;
 mod parts;
 mod pivots;
+mod records;
 mod samples;
 mod screens;
 
