@@ -94,8 +94,8 @@ impl JudgedHistory {
         })
     }
 
-    /// Those of a run, by its directory or name, or of a file or directory that holds a history alone; `-`: of
-    /// standard input.
+    /// Those of a run, by its directory or name, or of a file or directory that holds a history alone; `-`:
+    /// of standard input.
     pub fn all_of(run: &str, store: &RunStore) -> Result<Vec<Self>, RunError> {
         let path = Path::new(if run == "-" { STDIN } else { run });
         // Anything that can be read, a pipe too.

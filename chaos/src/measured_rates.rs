@@ -105,8 +105,8 @@ impl MeasuredRates {
         }
     }
 
-    /// Watches servers for so long, and asks their replicas how far they are behind. Gives why the watch ended
-    /// early, if it did.
+    /// Watches servers for so long, and asks their replicas how far they are behind. Gives why the watch
+    /// ended early, if it did.
     pub async fn add_servers(
         &mut self,
         found: External,

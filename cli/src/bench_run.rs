@@ -38,8 +38,8 @@ pub(crate) async fn measure(plan: &BenchPlan, keeper: &mut Keeper) -> anyhow::Re
     measure_at(plan, None, None, keeper).await
 }
 
-/// As [`measure`], with each subject on servers of its own, or in step with other generators: by their barrier,
-/// with a record of each round.
+/// As [`measure`], with each subject on servers of its own, or in step with other generators: by their
+/// barrier, with a record of each round.
 pub(super) async fn measure_at(
     plan: &BenchPlan,
     places: Option<Vec<Placement>>,

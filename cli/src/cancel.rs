@@ -10,8 +10,8 @@ use crate::exit;
 pub(crate) struct EndSignals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
-    /// SIGHUP: the terminal is gone. `None`: it was ignored when this process began, as under nohup, and stays
-    /// ignored.
+    /// SIGHUP: the terminal is gone. `None`: it was ignored when this process began, as under nohup, and
+    /// stays ignored.
     hang_up: Option<unix::Signal>,
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::Findings;
 use crate::files::{below, shown};
 
-/// What a crate may still have: names that say nothing, files in a circle. A row is lowered with the tree, never
-/// raised.
+/// What a crate may still have: names that say nothing, files in a circle. A row is lowered with the tree,
+/// never raised.
 type Limit = (&'static str, usize, usize);
 
 const LIMITS: &[Limit] = &[

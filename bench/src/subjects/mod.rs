@@ -98,8 +98,8 @@ pub fn by_comma(given: &[String]) -> Vec<String> {
     all
 }
 
-/// The locks that are measured at a target where nobody names any; [`check_usual`] refuses workloads that need
-/// different ones.
+/// The locks that are measured at a target where nobody names any; [`check_usual`] refuses workloads that
+/// need different ones.
 pub fn usual(url: &str, workloads: &[String]) -> Vec<String> {
     let own = system_of(url).map(of_system);
     let names: &[&str] = if let Some(own) = &own {

@@ -1,7 +1,8 @@
 //! Decides which scenarios a lock can be tried on, and what a result says of it: kept, broken, inherent or
 //! unknown.
 //!
-//! Pure, but for `probe`, `driver_trial` and `runs`: a scenario and what a lock says of itself go in, and so do results.
+//! Pure, but for `probe`, `driver_trial` and `runs`: a scenario and what a lock says of itself go in, and so
+//! do results.
 //!
 //! | file | what it is for |
 //! |---|---|

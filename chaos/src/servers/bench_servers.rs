@@ -1,5 +1,5 @@
-//! Servers of our own for a benchmark: where each lock is measured, how late their links are, and when they write
-//! to their disks.
+//! Servers of our own for a benchmark: where each lock is measured, how late their links are, and when they
+//! write to their disks.
 
 use std::time::Duration;
 

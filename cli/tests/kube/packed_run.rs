@@ -1,4 +1,5 @@
-//! A run in the lines of a pod's log comes back as it was, and what is torn, too large or leads elsewhere is told.
+//! A run in the lines of a pod's log comes back as it was, and what is torn, too large or leads elsewhere is
+//! told.
 
 use std::fs;
 use std::path::Path;
