@@ -1,4 +1,4 @@
-//! A run in the lines of a pod's log comes back as it was; what is torn, too large or leads elsewhere is told.
+//! A run in lines of a pod's log comes back as it was; what is torn, too large or leads elsewhere is told.
 
 use std::fs;
 use std::path::Path;
