@@ -25,6 +25,7 @@
 //! | [`workload`], [`load`], [`sink`] | what a client does, the engine that carries it out, and who is given each step |
 //! | [`live`] | what is going on at this moment |
 //! | [`consent`] | which servers beyond this machine may be dialled |
+//! | [`target`], [`survey`] | Redis servers by URL, and what they report about themselves |
 //! | [`parts`] | one load from many generators |
 //! | [`recorded`] | a load that becomes a history |
 //! | [`lock_trace`] | what a lock says to its servers, from acquire to release |
@@ -56,5 +57,7 @@ pub mod server_stats;
 pub mod sink;
 pub mod stats;
 pub mod subjects;
+pub mod survey;
 pub mod sweep;
+pub mod target;
 pub mod workload;

@@ -40,7 +40,7 @@
 //! | [`scenario`], [`builtin`], [`scenario_source`] | what is asked, the suite that comes with the program, and what is meant by a name |
 //! | [`planner`], [`plan`], [`kept_plan`], [`plan_parts`], [`partition`] | what is decided, what was kept of it, which part makes what, and which links a partition cuts |
 //! | [`faults`], [`shim`], [`names`] | what is injected and undone, how clocks and disks are wrong, and what names mean |
-//! | [`target_servers`], [`survey`], [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
+//! | [`target_servers`], [`hooks`], [`external`], [`other_system`] | the same on somebody else's servers |
 //! | [`run`], [`batch`], [`laboratory`] | the plan, carried out, by one harness or by several; many plans, several at a time; from a test |
 //! | [`shrink`], [`shrink_search`], [`soak`] | the smallest plan that still convicts, and random ones by the thousand |
 //! | [`checkers`], [`judged_history`], [`proof`] | the judge, what it judges again, and what it shows |
@@ -72,6 +72,4 @@ pub mod watch;
 pub use planning::{kept_plan, partition, plan, plan_parts, planner};
 pub use scenario::{builtin, scenario_source};
 pub use search::{shrink, shrink_search, soak};
-pub use servers::{
-    bench_servers, external, hooks, names, other_system, replica_lag, shim, survey, target_servers,
-};
+pub use servers::{bench_servers, external, hooks, names, other_system, replica_lag, shim, target_servers};

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 
-use chaos::target_servers::parse_target;
+use bench::target::parse_target;
 use support::{Server, locklab, run};
 
 /// As it is, and as it stands in the URL.

@@ -10,7 +10,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("cluster-config", &[], &[]),
     ("results", &[], &[]),
     ("bench", &["lock-core", "results"], &["cluster-config"]),
-    ("chaos", &["lock-core", "bench", "cluster-config", "results"], &[]),
+    ("chaos", &["bench", "cluster-config", "results"], &[]),
     ("kubernetes", &["chaos", "cluster-config", "results"], &[]),
     ("simulation", &["lock-core", "cluster-config", "results", "bench", "chaos"], &[]),
     ("cli", &["lock-core", "cluster-config", "results", "bench", "chaos", "kubernetes", "simulation"], &[]),

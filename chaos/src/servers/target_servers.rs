@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bench::subject::SubjectError;
 use bench::subjects::system_of;
+use bench::survey::survey;
+use bench::target::{Endpoint, Target, TlsHandshake, parse_target};
 use cluster_config::{
     ClusterError, External, ExternalTarget, Handshake, Provisioner, Secret, SecureStream, Secured, Topology,
     TopologyKind, resolve_host,
 };
-use lock_core::diagnostics::TlsHandshake;
-use lock_core::{Endpoint, Target, TargetError};
 use tokio::net::TcpStream;
 
 use crate::faults::engine::Engine;
@@ -24,7 +25,6 @@ use crate::scenario::Scenario;
 use crate::scenario::scenario_source::ScenarioSource;
 use crate::servers::external::{Allowed, for_servers, not_allowed};
 use crate::servers::other_system::{described_by_lock, kind_of_system};
-use crate::servers::survey::survey;
 
 /// How long the end of a run looks for its keys on somebody else's servers.
 const REMOVED_WITHIN: Duration = Duration::from_secs(20);
@@ -35,15 +35,6 @@ fn usage(why: impl fmt::Display) -> RunError {
 
 fn missing(why: impl fmt::Display) -> RunError {
     RunError::Missing(why.to_string())
-}
-
-/// A target URL; an error names it where it can have no password.
-pub fn parse_target(url: &str) -> Result<Target, RunError> {
-    let named = |error: TargetError| match url.contains('@') {
-        true => format!("the target's URL: {error}"),
-        false => format!("{url}: {error}"),
-    };
-    url.parse().map_err(|error| usage(named(error)))
 }
 
 /// The harness's own TLS connections: they trust the certificates that the locks trust.
@@ -99,10 +90,10 @@ impl TargetServers {
             Some(target) => {
                 let tls = TlsHandshake::of(target).map_err(|why| usage(format!("{target}: {why}")))?;
                 let kind = match target.topology_kind() {
-                    lock_core::TopologyKind::Sentinel => TopologyKind::Sentinel,
-                    lock_core::TopologyKind::Cluster => TopologyKind::Cluster,
-                    lock_core::TopologyKind::Masters => TopologyKind::Masters,
-                    lock_core::TopologyKind::Single => TopologyKind::Single,
+                    bench::target::TopologyKind::Sentinel => TopologyKind::Sentinel,
+                    bench::target::TopologyKind::Cluster => TopologyKind::Cluster,
+                    bench::target::TopologyKind::Masters => TopologyKind::Masters,
+                    bench::target::TopologyKind::Single => TopologyKind::Single,
                 };
                 (kind, tls.is_some_and(|tls| !tls.any_address()))
             }
@@ -119,7 +110,7 @@ impl TargetServers {
             Some(target) if !self.mine && self.kind.announces_addresses() => {
                 let surveyed = survey(target, false).await.map(drop);
                 surveyed.or_else(|why| match why {
-                    RunError::Usage(_) => Err(why),
+                    SubjectError::Usage(_) => Err(why.into()),
                     _ => Ok(()),
                 })
             }

@@ -4,8 +4,9 @@
 //! lock. The server's MONITOR shows what scripts call, where the user may run it.
 
 use bench::lock_trace::{LockTrace, STEPS, TracedEvent};
-use chaos::survey::connect_failure;
-use chaos::target_servers::{TargetServers, parse_target};
+use bench::survey::connect_failure;
+use bench::target::parse_target;
+use chaos::target_servers::TargetServers;
 use clap::Args;
 use cluster_config::{ScriptCalls, resolve_host};
 use lock_core::{ErrorKind, Kind, LockError};

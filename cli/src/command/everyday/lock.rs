@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use chaos::survey::{connect_failure, connect_failure_text};
-use chaos::target_servers::parse_target;
+use bench::survey::{connect_failure, connect_failure_text};
+use bench::target::parse_target;
 use clap::Args;
 use lock_core::diagnostics::ConcernKind;
 use lock_core::{

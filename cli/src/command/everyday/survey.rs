@@ -1,7 +1,7 @@
 //! `locklab doctor TARGET`: what each server reports about itself, and what of it is dangerous for locks.
 
-use chaos::survey::{self, survey};
-use chaos::target_servers::parse_target;
+use bench::survey::{self, survey};
+use bench::target::parse_target;
 use lock_core::Durability;
 use lock_core::diagnostics::Severity;
 use serde_json::json;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use bench::target::parse_target;
 use chaos::faults::find;
 use chaos::scenario_source::ScenarioSource;
-use chaos::target_servers::{TargetServers, parse_target};
+use chaos::target_servers::TargetServers;
 use clap::{Args, Subcommand};
 use kubernetes::objects::{objects, yaml};
 use kubernetes::packed_run::pack;

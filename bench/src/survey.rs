@@ -5,14 +5,14 @@ use lock_core::machine::ELSEWHERE;
 use lock_core::{Client, ClientOptions, ErrorKind, LockError, Target};
 use serde_json::{Value, json};
 
-use crate::run::RunError;
+use crate::subject::SubjectError;
 
 /// A failed connection as an error: wrong usage if it cannot work, else something missing.
-pub fn connect_failure(error: LockError) -> RunError {
+pub fn connect_failure(error: LockError) -> SubjectError {
     let text = connect_failure_text(&error);
     match error.kind() {
-        ErrorKind::Invalid => RunError::Usage(not_dialled(&text).unwrap_or(text)),
-        _ => RunError::Missing(text),
+        ErrorKind::Invalid => SubjectError::Usage(not_dialled(&text).unwrap_or(text)),
+        _ => SubjectError::Unreachable(text),
     }
 }
 
@@ -33,14 +33,14 @@ fn not_dialled(why: &str) -> Option<String> {
 }
 
 /// Every master's report. Beyond this machine only masters that the target names are asked, unless `mine`.
-pub async fn survey(target: &Target, mine: bool) -> Result<Vec<ServerReport>, RunError> {
+pub async fn survey(target: &Target, mine: bool) -> Result<Vec<ServerReport>, SubjectError> {
     let options = ClientOptions::default().only_named_addresses(!mine);
     let client = Client::connect(target, options).await.map_err(connect_failure)?;
     let reports = client.survey().await;
     client.close().await;
     let silences = reports.iter().filter_map(|report| report.silence.as_deref());
     match silences.into_iter().find_map(not_dialled) {
-        Some(far) => Err(RunError::Usage(format!("{target} leads elsewhere: {far}"))),
+        Some(far) => Err(SubjectError::Usage(format!("{target} leads elsewhere: {far}"))),
         None => Ok(reports),
     }
 }
