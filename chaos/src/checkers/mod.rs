@@ -187,6 +187,7 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         length_ns: options.load.map_or(record.end_ns - record.begin_ns, nanoseconds),
         faults: record.faults.len() as u64,
     };
+    // It takes as long as a checker and keeps nothing, so it goes on beside them.
     let (classes, without_grant_ns) = thread::scope(|scope| {
         let without_grant = scope.spawn(|| recovery::without_grant_ns(&record));
         (findings(&record, options), without_grant.join().unwrap_or_else(|panic| resume_unwind(panic)))
