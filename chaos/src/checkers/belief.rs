@@ -18,8 +18,8 @@ pub(crate) fn end_ns(record: &Record, grant: &Grant) -> u64 {
 pub(crate) fn end_unless_released_ns(record: &Record, grant: &Grant) -> u64 {
     let refused = record.extends(grant).filter(|extend| extend.ending == OperationEnd::NotHeld);
     refused
-        .filter_map(|extend| extend.returned_ns)
-        .chain(grant.lost_ns)
+        .filter_map(|extend| extend.returned_ns())
+        .chain(grant.lost_ns())
         .chain(record.died_ns(grant))
         .min()
         .unwrap_or(record.end_ns)
@@ -29,7 +29,7 @@ pub(crate) fn intervals(record: &Record) -> Vec<Option<(u64, u64)>> {
     let interval = |grant: &Grant| {
         let end_ns = end_ns(record, grant);
         // Nobody acts by a lock whose loss is said with its grant.
-        let begins = grant.lost_ns.is_none_or(|lost_ns| lost_ns > grant.returned_ns);
+        let begins = grant.lost_ns().is_none_or(|lost_ns| lost_ns > grant.returned_ns);
         (begins && grant.held && grant.returned_ns <= end_ns).then_some((grant.returned_ns, end_ns))
     };
     record.grants.iter().map(interval).collect()

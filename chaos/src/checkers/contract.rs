@@ -98,14 +98,14 @@ impl<'a> Starts<'a> {
 
     /// Whether every start of a grant's lease is on record.
     pub(super) fn is_visible(&self, ask: &AcquireCall) -> bool {
-        ask.asked_ns.is_some() || self.visible[ask.client as usize]
+        ask.asked_ns().is_some() || self.visible[ask.client as usize]
     }
 
     pub(super) fn first(&self, grant: &Grant) -> Start {
         let ask = self.record.acquire_of(grant);
         let renewed = || {
             let usual = || self.record.renewal_ns(ask.client);
-            self.is_visible(ask).then(|| ask.granted_ns.unwrap_or_else(usual))
+            self.is_visible(ask).then(|| ask.granted_ns().unwrap_or_else(usual))
         };
         (self.record.lease_from_ns(grant), ask.lease_ns().or_else(renewed))
     }
@@ -165,9 +165,9 @@ fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
     let ask = record.acquire_of(grant);
     let lease_ns = ask.lease_ns()?;
     grant.promise.mode?;
-    let (from_ns, limit_ns) = match grant.sent_ns {
+    let (from_ns, limit_ns) = match grant.sent_ns() {
         Some(sent_ns) => (sent_ns, sent_ns.saturating_add(lease_ns)),
-        None => (ask.called_ns, ask.called_ns.saturating_add(ask.wait_ns?).saturating_add(lease_ns)),
+        None => (ask.called_ns, ask.called_ns.saturating_add(ask.wait_ns()?).saturating_add(lease_ns)),
     };
     let between = (from_ns, grant.handed_over_ns);
     let mut faults = record.faults.iter();
@@ -177,7 +177,7 @@ fn late_after(record: &Record, grant: &Grant) -> Option<u64> {
 
 fn late(record: &Record, grant: &Grant, lock: &str, limit_ns: u64) -> Anomaly {
     let ask = record.acquire_of(grant);
-    let (from, wait) = match (grant.sent_ns, ask.wait_ns) {
+    let (from, wait) = match (grant.sent_ns(), ask.wait_ns()) {
         (Some(sent_ns), _) => (format!("sent at {}", ms(sent_ns)), String::new()),
         (None, wait_ns) => (
             format!("called at {}", ms(ask.called_ns)),

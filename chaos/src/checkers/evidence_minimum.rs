@@ -156,9 +156,11 @@ fn contended(record: &Record, most: u64) -> u64 {
                     return met;
                 }
             }
-            let grant = ask.grant.and_then(|grant| record.grants.get(grant as usize));
-            let until_ns =
-                grant.map(|grant| belief::end_ns(record, grant)).or(ask.returned_ns).unwrap_or(record.end_ns);
+            let grant = record.grant_of(ask);
+            let until_ns = grant
+                .map(|grant| belief::end_ns(record, grant))
+                .or(ask.returned_ns())
+                .unwrap_or(record.end_ns);
             if last[0].1 != Some(ask.owner) {
                 last[1] = last[0];
                 last[0] = (0, Some(ask.owner));

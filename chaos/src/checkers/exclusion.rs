@@ -140,7 +140,7 @@ fn after(record: &Record, earlier: u32, overlap: &Overlap) -> (&'static str, Str
         let lapsed_ns = record.lease_from_ns(third).saturating_add(lease_ns);
         let is_before = third.returned_ns <= earlier.returned_ns && third.owner != earlier.owner;
         let release = record.releases(third).find(|release| {
-            let until_ns = release.returned_ns.unwrap_or(u64::MAX);
+            let until_ns = release.returned_ns().unwrap_or(u64::MAX);
             release.called_ns <= later.returned_ns && until_ns >= earlier.returned_ns
         })?;
         (is_before && lapsed_ns <= earlier.returned_ns).then_some((third, release.called_ns))

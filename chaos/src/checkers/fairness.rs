@@ -21,7 +21,7 @@ pub(super) fn of(record: &Record) -> Option<f64> {
         died_ns.is_some_and(|died_ns| asks().all(|ask| ask.called_ns <= died_ns))
     };
     for ask in record.acquires.iter().filter(|ask| ask.called_ns >= from_ns) {
-        let granted = ask.grant.is_some_and(|grant| !record.grants[grant as usize].unknown);
+        let granted = record.grant_of(ask).is_some_and(|grant| !grant.unknown);
         *grants.entry(ask.client).or_default() += f64::from(u8::from(granted));
     }
     grants.retain(|client, _| !dead(*client));

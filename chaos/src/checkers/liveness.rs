@@ -87,7 +87,7 @@ fn short_waits(record: &Record) -> Option<String> {
         let answers = record.held(lock).flat_map(|(_, grant)| {
             let ask = record.acquire_of(grant);
             let own = record.steps(grant).filter(|step| step.kind != StepKind::Renewal);
-            own.map(|step| (step.called_ns, step.returned_ns)).chain([(ask.called_ns, ask.returned_ns)])
+            own.map(|step| (step.called_ns, step.returned_ns())).chain([(ask.called_ns, ask.returned_ns())])
         });
         // Where nothing was ever answered a fault may be the reason.
         let round_trip_ns = match answers.filter_map(took).min() {
@@ -95,8 +95,8 @@ fn short_waits(record: &Record) -> Option<String> {
             quickest_ns => quickest_ns?,
         };
         let is_short = |ask: &&AcquireCall| {
-            let ran_out = |wait_ns| took((ask.called_ns, ask.returned_ns)) >= Some(wait_ns);
-            ask.wait_ns.filter(|wait_ns| *wait_ns < round_trip_ns).is_some_and(ran_out)
+            let ran_out = |wait_ns| took((ask.called_ns, ask.returned_ns())) >= Some(wait_ns);
+            ask.wait_ns().filter(|wait_ns| *wait_ns < round_trip_ns).is_some_and(ran_out)
         };
         let unknown = unknown().filter(is_short).count();
         (2 * unknown > all).then(|| (unknown, all, record.locks.get(lock as u32)))
@@ -134,7 +134,7 @@ pub fn check(record: &Record, options: &CheckOptions<'_>) -> Vec<Finding> {
 /// Adds the calls that never return.
 fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]) {
     let asks = record.acquires.iter().filter_map(|ask| {
-        let bound_ns = ask.called_ns.saturating_add(ask.wait_ns?);
+        let bound_ns = ask.called_ns.saturating_add(ask.wait_ns()?);
         Some((ask, "acquire", ask.called_ns, bound_ns, record.over_ns(ask)))
     });
     let steps = record.grants.iter().flat_map(|grant| {
@@ -145,7 +145,7 @@ fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]
                 StepKind::Release => "release",
                 _ => "extend",
             };
-            let over_ns = step.returned_ns.or(died_ns);
+            let over_ns = step.returned_ns().or(died_ns);
             (record.acquire_of(grant), what, step.called_ns, step.called_ns, over_ns)
         })
     });
@@ -219,7 +219,7 @@ fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
         let later = later
             .take_while(|(owner, _)| *owner == grant.owner)
             .map(|(_, index)| &record.grants[*index as usize]);
-        Some((grant.sent_ns.unwrap_or(grant.returned_ns), until_ns(record, touches, grant, later)))
+        Some((grant.sent_ns().unwrap_or(grant.returned_ns), until_ns(record, touches, grant, later)))
     });
     let mut possible: Vec<Span> = held.collect();
     for ask in record.acquires(lock) {
@@ -246,7 +246,7 @@ fn until_ns<'a>(
     let released_ns = record
         .releases(grant)
         .filter(given_back)
-        .filter_map(|release| release.returned_ns)
+        .filter_map(|release| release.returned_ns())
         .min()
         .unwrap_or(u64::MAX);
     let Some(fixed_ns) = ask.lease_ns() else {
@@ -255,7 +255,7 @@ fn until_ns<'a>(
             .releases(grant)
             .filter(|step| !given_back(step))
             .map(|step| answered_ns(touches, ask.client, step));
-        let told = doubtful.chain(grant.lost_ns).chain(record.died_ns(grant)).min();
+        let told = doubtful.chain(grant.lost_ns()).chain(record.died_ns(grant)).min();
         return released_ns.min(told.map_or(u64::MAX, |lost_ns| lost_ns.saturating_add(lease_ns)));
     };
     let mut until_ns = grant.returned_ns.saturating_add(fixed_ns);
@@ -271,7 +271,7 @@ fn until_ns<'a>(
     if let Some(claimed_ns) = ask.claimed_ns()
         && !record.steps(grant).any(is_claimed)
     {
-        let last_ns = grant.lost_ns.unwrap_or(u64::MAX).min(until_ns);
+        let last_ns = grant.lost_ns().unwrap_or(u64::MAX).min(until_ns);
         if touches.in_flight(ask.client).within((grant.returned_ns, last_ns)).next().is_some() {
             until_ns = until_ns.max(last_ns.saturating_add(claimed_ns));
         }
@@ -284,7 +284,7 @@ fn until_ns<'a>(
         let lease_ns = lease_ns(record, record.acquire_of(other));
         let steps = record.steps(other);
         let renewed = steps.filter(|step| matches!(step.ending, OperationEnd::Ok | OperationEnd::Unknown));
-        for returned_ns in renewed.filter_map(|step| step.returned_ns).chain([other.returned_ns]) {
+        for returned_ns in renewed.filter_map(|step| step.returned_ns()).chain([other.returned_ns]) {
             until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
         }
     }
@@ -293,7 +293,7 @@ fn until_ns<'a>(
 
 /// When a step took effect at the latest: its answer, else the last heal of what touched it, or its call.
 fn answered_ns(touches: &ClientFaults, client: u32, step: &Step) -> u64 {
-    step.returned_ns.unwrap_or_else(|| {
+    step.returned_ns().unwrap_or_else(|| {
         touches.last_heal_ns(client, (step.called_ns, u64::MAX)).unwrap_or(step.called_ns).max(step.called_ns)
     })
 }
@@ -305,7 +305,7 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &AcquireCall, spans: 
     spans.extend(touches.in_flight(ask.client).within(flight));
     let touched = touches.in_flight(ask.client).within(flight).next();
     if let (Some(_), Some(wait_ns), OperationEnd::Ok | OperationEnd::Unknown) =
-        (touched, ask.wait_ns, ask.ending)
+        (touched, ask.wait_ns(), ask.ending)
     {
         let late_ns = ask.called_ns.saturating_add(wait_ns);
         spans.extend((late_ns < end_ns).then_some((late_ns, end_ns)));
@@ -316,7 +316,7 @@ fn in_flight(record: &Record, touches: &ClientFaults, ask: &AcquireCall, spans: 
     match ask.ending {
         OperationEnd::Unknown => {
             // Given back for certain after it was proven: the grant's own rule says until when.
-            let proven = ask.grant.and_then(|grant| record.grants.get(grant as usize));
+            let proven = record.grant_of(ask);
             if !proven.is_some_and(|grant| grant.held) {
                 let last_ns = end_ns.max(heal_ns.unwrap_or(0));
                 spans.push((end_ns, last_ns.saturating_add(lease_ns)));

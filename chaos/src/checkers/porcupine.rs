@@ -109,21 +109,21 @@ fn of_grant<'a>(
             (StepKind::Release, _) => (OperationKind::End, step.called_ns),
             (_, OperationEnd::Ok) => (OperationKind::Extend, step.called_ns),
             // Its caller knows from the answer on.
-            (_, OperationEnd::NotHeld) => (OperationKind::End, step.returned_ns.unwrap_or(step.called_ns)),
+            (_, OperationEnd::NotHeld) => (OperationKind::End, step.returned_ns().unwrap_or(step.called_ns)),
             _ => continue,
         };
         let leases = op == OperationKind::Extend && visible;
         found.push(Operation {
             op,
             call,
-            returned: step.returned_ns,
+            returned: step.returned_ns(),
             sent: step.sent_ns,
             lease_ns: leases.then_some(step.lease_ns),
             proves: confirmed::proves(record, grant, step),
             ..whole.clone()
         });
     }
-    found.extend(grant.lost_ns.into_iter().chain(record.died_ns(grant)).map(|t_ns| Operation {
+    found.extend(grant.lost_ns().into_iter().chain(record.died_ns(grant)).map(|t_ns| Operation {
         op: OperationKind::End,
         call: t_ns,
         returned: Some(t_ns),

@@ -62,11 +62,11 @@ fn operations(record: &Record) -> Vec<Operation> {
         patience_ns: wait_ns.saturating_add(HANGS_AFTER_NS),
     };
     let asks = record.acquires.iter().map(|ask| {
-        let wait_ns = ask.wait_ns.unwrap_or(u64::MAX);
-        operation(ask.called_ns, ask.returned_ns, ask.ending, wait_ns)
+        let wait_ns = ask.wait_ns().unwrap_or(u64::MAX);
+        operation(ask.called_ns, ask.returned_ns(), ask.ending, wait_ns)
     });
     let steps = record.steps.iter();
-    let steps = steps.map(|step| operation(step.called_ns, step.returned_ns, step.ending, 0));
+    let steps = steps.map(|step| operation(step.called_ns, step.returned_ns(), step.ending, 0));
     asks.chain(steps).collect()
 }
 
@@ -180,7 +180,7 @@ fn holder_knew_ns(record: &Record, from_ns: u64) -> Option<u64> {
     });
     let told = held.flat_map(|grant| {
         let refused = record.steps(grant).filter(|step| step.ending == OperationEnd::NotHeld);
-        refused.filter_map(|step| step.returned_ns).chain(grant.lost_ns)
+        refused.filter_map(|step| step.returned_ns()).chain(grant.lost_ns())
     });
     told.filter_map(|t_ns| t_ns.checked_sub(from_ns)).min()
 }

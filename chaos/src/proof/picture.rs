@@ -57,7 +57,7 @@ fn caller(record: &Record, owner: u32) -> String {
 pub(crate) fn hold_bar(record: &Record, grant: &Grant, (from_ns, to_ns): (u64, u64)) -> HoldBar {
     let ended_by = if record.died_ns(grant) == Some(to_ns) {
         "crash"
-    } else if grant.lost_ns == Some(to_ns) {
+    } else if grant.lost_ns() == Some(to_ns) {
         "lost"
     } else if record.releases(grant).any(|step| step.called_ns == to_ns) {
         "release"
@@ -79,12 +79,9 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
         client: record.clients.get(ask.client).to_owned(),
         owner: caller(record, ask.owner),
         op: "acquire".to_owned(),
-        grant: ask.grant.map_or(String::new(), |grant| {
-            let grant = &record.grants[grant as usize];
-            record.name_of(grant).to_owned()
-        }),
+        grant: record.grant_of(ask).map_or(String::new(), |grant| record.name_of(grant).to_owned()),
         from_ns: ask.called_ns,
-        to_ns: ask.returned_ns,
+        to_ns: ask.returned_ns(),
         end: match ask.ending {
             refused if refused.is_refusal() => "refused",
             other => other.word(),
@@ -98,7 +95,7 @@ fn operations(record: &Record, lock: u32) -> Vec<OperationBar> {
             op: op.to_owned(),
             grant: record.name_of(grant).to_owned(),
             from_ns: step.called_ns,
-            to_ns: step.returned_ns,
+            to_ns: step.returned_ns(),
             end: step.ending.word().to_owned(),
         };
         let extends = record.extends(grant).map(move |one| step("extend", one));

@@ -148,7 +148,7 @@ pub(super) fn judged(
     let wished = plan.lock.lease.or(plan.lock.watchdog).map(Length::ns);
     result.lease_ns = if plan.lock.lease.is_some() { wished } else { renewed_ns.or(wished) };
     result.without_grant_ns = report.without_grant_ns;
-    let told = report.record.grants.iter().any(|grant| grant.lost_ns.is_some());
+    let told = report.record.grants.iter().any(|grant| grant.lost_ns().is_some());
     result.tells_holder = report.record.tells_holder.map(|says| says || told);
     result.notes.extend(report.notes);
     (result.notes).extend(hand_offs::notes(&report.record, subject));
@@ -221,7 +221,7 @@ fn over_time(plan: &Plan, record: &Record, waits: &[OpenLoopCall], result: &mut 
     let asked = record.acquires.iter().map(|ask| AcquireSpan {
         owner: record.owners.get(ask.owner),
         called_ns: ask.called_ns,
-        granted_ns: ask.returned_ns.filter(|_| ask.ending == OperationEnd::Ok),
+        granted_ns: ask.returned_ns().filter(|_| ask.ending == OperationEnd::Ok),
     });
     result.over_time = OverTime::of(record.end_ns, asked);
     if let Some(over) = &mut result.over_time

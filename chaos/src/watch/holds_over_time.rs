@@ -22,7 +22,7 @@ pub(super) fn over_time(history: &[Line]) -> (Option<OverTime>, Option<TimelineD
     let asked = record.acquires.iter().map(|ask| AcquireSpan {
         owner: record.clients.get(ask.client),
         called_ns: ask.called_ns,
-        granted_ns: ask.returned_ns,
+        granted_ns: ask.returned_ns(),
     });
     let mut over = OverTime::of(record.end_ns, asked.clone());
     if let Some(over) = &mut over

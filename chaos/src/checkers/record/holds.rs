@@ -12,6 +12,7 @@
 //!    twice while the first is alive, make the history doubtful.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use crate::checkers::record::clocks::Clocks;
 use crate::checkers::record::faults::{AFTER_HEAL_NS, Fault};
@@ -26,6 +27,35 @@ pub(crate) fn ns(ms: u64) -> u64 {
 /// Nanoseconds as milliseconds, to the microsecond.
 pub(crate) fn ms(t_ns: u64) -> String {
     format!("{}.{:03} ms", t_ns / 1_000_000, t_ns / 1_000 % 1_000)
+}
+
+/// Nanoseconds that may be missing, in the eight bytes of those that may not: a record keeps millions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct OptionalNs(u64);
+
+impl OptionalNs {
+    pub(super) const NONE: Self = Self(u64::MAX);
+
+    /// These nanoseconds, which are at most `u64::MAX - 1`.
+    pub(super) fn some(ns: u64) -> Self {
+        Self(ns.min(u64::MAX - 1))
+    }
+
+    pub(super) fn get(self) -> Option<u64> {
+        (self != Self::NONE).then_some(self.0)
+    }
+}
+
+impl From<Option<u64>> for OptionalNs {
+    fn from(ns: Option<u64>) -> Self {
+        ns.map_or(Self::NONE, Self::some)
+    }
+}
+
+impl fmt::Debug for OptionalNs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.get(), f)
+    }
 }
 
 /// How an operation ended.
@@ -76,8 +106,7 @@ pub struct Step {
     pub called_ns: u64,
     /// When the attempt that succeeded was sent, where known; else the call.
     pub sent_ns: u64,
-    /// When it was answered.
-    pub returned_ns: Option<u64>,
+    pub(super) returned_ns: OptionalNs,
     /// The lease asked for, of an extend.
     pub lease_ns: u64,
     /// How it ended.
@@ -107,16 +136,33 @@ pub struct Grant {
     pub held: bool,
     /// The fencing token.
     pub token: Option<u64>,
-    /// When the attempt that succeeded was sent, where known.
-    pub sent_ns: Option<u64>,
+    pub(super) sent_ns: OptionalNs,
     /// When the library returned to its caller, where it says so; else when it returned.
     pub handed_over_ns: u64,
     /// When it returned.
     pub returned_ns: u64,
-    /// When the library first reported the grant lost.
-    pub lost_ns: Option<u64>,
+    pub(super) lost_ns: OptionalNs,
     /// Its first and its last step, indices into the record's steps.
     pub(crate) steps: (u32, u32),
+}
+
+impl Step {
+    /// When it was answered.
+    pub fn returned_ns(&self) -> Option<u64> {
+        self.returned_ns.get()
+    }
+}
+
+impl Grant {
+    /// When the attempt that succeeded was sent, where known.
+    pub fn sent_ns(&self) -> Option<u64> {
+        self.sent_ns.get()
+    }
+
+    /// When the library first reported the grant lost.
+    pub fn lost_ns(&self) -> Option<u64> {
+        self.lost_ns.get()
+    }
 }
 
 /// One acquire, however it ended.
@@ -136,30 +182,47 @@ pub struct AcquireCall {
     pub ending: OperationEnd,
     /// When it was called.
     pub called_ns: u64,
-    /// When it was answered.
-    pub returned_ns: Option<u64>,
-    /// The lease that was asked for; `None` is renewed by the library.
-    pub asked_ns: Option<u64>,
-    /// The lease that was granted, where that is another: if it is less, the library claims the rest.
-    pub granted_ns: Option<u64>,
-    /// The longest wait asked for.
-    pub wait_ns: Option<u64>,
+    pub(super) returned_ns: OptionalNs,
+    pub(super) asked_ns: OptionalNs,
+    pub(super) granted_ns: OptionalNs,
+    pub(super) wait_ns: OptionalNs,
     /// Permits, where said.
     pub permits: Option<u32>,
-    /// The grant that answered it, an index into [`Record::grants`].
-    pub grant: Option<u32>,
+    /// The grant that answered it, an index into [`Record::grants`]; [`NONE`]: none did.
+    pub(crate) grant: u32,
 }
 
 impl AcquireCall {
+    /// When it was answered.
+    pub fn returned_ns(&self) -> Option<u64> {
+        self.returned_ns.get()
+    }
+
+    /// The lease that was asked for; `None` is renewed by the library.
+    pub fn asked_ns(&self) -> Option<u64> {
+        self.asked_ns.get()
+    }
+
+    /// The lease that was granted, where that is another: if it is less, the library claims the rest.
+    pub fn granted_ns(&self) -> Option<u64> {
+        self.granted_ns.get()
+    }
+
+    /// The longest wait asked for.
+    pub fn wait_ns(&self) -> Option<u64> {
+        self.wait_ns.get()
+    }
+
     /// The lease that was granted, else asked for; `None` is renewed by the library.
     pub fn lease_ns(&self) -> Option<u64> {
-        Some(self.granted_ns.unwrap_or(self.asked_ns?))
+        let asked_ns = self.asked_ns()?;
+        Some(self.granted_ns().unwrap_or(asked_ns))
     }
 
     /// The lease that the library claims for a grant of less.
     pub(crate) fn claimed_ns(&self) -> Option<u64> {
-        let granted_ns = self.granted_ns?;
-        self.asked_ns.filter(|asked_ns| granted_ns < *asked_ns)
+        let granted_ns = self.granted_ns()?;
+        self.asked_ns().filter(|asked_ns| granted_ns < *asked_ns)
     }
 }
 
@@ -267,6 +330,11 @@ impl Record {
         &self.acquires[grant.acquire as usize]
     }
 
+    /// The grant that answered an acquire.
+    pub fn grant_of(&self, ask: &AcquireCall) -> Option<&Grant> {
+        self.grants.get(ask.grant as usize)
+    }
+
     /// The locks that were asked for, as numbers in [`Record::locks`], each once.
     pub fn locks_of(&self, ask: &AcquireCall) -> &[u32] {
         &self.lock_sets[ask.locks as usize]
@@ -279,7 +347,7 @@ impl Record {
 
     /// From when the lease of a grant counts: the sending of the attempt that succeeded, else the call.
     pub fn lease_from_ns(&self, grant: &Grant) -> u64 {
-        grant.sent_ns.unwrap_or(self.acquire_of(grant).called_ns)
+        grant.sent_ns().unwrap_or(self.acquire_of(grant).called_ns)
     }
 
     /// The extends and releases of a grant, in order of their calls.
@@ -315,12 +383,12 @@ impl Record {
 
     /// When an acquire ended: at its answer, else at its client's death; `None`: in flight at the end.
     pub(crate) fn over_ns(&self, ask: &AcquireCall) -> Option<u64> {
-        ask.returned_ns.or_else(|| self.caller_died_ns(ask))
+        ask.returned_ns().or_else(|| self.caller_died_ns(ask))
     }
 
     /// When the client of an acquire died, if that was before an answer.
     pub(crate) fn caller_died_ns(&self, ask: &AcquireCall) -> Option<u64> {
-        if ask.returned_ns.is_some() { None } else { self.death_since(ask.client, ask.called_ns) }
+        if ask.returned_ns().is_some() { None } else { self.death_since(ask.client, ask.called_ns) }
     }
 
     /// Operations that overlap or follow an instant.

@@ -9,7 +9,7 @@ use results::history::{Acquire, Call, End, Entry, Event, History, Line, Phase};
 
 use crate::checkers::record::faults::{self, Fault};
 use crate::checkers::record::holds::{
-    Accepted, AcquireCall, Grant, NONE, OperationEnd, Record, Stall, Step, StepKind, ns,
+    Accepted, AcquireCall, Grant, NONE, OperationEnd, OptionalNs, Record, Stall, Step, StepKind, ns,
 };
 use crate::checkers::record::kinds::Promise;
 use crate::checkers::record::names::Interner;
@@ -144,13 +144,13 @@ impl Reader {
             kind,
             promise: self.promises[kind as usize],
             called_ns: t_ns,
-            returned_ns: None,
+            returned_ns: OptionalNs::NONE,
             ending: OperationEnd::Open,
-            asked_ns: acquire.lease_ms.map(ns),
-            granted_ns: None,
-            wait_ns: acquire.wait_ms.map(ns),
+            asked_ns: acquire.lease_ms.map(ns).into(),
+            granted_ns: OptionalNs::NONE,
+            wait_ns: acquire.wait_ms.map(ns).into(),
             permits: acquire.permits,
-            grant: None,
+            grant: NONE,
         });
         Pending::Acquire(self.record.acquires.len() as u32 - 1)
     }
@@ -162,7 +162,7 @@ impl Reader {
         steps.push(Step {
             called_ns: t_ns,
             sent_ns: t_ns,
-            returned_ns: None,
+            returned_ns: OptionalNs::NONE,
             ending: OperationEnd::Open,
             lease_ns,
             kind,
@@ -216,7 +216,7 @@ impl Reader {
                     (self.record.steps.get_mut(step as usize), self.record.grants.get_mut(grant as usize))
                 {
                     grant.held |= ending == OperationEnd::Ok;
-                    step.returned_ns = Some(t_ns);
+                    step.returned_ns = OptionalNs::some(t_ns);
                     // No step is refused because the lock is taken.
                     step.ending = match ending {
                         OperationEnd::Busy => OperationEnd::Failed,
@@ -232,12 +232,12 @@ impl Reader {
 
     fn answer(&mut self, t_ns: u64, place: u32, ending: OperationEnd, end: &End) {
         let ask = &mut self.record.acquires[place as usize];
-        ask.returned_ns = Some(t_ns);
+        ask.returned_ns = OptionalNs::some(t_ns);
         ask.ending = ending;
         let mut handed_over_ns = None;
         let (name, token, sent_ns) = match end {
             End::Ok { grant, token, sent_ns, returned_ns, lease_ms, at: _ } => {
-                ask.granted_ns = lease_ms.map(ns);
+                ask.granted_ns = lease_ms.map(ns).into();
                 handed_over_ns = *returned_ns;
                 (grant.as_ref(), *token, *sent_ns)
             }
@@ -246,7 +246,7 @@ impl Reader {
         };
         let Some(name) = name else { return };
         let index = self.record.grants.len() as u32;
-        ask.grant = Some(index);
+        ask.grant = index;
         let ask = *ask;
         // An acquire that is answered after a crash belongs to the life that hears the answer.
         let owner = self.owner(ask.client, self.caller_of[ask.owner as usize]);
@@ -262,13 +262,13 @@ impl Reader {
             promise: ask.promise,
             token,
             // A sending outside the operation would lengthen or shorten the lease at the recorder's will.
-            sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)),
+            sent_ns: sent_ns.map(|sent_ns| sent_ns.clamp(ask.called_ns, t_ns)).into(),
             handed_over_ns: handed_over_ns
                 .map_or(t_ns, |handed_over_ns| handed_over_ns.clamp(ask.called_ns, t_ns)),
             returned_ns: t_ns,
             unknown: ending == OperationEnd::Unknown,
             held: ending == OperationEnd::Ok,
-            lost_ns: None,
+            lost_ns: OptionalNs::NONE,
             steps: (NONE, NONE),
         });
     }
@@ -276,7 +276,7 @@ impl Reader {
     fn is_alive(&self, grant: u32) -> bool {
         let grant = self.record.grants.get(grant as usize);
         grant.is_some_and(|grant| {
-            grant.held && grant.lost_ns.is_none() && self.record.releases(grant).next().is_none()
+            grant.held && grant.lost_ns().is_none() && self.record.releases(grant).next().is_none()
         })
     }
 
@@ -287,7 +287,9 @@ impl Reader {
                     let grant = &mut self.record.grants[grant as usize];
                     // Notified before it was written down, but not before it was granted.
                     let lost_ns = at_ns.map_or(t_ns, |at_ns| at_ns.min(t_ns));
-                    grant.lost_ns.get_or_insert(lost_ns.max(grant.returned_ns));
+                    if grant.lost_ns().is_none() {
+                        grant.lost_ns = OptionalNs::some(lost_ns.max(grant.returned_ns));
+                    }
                 }
             }
             Event::Write { lock, grant: name, token, accepted: true, read, wrote } => {

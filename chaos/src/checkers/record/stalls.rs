@@ -17,7 +17,7 @@ use std::time::Duration;
 use results::units::plural;
 
 use crate::checkers::record::faults::Fault;
-use crate::checkers::record::holds::{OperationEnd, Record, Stall, StepKind, ms};
+use crate::checkers::record::holds::{OperationEnd, OptionalNs, Record, Stall, StepKind, ms};
 use crate::checkers::{CheckOptions, Checker, Finding};
 
 /// Lines that waited are written one after the other: so long after a stall they may still be late.
@@ -74,18 +74,18 @@ pub(crate) fn at_the_earliest(record: &Record) -> Record {
     for grant in &mut earliest.grants {
         let called_ns = record.acquires[grant.acquire as usize].called_ns;
         let sent_ns = |sent_ns: u64| sent_ns.saturating_sub(delay_ns(grant.returned_ns));
-        grant.sent_ns = grant.sent_ns.map(|at_ns| sent_ns(at_ns).max(called_ns));
+        grant.sent_ns = grant.sent_ns().map(|at_ns| sent_ns(at_ns).max(called_ns)).into();
         grant.handed_over_ns = back(grant.handed_over_ns).max(called_ns);
-        grant.lost_ns = grant.lost_ns.map(back);
+        grant.lost_ns = grant.lost_ns().map(back).into();
     }
     for step in &mut earliest.steps {
-        let Some(returned_ns) = step.returned_ns else { continue };
+        let Some(returned_ns) = step.returned_ns() else { continue };
         match (step.kind, step.ending) {
             (StepKind::Renewal, _) => {
                 step.called_ns = back(step.called_ns);
                 step.sent_ns = back(step.sent_ns);
             }
-            (_, OperationEnd::NotHeld) => step.returned_ns = Some(back(returned_ns)),
+            (_, OperationEnd::NotHeld) => step.returned_ns = OptionalNs::some(back(returned_ns)),
             _ => {
                 let sent_ns = step.sent_ns.saturating_sub(delay_ns(returned_ns));
                 step.sent_ns = sent_ns.max(step.called_ns);
