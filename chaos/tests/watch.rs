@@ -174,6 +174,19 @@ fn a_holder_that_gives_back_what_the_server_has_lost_holds_it_no_longer() {
 }
 
 #[test]
+fn a_grant_that_was_a_dying_servers_last_command_accuses_nobody() {
+    let seen = |last_ms: u64| {
+        let traffic = Traffic::begun().set(1_000, 5001, A, 60_000).line(last_ms, 5002, &["PING"]);
+        let options = WatchOptions::default();
+        let mut watcher = read_bytes(traffic.0.as_bytes(), options).expect("it is MONITOR's text");
+        watcher.lost(0, (1_700_000_000_000 + last_ms) * 1_000);
+        watcher.finish()
+    };
+    assert_eq!(kinds(&seen(1_001)), []);
+    assert_eq!(kinds(&seen(1_100)), [("lost-by-server".to_owned(), Certainty::Sure)]);
+}
+
+#[test]
 fn a_flush_and_an_eviction_under_a_holder_are_overlaps_too() {
     let flushed = Traffic::begun()
         .set(100, 5001, A, 10_000)

@@ -33,6 +33,10 @@ const READS_AT_ONCE: u64 = 16;
 /// What a member of a set of masters did waits for so long for older news of other members.
 const SKEW_US: u64 = 1_000_000;
 
+/// A server that dies so soon after a grant may not have answered it: MONITOR is written before the answer, and
+/// the end of a connection drops what its client has not read.
+const UNANSWERED_US: u64 = 10_000;
+
 /// What was seen of locks.
 #[derive(Debug, Clone, Default)]
 pub struct WatchedTraffic {
@@ -256,7 +260,7 @@ impl Watcher {
         self.assembler.forget(source);
         let group = self.group_of(source);
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
-        self.with_each(|of, _| is_concerned(of), self.last_us, |step| step.lose_sight());
+        self.with_each(|of, _| is_concerned(of), self.last_us, |step| step.lose_sight_of(|_| true));
         self.watched_from_us.remove(&group);
         for ((of, _), locks) in &mut self.locks {
             if is_concerned(*of) {
@@ -265,10 +269,16 @@ impl Watcher {
         }
     }
 
-    /// A server that is the only one of its group was started anew without its keys.
-    pub fn lost(&mut self, source: usize) {
+    /// A server that is the only one of its group was started anew without its keys. Its last command came at
+    /// `last_us`: a grant of that moment may never have been answered, and accuses nobody.
+    pub fn lost(&mut self, source: usize, last_us: u64) {
         self.finish_units();
         let group = self.group_of(source);
+        self.with_each(
+            |of, _| of == group,
+            self.last_us,
+            |step| step.lose_sight_of(|hold| hold.attempt.time_us + UNANSWERED_US > last_us),
+        );
         self.lose(group, None, self.last_us, "its server was started without its keys");
     }
 

@@ -449,9 +449,10 @@ impl WatchStep<'_> {
         }
     }
 
-    /// Ends the holds of a lock that goes unseen for a while, as releases in the history: nobody is accused.
-    pub(crate) fn lose_sight(&mut self) {
-        std::mem::take(&mut self.lock.holds).iter().for_each(|hold| self.record_release(hold));
+    /// Ends holds of which nothing more can be known, as releases in the history: nobody is accused.
+    pub(crate) fn lose_sight_of(&mut self, is_lost: impl Fn(&ServerHold) -> bool) {
+        let lost: Vec<_> = self.lock.holds.extract_if(.., |hold| is_lost(hold)).collect();
+        lost.iter().for_each(|hold| self.record_release(hold));
     }
 
     pub(crate) fn record_release(&mut self, hold: &ServerHold) {

@@ -223,7 +223,9 @@ impl Listeners {
             false if !now.is_master => {}
             true => self.watcher.gap(place),
             false if !now.has_released_nothing => self.watcher.gap(place),
-            false if now.has_started_empty && self.is_alone => self.watcher.lost(place),
+            false if now.has_started_empty && self.is_alone => {
+                self.watcher.lost(place, self.sources[place].last_us)
+            }
             false => {}
         }
     }
