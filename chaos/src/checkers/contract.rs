@@ -18,6 +18,7 @@ use results::verdict::Anomaly;
 use super::exclusion::{Class, described};
 use super::{CheckOptions, Finding, belief};
 use crate::checkers::record::holds::{AcquireCall, Grant, OperationEnd, Record, StepKind, ms};
+use crate::checkers::record::spans::partition_near;
 
 /// A start of a lease, and how long it runs; `None`: it does not run out by itself.
 type Start = (u64, Option<u64>);
@@ -53,6 +54,9 @@ fn deadlines(
         nesting.sort_unstable();
         for group in nesting.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)).filter(|group| group.len() > 1) {
             let grants = || group.iter().map(|(.., index)| *index as usize);
+            if !starts.meet(grants(), &believed_ns) {
+                continue;
+            }
             renewals.clear();
             for index in grants() {
                 let grant = &record.grants[index];
@@ -60,9 +64,12 @@ fn deadlines(
                 renewals.extend(starts.extends(grant).map(|start| (start, start.0)));
             }
             renewals.sort_unstable_by_key(|(start, _)| start.0);
+            let mut first = 0;
             for index in grants() {
-                deadlines[index] =
-                    starts.chained(&record.grants[index], &renewals, believed_ns(index), drift);
+                let grant = &record.grants[index];
+                let from_ns = starts.first(grant).0;
+                first = partition_near(&renewals, first, |(start, _)| start.0 < from_ns);
+                deadlines[index] = starts.chained(grant, &renewals[first..], believed_ns(index), drift);
             }
         }
     }
@@ -115,11 +122,27 @@ impl<'a> Starts<'a> {
         self.extends(grant).fold(first, |last, start| if start.0 >= last.0 { start } else { last })
     }
 
-    /// The deadline of a grant that may have been renewed by re-entries of its owner.
+    /// Whether one of these grants began or was extended while another that returned before it was believed
+    /// in, or the other way round: then one may have renewed the other.
+    fn meet(&self, grants: impl Iterator<Item = usize>, believed_ns: impl Fn(usize) -> u64) -> bool {
+        let mut reached_ns = 0;
+        for index in grants {
+            let grant = &self.record.grants[index];
+            let from_ns = self.record.lease_from_ns(grant);
+            let starts_ns = || self.record.extends(grant).map(|extend| extend.sent_ns).chain([from_ns]);
+            if starts_ns().min() <= Some(reached_ns) {
+                return true;
+            }
+            reached_ns = starts_ns().fold(reached_ns.max(believed_ns(index)), u64::max);
+        }
+        false
+    }
+
+    /// The deadline of a grant that may have been renewed by re-entries of its owner: those that start when
+    /// it did, or later.
     fn chained(&self, grant: &'a Grant, renewals: &[Renewal], until_ns: u64, drift: f64) -> u64 {
         let mut at = self.first(grant);
-        let first = renewals.partition_point(|(start, _)| start.0 < at.0);
-        for (start, by_ns) in renewals[first..].iter().take_while(|(start, _)| start.0 <= until_ns) {
+        for (start, by_ns) in renewals.iter().take_while(|(start, _)| start.0 <= until_ns) {
             // An extend of the grant itself claims that it was held all the time, however late.
             if *by_ns <= deadline(at, drift) || self.extends(grant).any(|own| own == *start) {
                 at = *start;

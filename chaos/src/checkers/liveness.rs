@@ -31,7 +31,7 @@ use results::verdict::Anomaly;
 use super::{CheckOptions, Finding, order};
 use crate::checkers::record::faults::{self, ClientFaults, TouchesByLock};
 use crate::checkers::record::holds::{AcquireCall, Grant, OperationEnd, Record, Step, StepKind, ms};
-use crate::checkers::record::spans::{Span, Spans};
+use crate::checkers::record::spans::{Span, Spans, partition_near};
 use crate::scenario::nanoseconds;
 
 /// Two tries of one owner with no more than this between them are one asking.
@@ -138,14 +138,13 @@ fn unreturned(record: &Record, touches: &TouchesByLock, findings: &mut [Finding]
         Some((ask, "acquire", ask.called_ns, bound_ns, record.over_ns(ask)))
     });
     let steps = record.grants.iter().flat_map(|grant| {
-        let died_ns = record.died_ns(grant);
         let own = record.steps(grant).filter(|step| step.kind != StepKind::Renewal);
         own.map(move |step| {
             let what = match step.kind {
                 StepKind::Release => "release",
                 _ => "extend",
             };
-            let over_ns = step.returned_ns().or(died_ns);
+            let over_ns = step.returned_ns().or_else(|| record.died_ns(grant));
             (record.acquire_of(grant), what, step.called_ns, step.called_ns, over_ns)
         })
     });
@@ -209,19 +208,26 @@ fn held(record: &Record, touches: &ClientFaults, lock: usize) -> Spans {
         .filter(|(_, index)| record.grants[*index as usize].promise.nests())
         .collect();
     nesting.sort_unstable();
-    let held = grants.iter().filter_map(|index| {
-        let grant = &record.grants[*index as usize];
+    let possible_span = |index: u32, after: usize| {
+        let grant = &record.grants[index as usize];
         if !grant.held || grant.promise.mode.is_none() {
             return None;
         }
-        let after = nesting.partition_point(|other| *other <= (grant.owner, *index));
         let later = nesting[after..].iter();
         let later = later
             .take_while(|(owner, _)| *owner == grant.owner)
             .map(|(_, index)| &record.grants[*index as usize]);
         Some((grant.sent_ns().unwrap_or(grant.returned_ns), until_ns(record, touches, grant, later)))
-    });
-    let mut possible: Vec<Span> = held.collect();
+    };
+    let mut possible: Vec<Span> = Vec::with_capacity(grants.len());
+    possible.extend((1..).zip(&nesting).filter_map(|(after, (_, index))| possible_span(*index, after)));
+    if nesting.len() < grants.len() {
+        let others = grants.iter().filter(|index| !record.grants[**index as usize].promise.nests());
+        possible.extend(others.filter_map(|index| {
+            let owner = record.grants[*index as usize].owner;
+            possible_span(*index, nesting.partition_point(|other| *other <= (owner, *index)))
+        }));
+    }
     for ask in record.acquires(lock) {
         let before = possible.len();
         in_flight(record, touches, ask, &mut possible);
@@ -408,9 +414,10 @@ fn stuck(
     finding: &mut Finding,
 ) {
     let grants: Vec<u64> = record.held(lock).map(|(_, grant)| grant.returned_ns).collect();
+    let mut first = 0;
     for (from_ns, to_ns) in possible.outside((0, record.end_ns)) {
-        let first = grants.partition_point(|granted_ns| *granted_ns <= from_ns);
-        let cuts = grants.iter().skip(first).copied().take_while(|granted_ns| *granted_ns < to_ns);
+        first = partition_near(&grants, first, |granted_ns| *granted_ns <= from_ns);
+        let cuts = grants[first..].iter().copied().take_while(|granted_ns| *granted_ns < to_ns);
         let mut at_ns = from_ns;
         for cut_ns in cuts.chain([to_ns]) {
             let asked = asking.within((at_ns, cut_ns));

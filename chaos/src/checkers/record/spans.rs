@@ -3,6 +3,22 @@
 /// From a nanosecond, included, to a nanosecond, excluded.
 pub(crate) type Span = (u64, u64);
 
+/// The same place as `partition_point` finds, looked for around a place that is probably near it.
+pub(crate) fn partition_near<T>(sorted: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
+    let (mut low, mut high, mut step) = (near.min(sorted.len()), near.min(sorted.len()), 1);
+    while low > 0 && !is_before(&sorted[low - 1]) {
+        high = low - 1;
+        low = low.saturating_sub(step);
+        step *= 2;
+    }
+    while high < sorted.len() && is_before(&sorted[high]) {
+        low = high + 1;
+        high = sorted.len().min(high + step);
+        step *= 2;
+    }
+    low + sorted[low..high].partition_point(is_before)
+}
+
 /// Sorted spans that neither touch nor are empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Spans(Vec<Span>);
@@ -40,7 +56,10 @@ impl Spans {
     }
 
     pub(crate) fn union(&self, other: &Self) -> Self {
-        self.iter().chain(other.iter()).collect()
+        match other.is_empty() {
+            true => self.clone(),
+            false => self.iter().chain(other.iter()).collect(),
+        }
     }
 
     /// The parts of one span that are in these spans. Finds its place by bisection.
