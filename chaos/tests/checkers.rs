@@ -89,6 +89,17 @@ fn what_only_a_stall_of_the_recorder_convicts_is_unknown() {
     assert_eq!(state(&later, 500).0, State::Violated);
     // A release is begun by the recorder.
     assert_eq!(state(release, 500).0, State::Violated);
+    // A renewal is written down when it is told, an extend when its caller begins it.
+    let extend = |by: &str| {
+        format!(
+            "{{\"t_ns\":2010000000,\"id\":3,\"op\":\"extend\",\"grant\":\"g1\",\"lease_ms\":1000{by}}}\n{{\"t_ns\":2011000000,\"id\":3,\"end\":\"ok\"}}"
+        )
+    };
+    let confirmed = |told: &str, stalled_ms| stalled(told, stalled_ms).verdicts.confirmed.state;
+    let renewal = extend(",\"by\":\"watchdog\"");
+    assert_eq!(confirmed(&renewal, 0), State::Violated);
+    assert_eq!(confirmed(&renewal, 500), State::Unknown);
+    assert_eq!(confirmed(&extend(""), 500), State::Violated);
 }
 
 /// The classes that are violated, in the order of the registry; none may be unknown.

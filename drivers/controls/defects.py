@@ -2,8 +2,8 @@
 """Locks with one defect each, to measure what an audit finds: `defects.py NAME`; `defects.py` lists them.
 
 Every lock is the sound one of its family but for its defect. A class is a defect, its docstring says what is wrong, and its name in lower case with
-dashes is its name. Those that begin with `sound` have none: an audit that convicts one of them accuses a sound lock. No scenario was made for these
-locks; the defects are those of public reports (docs/src/audit.md).
+dashes is its name. Those that begin with `sound` have none: an audit that convicts one of them accuses a sound lock. The defects
+are those of public reports (docs/src/audit.md), and were written before the scenarios that look for those which a first audit missed.
 """
 import collections
 import concurrent.futures
