@@ -236,21 +236,23 @@ fn a_lock_on_several_masters_is_met_there() {
 #[test]
 fn a_driver_that_says_only_failed_where_it_does_not_work_is_judged_where_it_does() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    for topology in ["single", "sentinel", "cluster"] {
+    for topology in ["single", "sentinel", "cluster", "masters"] {
+        let kind = if topology == "masters" { "redlock" } else { "plain" };
         let text = format!(
-            "name = \"on-{topology}\"\n[topology]\nkind = \"{topology}\"\n[lock]\nkind = \"plain\"\n\
+            "name = \"on-{topology}\"\n[topology]\nkind = \"{topology}\"\n[lock]\nkind = \"{kind}\"\n\
              [load]\nclients = 2\nduration = \"500ms\"\n[expect]\ncontract = \"clean\"\n"
         );
         let file = dir.path().join(format!("on-{topology}.toml"));
         std::fs::write(file, text).expect("the folder can be written");
     }
-    let files = ["--scenario", "on-single.toml,on-sentinel.toml,on-cluster.toml"];
-    let (code, json, said) = audit(dir.path(), &[&driver("cluster-terse")], &files);
-    assert_eq!(code, 0, "{said}");
-    for (name, outcome) in
-        [("on-single", "not-applicable"), ("on-sentinel", "not-applicable"), ("on-cluster", "kept")]
-    {
-        assert_eq!(of(&json, 0, name)["outcome"], outcome, "{said}");
+    let files = ["--scenario", "on-single.toml,on-sentinel.toml,on-cluster.toml,on-masters.toml"];
+    for (mode, works) in [("cluster-terse", "on-cluster"), ("masters-terse", "on-masters")] {
+        let (code, json, said) = audit(dir.path(), &[&driver(mode)], &files);
+        assert_eq!(code, 0, "{said}");
+        for name in ["on-single", "on-sentinel", "on-cluster", "on-masters"] {
+            let outcome = if name == works { "kept" } else { "not-applicable" };
+            assert_eq!(of(&json, 0, name)["outcome"], outcome, "{mode}: {said}");
+        }
     }
 }
 

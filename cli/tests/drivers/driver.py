@@ -32,6 +32,7 @@ It needs nothing but Python's standard library. Modes:
   cluster-only    as right, and works on a cluster only, by its hello
   cluster-refused the same, and refuses any other servers at hello
   cluster-terse   works on a cluster only, and says no more than `failed` to a hello elsewhere
+  masters-terse   the same, of independent masters
   nowhere         lists no topology at all
   ring            lists a topology that there is not
   later           as right, and has a kind of a later version too
@@ -58,7 +59,8 @@ MODE = sys.argv[1] if len(sys.argv) > 1 else "right"
 DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end"
 EXPIRE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],ARGV[2]) else return 0 end"
 out_lock = threading.Lock()
-KIND = next((kind for kind in ("fenced", "multi") if MODE.startswith(kind)), "plain")
+KIND = next((kind for kind in ("fenced", "multi") if MODE.startswith(kind)), "redlock" if MODE == "masters-terse" else "plain")
+TERSE = {"cluster-terse": "redis-cluster:", "masters-terse": "redlock:"}
 FEATURES = {"blind": ["release_blind"], "fenced-reentrant": ["reentrant"], "unblocked": ["block"], "load-claimed": ["load"]}.get(MODE, [])
 FEATURES += ["lost"] * MODE.startswith("notices") + ["mono"] * MODE.startswith("stamped")
 TOPOLOGIES = {"single-only": ["single"], "cluster-only": ["cluster"], "cluster-refused": ["cluster"], "nowhere": [], "ring": ["single", "ring"]}.get(MODE)
@@ -268,8 +270,8 @@ def main():
             if MODE == "cluster-refused" and not request["target"].startswith("redis-cluster:"):
                 reply(request, "failed", not_applicable=True, error="it needs a cluster")
                 continue
-            if MODE == "cluster-terse" and not request["target"].startswith("redis-cluster:"):
-                reply(request, "failed", error="no cluster")
+            if MODE in TERSE and not request["target"].startswith(TERSE[MODE]):
+                reply(request, "failed", error="not there")
                 continue
             server = Server(request["target"])
             reply(request, "ok", protocol=request["protocol"], name="set-nx-px", version="1.0", language="python",
