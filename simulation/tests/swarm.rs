@@ -22,7 +22,7 @@ mod porcupine;
 fn main() {
     let only = std::env::args().nth(1).unwrap_or_default();
     let tests: [(&str, fn()); 5] = [
-        ("a seed gives the same history, byte for byte", same_history),
+        ("a seed gives the same history and trace, byte for byte", same_history),
         ("what a seed has found is fixed", found_is_fixed),
         ("nothing of the library is convicted", nothing_convicted),
         ("every broken lock is found", broken_found),
@@ -35,13 +35,15 @@ fn main() {
     }
 }
 
-/// The history of a seed, run after those before it and beside others.
+/// The history of a seed and its trace, run after those before it and beside others.
 fn history(seed: u64, after: u64, jobs: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let seeds = seed - after..seed + jobs as u64;
     let report = swarm::run(seeds, jobs, &FixedChoices::default(), Some(seed), |one| {
         if one.seed == seed {
             lines.clone_from(&one.history);
+            assert!(one.trace.len() > 50, "seed {seed}: hardly a command was traced");
+            lines.extend_from_slice(&one.trace);
         }
     });
     report.expect("it runs");
