@@ -37,7 +37,6 @@ pub mod subject;
 
 pub mod abilities;
 pub mod client_cores;
-pub mod consent;
 pub mod driver;
 pub mod driver_loop;
 pub mod environment;
@@ -53,11 +52,11 @@ mod protocol;
 pub mod recorded;
 mod round;
 pub mod serve;
-pub mod server_stats;
+pub mod servers;
 pub mod sink;
 pub mod stats;
 pub mod subjects;
-pub mod survey;
 pub mod sweep;
-pub mod target;
 pub mod workload;
+
+pub use servers::{consent, server_stats, survey, target};

@@ -14,7 +14,7 @@ use redis::{
     RedisError, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 
-use crate::consent;
+use crate::servers::consent;
 use crate::subject::{AcquireEnd, ReleaseEnd, SubjectError};
 
 /// What a server without the script says: it did not run, and can be sent in full.

@@ -29,7 +29,7 @@ use crate::parts::{Barrier, GeneratorShare};
 use crate::round::Round;
 use crate::round::ledger::HandoffCounts;
 use crate::round::record::Samples;
-use crate::server_stats::ServerWatch;
+use crate::servers::server_stats::ServerWatch;
 use crate::stats::histogram::Latencies;
 use crate::subject::{Subject, SubjectError};
 use crate::workload::{self, LeaseOf, Pace, Workload};

@@ -10,7 +10,7 @@ use super::{BenchPlan, Group, inside};
 use crate::driver_loop::LoadRequest;
 use crate::live;
 use crate::round::{Machine, ResourceUse, Round};
-use crate::server_stats::ServerWatch;
+use crate::servers::server_stats::ServerWatch;
 use crate::subject::{LockClient, SubjectError};
 
 /// What a round lets pass before its window.

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use super::output::Output;
 use super::processes::{self, Processes};
-use crate::consent;
+use crate::servers::consent;
 use crate::subject::{ConnectTo, SubjectError};
 
 pub(super) struct DriverProcess {

@@ -28,7 +28,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use crate::driver_loop::{Counts, LoadReport};
 use crate::load::{self, Connector, Load, LoadState, LoadTiming, Pacer, SharedClient, Task};
 use crate::parts::{Barrier, BarrierError};
-use crate::server_stats::{ServerCounts, ServerWatch};
+use crate::servers::server_stats::{ServerCounts, ServerWatch};
 use crate::subject::ClientEvent;
 use crate::workload::CycleShape;
 use figures::Figures;

@@ -22,8 +22,8 @@ use super::CHANGED_PASSWORD;
 use super::common::{Grants, PARTS, no_grant};
 use super::library_hold::LibraryHold;
 use crate::abilities::Abilities;
-use crate::consent;
 use crate::per_thread::PerThread;
+use crate::servers::consent;
 use crate::subject::{
     AcquireEnd, AcquireRequest, Caller, ClientEvent, ConnectTo, Connected, LockClient, ReleaseEnd, Subject,
     SubjectError,

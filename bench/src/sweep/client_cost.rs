@@ -7,7 +7,7 @@ use results::measures::ClientCost;
 
 use crate::driver::BenchPlan;
 use crate::round::machine::client_use;
-use crate::server_stats::ServerWatch;
+use crate::servers::server_stats::ServerWatch;
 use crate::stats::median;
 use crate::subject::{AcquireEnd, AcquireRequest, ConnectTo, LockClient, SubjectError, counted_durability};
 use crate::subjects;
