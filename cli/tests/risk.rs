@@ -45,6 +45,28 @@ fn each_configuration_has_its_figures_and_a_range_gives_an_interval() {
     assert!(text.contains("sentinel, asynchronous") && text.contains("2.6"), "{text}");
 }
 
+#[test]
+fn a_run_says_how_long_its_failovers_took() {
+    let published = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/published/");
+    let answer = |run: &str| {
+        let from = format!("{published}{run}");
+        let rest = [&SERVICE[2..], &["--json", "--failovers", "4/year", "--from", &from]].concat();
+        let (ended, json, why) = said(&rest);
+        (ended, serde_json::from_str::<Value>(&json).unwrap_or_default(), why)
+    };
+    let (ended, json, why) = answer("2026-11-28-vm-2-cores-quickstart");
+    assert_eq!(ended, 0, "{why}");
+    assert_eq!(json["measured"], serde_json::json!(["outage"]));
+    // Four masters of sentinels and clusters were killed in it: 2.2 s at the soonest, 4.5 s at the latest.
+    let outage = &json["inputs"]["outage_s"];
+    assert!((2.1..2.2).contains(&outage["low"].as_f64().unwrap()), "{outage}");
+    assert!((4.5..4.6).contains(&outage["high"].as_f64().unwrap()), "{outage}");
+    // Baselines were measured there, and no master was killed.
+    let (ended, _, why) = answer("2026-11-23-baselines");
+    assert_ne!(ended, 0);
+    assert!(why.contains("no master of a sentinel group or a cluster was killed"), "{why}");
+}
+
 /// What others read, field by field.
 #[test]
 fn the_answer_in_json_has_the_shape_that_the_book_says() {
