@@ -179,7 +179,8 @@ fn a_grant_that_was_a_dying_servers_last_command_accuses_nobody() {
         let traffic = Traffic::begun().set(1_000, 5001, A, 60_000).line(last_ms, 5002, &["PING"]);
         let options = WatchOptions::default();
         let mut watcher = read_bytes(traffic.0.as_bytes(), options).expect("it is MONITOR's text");
-        watcher.lost(0, (1_700_000_000_000 + last_ms) * 1_000);
+        watcher.unanswered(0, (1_700_000_000_000 + last_ms) * 1_000);
+        watcher.lost(0);
         watcher.finish()
     };
     assert_eq!(kinds(&seen(1_001)), []);

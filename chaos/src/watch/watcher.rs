@@ -11,7 +11,7 @@ use super::holds_over_time::over_time;
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
     AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockAct, LockState, REMEMBERED_MAX,
-    REMEMBERED_OF_MANY, WatchOptions, count,
+    REMEMBERED_OF_MANY, ServerHold, WatchOptions, count,
 };
 use crate::watch::lock::votes::{Majority, MemberVote, Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
@@ -269,17 +269,21 @@ impl Watcher {
         }
     }
 
-    /// A server that is the only one of its group was started anew without its keys. Its last command came at
-    /// `last_us`: a grant of that moment may never have been answered, and accuses nobody.
-    pub fn lost(&mut self, source: usize, last_us: u64) {
+    /// A server that is the only one of its group was started anew without its keys.
+    pub fn lost(&mut self, source: usize) {
         self.finish_units();
+        self.lose(self.group_of(source), None, self.last_us, "its server was started without its keys");
+    }
+
+    /// A server died, or another took its place, right after a command at `last_us`: a grant of that moment may
+    /// never have been answered, or never have reached a disk or a replica, and accuses nobody.
+    pub fn unanswered(&mut self, source: usize, last_us: u64) {
+        if let Some(unit) = self.assembler.end_script(source) {
+            self.take(source, unit.time_us, ServerNews::Ran(unit));
+        }
         let group = self.group_of(source);
-        self.with_each(
-            |of, _| of == group,
-            self.last_us,
-            |step| step.lose_sight_of(|hold| hold.attempt.time_us + UNANSWERED_US > last_us),
-        );
-        self.lose(group, None, self.last_us, "its server was started without its keys");
+        let is_unanswered = |hold: &ServerHold| hold.attempt.time_us + UNANSWERED_US > last_us;
+        self.with_each(|of, _| of == group, self.last_us, |step| step.lose_sight_of(is_unanswered));
     }
 
     fn finish_units(&mut self) {

@@ -214,6 +214,11 @@ impl Assembler {
         self.scripts.iter_mut().filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
     }
 
+    /// The script of a server whose commands will not go on.
+    pub(crate) fn end_script(&mut self, source: usize) -> Option<Unit> {
+        self.scripts.get_mut(source)?.take()
+    }
+
     /// Forgets what was under way at a server.
     pub(crate) fn forget(&mut self, source: usize) {
         if let Some(script) = self.scripts.get_mut(source) {
