@@ -315,6 +315,12 @@ impl Watcher {
         (held || lock.is_known && !may_be).then_some(held)
     }
 
+    /// When the lease of the holder ends, or that it never does; `None`: it is not known that anybody holds it.
+    pub(super) fn held_until_us(&self, place: &LockPlace<'_>) -> Option<Option<u64>> {
+        let holds = &self.lock_at(place)?.holds;
+        holds.first().filter(|hold| !hold.may_be_over(place.time_us)).map(|hold| hold.until_us)
+    }
+
     /// How the lock at a place is taken; `None`: it is not followed, or nobody has it.
     pub(super) fn held_by_recipe(&self, place: &LockPlace<'_>) -> Option<&'static Recipe> {
         let lock = self.lock_at(place)?;
@@ -499,7 +505,7 @@ impl Watcher {
         self.with(place, |step| {
             step.pattern().add_recipe(attempt.recipe, attempt.owner.client);
             step.lock.is_shared = true;
-            step.lock.candidates.retain(|one| one.owner.client != attempt.owner.client);
+            step.lock.candidates.retain(|one| !one.owner.is_of(attempt.owner.client));
             if step.lock.candidates.len() < REMEMBERED_MAX {
                 step.lock.candidates.push(attempt);
             }

@@ -1,6 +1,6 @@
 //! Groups locks by the pattern of their names, counts, and names libraries by what they leave in traffic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::{HashMap, HashSet};
 use hdrhistogram::Histogram;
@@ -13,6 +13,9 @@ use crate::watch::recognition::units::hash;
 
 /// As many changes by the connection that took the lock, and none by another, tell holders apart.
 const STABLE_CHANGES: u64 = 5;
+
+/// So many of the last values are remembered: one that all use comes again soon.
+const RECENT_VALUES_MAX: usize = 8;
 
 /// Distinct things, counted up to a bound.
 type Distinct = HashSet<u64>;
@@ -44,6 +47,19 @@ pub(crate) fn pattern_of(name: &str) -> String {
         pattern.replace_range(at..at + 3, "*");
     }
     pattern
+}
+
+/// Whether a name has a lock's word in it: then a counter is taken for a lock too.
+pub(crate) fn sounds_like_a_lock(key: &[u8]) -> bool {
+    let words = ["lock", "locks", "mutex", "lease", "leases", "semaphore"];
+    let is_one = |word: &[u8]| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()));
+    // A word ends at what is no letter, and where a small letter is followed by a capital.
+    let ends = |one: &u8, next: &u8| {
+        !one.is_ascii_alphabetic()
+            || !next.is_ascii_alphabetic()
+            || one.is_ascii_lowercase() && next.is_ascii_uppercase()
+    };
+    key.chunk_by(|one, next| !ends(one, next)).any(is_one)
 }
 
 /// What a command tells of the library that sent it.
@@ -136,7 +152,10 @@ pub(crate) struct LockPattern {
     pub(crate) counts: WatchedLock,
     names: Distinct,
     recipes: BTreeMap<&'static str, u64>,
+    /// Takes by library, and those that tell of none.
     libraries: BTreeMap<&'static str, u64>,
+    /// By which connections values were granted lately, and how often another was granted one than before.
+    recent_values: VecDeque<(u64, u32, u32)>,
     clients: Distinct,
     grants_by_client: HashMap<u32, u64>,
     leases: BTreeMap<u64, u64>,
@@ -151,7 +170,12 @@ pub(crate) struct LockPattern {
     by_same_client: u64,
     by_other_client: u64,
     by_asking_client: u64,
+    /// Holds whose key another connection deleted, and those of them whose holder came back for it.
+    pub(crate) foreign_deletes: u64,
+    pub(crate) confirmed_deletes: u64,
     pub(crate) overwritten: u64,
+    /// Holds whose value its own holder changed.
+    pub(crate) changed_values: u64,
     pub(crate) longest_open_us: u64,
     pub(crate) scripts: u64,
     pub(crate) whole_scripts: u64,
@@ -172,13 +196,13 @@ impl LockPattern {
         }
     }
 
-    /// Counts a command, and names the library whose take it is, if one can be told.
+    /// Counts a command, and names the library whose take it is: "" if none can be told.
     pub(crate) fn add_command(&mut self, name: &str, trace: &LibraryTrace<'_>) -> Option<&'static str> {
         self.commands += 1;
         // After so many it is clear.
         let is_telling = trace.takes && self.commands < 10_000;
         let library = is_telling.then(|| library(name, trace));
-        let library = library.filter(|library| !library.is_empty())?;
+        let library = library?;
         *self.libraries.entry(library).or_default() += 1;
         Some(library)
     }
@@ -231,23 +255,61 @@ impl LockPattern {
             && self.by_asking_client * 4 <= self.by_same_client
     }
 
+    /// Whether what connections did is held against them. A holder comes back for a lock of which another
+    /// deleted the key; where that does not happen, a pool's connection gave it back for the holder.
+    fn tells_connections_apart(&self) -> bool {
+        self.is_stable() && self.foreign_deletes <= 2 * self.confirmed_deletes + 1
+    }
+
+    /// Counts by which connection a value was granted the lock.
+    pub(crate) fn add_value(&mut self, value: u64, client: u32) {
+        let known = self.recent_values.iter().position(|one| one.0 == value);
+        let known = known.and_then(|place| self.recent_values.remove(place));
+        let changes = known.map_or(0, |(_, last, changes)| changes + u32::from(last != client));
+        if self.recent_values.len() >= RECENT_VALUES_MAX {
+            self.recent_values.pop_front();
+        }
+        self.recent_values.push_back((value, client, changes));
+    }
+
+    /// Whether a value names no owner: one connection after the other was granted the lock by it. Once alone
+    /// that may be the same client, connected anew.
+    pub(crate) fn is_constant(&self, value: u64) -> bool {
+        self.recent_values.iter().any(|one| one.0 == value && one.2 >= 2)
+    }
+
     fn most(of: &BTreeMap<&'static str, u64>) -> &'static str {
         of.iter().max_by_key(|(_, count)| **count).map_or("", |(name, _)| name)
     }
 
-    /// Whether something but the taking shows that it is a lock: it is given back or renewed by who took it.
+    /// The library that half of the takes tell of, or more: a single value may look like another's by chance.
+    fn library(&self) -> &'static str {
+        let library = Self::most(&self.libraries);
+        let takes: u64 = self.libraries.values().sum();
+        let is_clear = self.libraries.get(library).is_some_and(|count| count * 2 >= takes);
+        if is_clear { library } else { "" }
+    }
+
+    /// Whether something but the taking shows that it is a lock: its name, its library, or that it is given back
+    /// or renewed by who took it, more often than a mark is whose work has failed.
     fn is_lock(&self) -> bool {
         let recipe = Self::most(&self.recipes);
         let by_owner = self.checked_releases + self.counts.renewals + self.by_same_client;
+        let grants = self.counts.grants;
+        let is_mark =
+            self.changed_values * 10 > grants || by_owner * 10 < grants && self.checked_releases == 0;
+        let is_named = sounds_like_a_lock(self.name.as_bytes()) || !self.library().is_empty();
         let counts = match recipe {
             "BLPOP of a token" | "INCR, EXPIRE" => {
                 self.counts.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
             }
             // Values that are written again and again are no locks.
-            "SET" => self.counts.released > 0 && self.overwritten * 10 <= self.counts.grants,
-            _ => by_owner > 0,
+            "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
+            // Nor is a record whose fields are written over each other.
+            "hash with owner" if self.overwritten * 2 > grants => false,
+            _ => is_named || by_owner > 0 && !is_mark,
         };
-        self.counts.grants > 0 && counts && recipe != "BLPOP of a token"
+        grants > 0 && counts && recipe != "BLPOP of a token"
     }
 
     fn lease_ms(&self) -> Option<u64> {
@@ -260,7 +322,7 @@ impl LockPattern {
             pattern: self.name.clone(),
             names: self.names.len() as u64,
             recipe: Self::most(&self.recipes).to_owned(),
-            library: Self::most(&self.libraries).to_owned(),
+            library: self.library().to_owned(),
             hold_ms: self.holds.quantiles(),
             lease_ms: self.lease_ms().map(|ms| ms as f64),
             lease_used_p99: self.used.ms(0.99).map(|thousandths| thousandths / 10.0),
@@ -366,7 +428,7 @@ impl Patterns {
             let of_same = |other: &&mut (FindingKind, WatchFinding)| {
                 other.0 == one.kind && other.1.pattern == pattern.name
             };
-            if one.is_pending && !pattern.is_stable() {
+            if one.is_pending && !pattern.tells_connections_apart() {
                 continue;
             }
             if let Some((_, known)) = findings.iter_mut().find(of_same) {
