@@ -16,7 +16,9 @@ const RELEASE: &str = "release";
 impl WatchStep<'_> {
     /// A renewal or release that found nothing of its owner's.
     pub(crate) fn came_too_late(&mut self, owner: &LockOwner, what: &'static str, client: u32) {
-        if self.end_deletion(|other| other.is(owner)) {
+        let mut lapsed = self.lock.lapsed.iter_mut();
+        if let Some(hold) = lapsed.find(|hold| hold.is_in_doubt && hold.attempt.owner.is(owner)) {
+            hold.is_in_doubt = false;
             self.pattern().confirmed_deletes += 1;
         }
         if let Some(place) = self.lock.hold_of(owner) {
@@ -182,10 +184,6 @@ impl WatchStep<'_> {
             };
         }
         let is_checked = change.is_checked && change.owner.is_none();
-        let is_holders = self.lock.holds.iter().any(|hold| hold.attempt.owner.is_of(change.client));
-        if !is_holders && !is_checked && self.end_deletion(|owner| owner.is_of(change.client)) {
-            self.pattern().confirmed_deletes += 1;
-        }
         if self.lock.holds.is_empty() {
             let mut candidates = self.lock.candidates.iter();
             match candidates.rposition(|one| one.owner.is_of(change.client)) {
@@ -230,24 +228,28 @@ impl WatchStep<'_> {
         let late = self.lock.lapsed_of_client(change.client);
         let late = late.filter(|_| !same_client && !is_checked);
         let pattern = self.pattern();
-        let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0;
+        let compares =
+            pattern.checked_releases > 0 && pattern.plain_releases == 0 && !pattern.deletes_by_pool();
         let by_another = !same_client && !is_checked && compares && (has_client || had_asked);
-        match late.is_some() || by_another {
-            true if pattern.is_stable() => self.released_by_another(change, DELETED_BY_ANOTHER_CONNECTION),
-            // A hold that has ended, or the holder's by a pool's connection: a release may come yet.
-            true => {
-                late.map(|late| self.lock.lapsed.remove(late));
-                self.released(place, change);
-                self.remember_deleted(hold, DELETED_BY_ANOTHER_CONNECTION);
-                self.lock.broken_promise = Some((hold, DELETED_BY_ANOTHER_CONNECTION));
+        if late.is_none() && !by_another {
+            if has_client {
+                pattern.count_client(same_client, had_asked);
             }
-            false => {
-                if has_client {
-                    pattern.count_client(same_client, had_asked);
-                }
-                self.released(place, change);
-            }
+            return self.released(place, change);
         }
+        let is_stable = pattern.is_stable();
+        let late = late.and_then(|late| self.lock.lapsed.remove(late));
+        let is_in_doubt = late.is_none_or(|late| late.is_in_doubt);
+        self.pattern().doubtful_deletes += u64::from(is_in_doubt);
+        self.lock.holds[place].is_in_doubt = is_in_doubt;
+        if is_stable {
+            return self.released_by_another(change, DELETED_BY_ANOTHER_CONNECTION);
+        }
+        // A hold that has ended, or the holder's by a pool's connection: a release may come yet.
+        self.released(place, change);
+        let hold = ServerHold { is_in_doubt, ..hold };
+        self.lock.remember_lapsed(hold, self.remembered_max);
+        self.lock.broken_promise = Some((hold, DELETED_BY_ANOTHER_CONNECTION));
     }
 
     pub(crate) fn released_by_another(&mut self, change: &HoldChange, how: &'static str) {
@@ -259,11 +261,8 @@ impl WatchStep<'_> {
             let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
             self.pattern().held(held_us, None);
         }
-        if let Some(place) = self.lock.lapsed_of_client(change.client) {
-            self.lock.lapsed.remove(place);
-        }
         // Its own release comes yet, and is none by a connection of a pool.
-        self.remember_deleted(hold, how);
+        self.lock.remember_lapsed(hold, self.remembered_max);
         self.break_promise(hold, FindingKind::ReleasedByAnother, how);
     }
 

@@ -105,8 +105,8 @@ pub(crate) struct ServerHold {
     pub(crate) origin: HoldOrigin,
     /// It ended with its lease.
     pub(crate) is_lapsed: bool,
-    /// Another connection deleted its key, and its holder has not come back for it.
-    pub(crate) is_deleted: bool,
+    /// Its key was deleted by a connection that had no lease before: another's, or one of the holder's pool.
+    pub(crate) is_in_doubt: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -160,8 +160,8 @@ impl ServerHold {
     /// One that was taken once, as it was asked for.
     pub(crate) fn of(attempt: AcquireAttempt, origin: HoldOrigin) -> Self {
         let until_us = attempt.until_us;
-        let (is_lapsed, is_deleted) = (false, false);
-        ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed, is_deleted }
+        let (is_lapsed, is_in_doubt) = (false, false);
+        ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed, is_in_doubt }
     }
 
     /// Whether it was granted during the watch.

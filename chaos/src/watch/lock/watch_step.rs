@@ -108,7 +108,7 @@ impl WatchStep<'_> {
 
     pub(crate) fn attempt(&mut self, mut attempt: AcquireAttempt, outcome: AttemptOutcome) {
         let value = attempt.owner.value;
-        if !attempt.recipe.is_by_script && self.pattern().is_constant(value) {
+        if outcome == AttemptOutcome::ByKey && self.pattern().is_constant(value) {
             attempt.owner.is_unique = false;
             let holds = self.lock.holds.iter_mut().chain(&mut self.lock.lapsed);
             let of_value = holds.filter(|hold| hold.attempt.owner.value == value);
@@ -284,7 +284,8 @@ impl WatchStep<'_> {
     /// A write that a free lock refuses: it tells of a holder, and takes nothing that is free.
     fn overwritten_if_there(&mut self, attempt: AcquireAttempt) {
         if self.lock.holds.is_empty() {
-            if let Some(place) = self.lock.candidate_of(&attempt.owner) {
+            let place = self.lock.candidate_of(&attempt.owner);
+            if let Some(place) = place.or((self.lock.candidates.len() == 1).then_some(0)) {
                 self.lock.is_known = true;
                 self.decide(place);
             }
@@ -309,6 +310,13 @@ impl WatchStep<'_> {
     }
 
     pub(crate) fn overwritten(&mut self, attempt: AcquireAttempt) {
+        let mut candidates = self.lock.candidates.iter().map(|one| one.owner);
+        let is_takers =
+            |owner: LockOwner| owner.is_of(attempt.owner.client) && owner.value != attempt.owner.value;
+        let taker = candidates.rposition(is_takers).filter(|_| !self.options.effects_only);
+        if let Some(place) = taker.filter(|_| self.lock.holds.is_empty()) {
+            self.decide(place);
+        }
         self.lock.is_known = true;
         self.lock.candidates.clear();
         let doubt_us = self.doubt_us();
@@ -318,7 +326,12 @@ impl WatchStep<'_> {
         {
             hold.until_us = attempt.until_us;
             hold.renewals += 1;
-            self.pattern().counts.renewals += 1;
+            let holder = hold.attempt.owner;
+            let pattern = self.pattern();
+            pattern.counts.renewals += 1;
+            if holder.client != 0 {
+                pattern.count_client(holder.is_of(attempt.owner.client), false);
+            }
             return;
         }
         if let [hold] = &self.lock.holds[..]
@@ -368,8 +381,6 @@ impl WatchStep<'_> {
         if !attempt.recipe.is_by_script && client != 0 && self.lock.broken_promise.is_none() {
             self.pattern().add_value(attempt.owner.value, client);
         }
-        // A holder from before would have come back first.
-        self.end_deletion(|owner| owner.is_of(client));
         let waited_us = attempt.time_us.saturating_sub(called_us);
         self.pattern().grant(attempt.owner.client, lease_us, waited_us);
         let asked = Call::Acquire(Acquire {
@@ -439,19 +450,6 @@ impl WatchStep<'_> {
         self.pattern().counts.deleted_by_another += u64::from(kind == FindingKind::ReleasedByAnother);
         self.lock.broken_promise = Some((hold, how));
         self.found(kind, hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)));
-    }
-
-    /// Notes that another deleted the key of a hold, who may be told by the connection alone.
-    pub(crate) fn remember_deleted(&mut self, hold: ServerHold, how: &'static str) {
-        self.pattern().foreign_deletes += u64::from(how == DELETED_BY_ANOTHER_CONNECTION);
-        self.lock.remember_lapsed(ServerHold { is_deleted: true, ..hold }, self.remembered_max);
-    }
-
-    /// Whether an owner's key was deleted, and it has not come back for it: now it has.
-    pub(crate) fn end_deletion(&mut self, is_of: impl Fn(&LockOwner) -> bool) -> bool {
-        let mut lapsed = self.lock.lapsed.iter_mut();
-        let deleted = lapsed.find(|hold| hold.is_deleted && is_of(&hold.attempt.owner));
-        deleted.map(|hold| hold.is_deleted = false).is_some()
     }
 
     /// Grants the lock to an owner that did what only a holder can do, whatever was inferred before.

@@ -87,13 +87,13 @@ pub(crate) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
     let thread = thread.filter(|word| word.iter().all(u8::is_ascii_digit));
     let alphanumeric = value.iter().all(u8::is_ascii_alphanumeric);
     match () {
+        () if name.contains("bull") && name.ends_with(":lock") => "BullMQ",
+        () if name.starts_with("uniquejobs") => "sidekiq-unique-jobs",
+        () if name.starts_with("job-lock:") || value.starts_with(b"ADDED:") => "ShedLock",
         // Its scripts ask for the end first. Java's UUIDs are of version 4, ours of version 8.
         () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => "lock-core",
         () if thread.is_some() && value[14] == b'8' => "lock-core",
         () if thread.is_some() || text.contains("redisson") => "Redisson",
-        () if name.starts_with("bull:") && name.ends_with(":lock") => "BullMQ",
-        () if name.starts_with("uniquejobs") => "sidekiq-unique-jobs",
-        () if name.starts_with("job-lock:") || value.starts_with(b"ADDED:") => "ShedLock",
         () if name.contains("laravel") && value.len() == 16 && alphanumeric => "Laravel",
         () if (name.starts_with("mutex:") || name.starts_with("semaphore:")) && is_uuid(value) => {
             "redis-semaphore"
@@ -170,8 +170,8 @@ pub(crate) struct LockPattern {
     by_same_client: u64,
     by_other_client: u64,
     by_asking_client: u64,
-    /// Holds whose key another connection deleted, and those of them whose holder came back for it.
-    pub(crate) foreign_deletes: u64,
+    /// Holds whose key a connection deleted that had no lease before, and those whose holder came back for it.
+    pub(crate) doubtful_deletes: u64,
     pub(crate) confirmed_deletes: u64,
     pub(crate) overwritten: u64,
     /// Holds whose value its own holder changed.
@@ -255,10 +255,10 @@ impl LockPattern {
             && self.by_asking_client * 4 <= self.by_same_client
     }
 
-    /// Whether what connections did is held against them. A holder comes back for a lock of which another
-    /// deleted the key; where that does not happen, a pool's connection gave it back for the holder.
-    fn tells_connections_apart(&self) -> bool {
-        self.is_stable() && self.foreign_deletes <= 2 * self.confirmed_deletes + 1
+    /// Whether plain deletes are those of a pool's connections: a holder comes back for a lock of which another
+    /// deleted the key.
+    pub(crate) fn deletes_by_pool(&self) -> bool {
+        self.doubtful_deletes > 2 * self.confirmed_deletes + 1
     }
 
     /// Counts by which connection a value was granted the lock.
@@ -428,7 +428,7 @@ impl Patterns {
             let of_same = |other: &&mut (FindingKind, WatchFinding)| {
                 other.0 == one.kind && other.1.pattern == pattern.name
             };
-            if one.is_pending && !pattern.tells_connections_apart() {
+            if one.is_pending && (!pattern.is_stable() || pattern.deletes_by_pool()) {
                 continue;
             }
             if let Some((_, known)) = findings.iter_mut().find(of_same) {

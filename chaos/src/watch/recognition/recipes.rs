@@ -311,7 +311,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let inner = inner.join(" ");
     let text = unit.call.as_ref().filter(|call| call.is("EVAL")).and_then(|call| call.arg(1));
     let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
-    let writes = ["set", "hset", "hincrby", "setnx", "zadd"];
+    let writes = ["set", "hset", "hincrby", "setnx", "msetnx", "zadd"];
     let trace = |value| LibraryTrace {
         value,
         script: text,
@@ -347,7 +347,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             let attempt = attempt(HASH, &field(next), Some(until_us));
             watcher.attempt(place, attempt, AttemptOutcome::Granted);
         }
-    } else if let Some(set) = find(&["SET", "SETNX"]) {
+    } else if let Some(set) = find(&["SET", "SETNX", "MSETNX"]) {
         let value = field(set);
         let options = SetOptions::of(set, place.time_us);
         let kept_us = options.keeps_end.then(|| watcher.held_until_us(place)).flatten().flatten();
@@ -357,7 +357,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             // How many permits there are.
             return false;
         }
-        let is_new = options.nx || set.is("SETNX");
+        let is_new = options.nx || set.is_one_of(&["SETNX", "MSETNX"]);
         let is_lock = match effects_only {
             true => until_us.is_some() && is_token(&value),
             false => is_checked || is_new || until_us.is_some() && sounds_like_a_lock(place.key),
@@ -368,7 +368,15 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
         let act = match (effects_only, is_new) {
             (true, _) => LockAct::Attempt(attempt(PLAIN_SET, &value, until_us), AttemptOutcome::Overwritten),
-            (_, true) => LockAct::Attempt(attempt(SET_NX, &value, until_us), AttemptOutcome::ByKey),
+            (_, true) => {
+                // The end is set where it was granted.
+                let outcome = match (set.is("MSETNX"), until_us) {
+                    (true, Some(_)) => AttemptOutcome::Granted,
+                    (true, None) => AttemptOutcome::Refused,
+                    _ => AttemptOutcome::ByKey,
+                };
+                LockAct::Attempt(attempt(SET_NX, &value, until_us), outcome)
+            }
             _ => renew_or_grant(watcher, place, &value, attempt(recipe, &value, until_us), is_checked),
         };
         watcher.act(place, &trace(&value), act);
