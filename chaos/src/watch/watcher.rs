@@ -90,6 +90,9 @@ pub struct Watcher {
     unordered: BTreeMap<(u64, u64), ServerNews>,
     members_us: HashMap<usize, u64>,
     ordered: u64,
+    /// Where many locks are followed: new names until idle ones are forgotten, and how many were looked at for that.
+    names_until_look: usize,
+    looked_at: u64,
     /// Keys that are to be read; `None`: there is nobody to read them.
     wanted: Option<Vec<WantedKey>>,
     /// The reads so far are paid for by then.
@@ -373,10 +376,7 @@ impl Watcher {
 
     /// Works on a lock, which is followed from now on.
     fn with<T>(&mut self, place: &LockPlace<'_>, work: impl FnOnce(&mut WatchStep<'_>) -> T) -> Option<T> {
-        let followed: usize = self.locks.values().map(HashMap::len).sum();
-        if followed > LOCKS_MAX {
-            self.forget_idle(place.time_us);
-        }
+        let followed = self.make_room(place);
         let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
         let is_member = self.votes.is_member(place.group);
         let records = if is_member { &mut self.of_members } else { &mut self.records };
@@ -450,15 +450,29 @@ impl Watcher {
         }
     }
 
-    /// Makes room: locks that nobody holds or asks for.
-    fn forget_idle(&mut self, now_us: u64) {
+    /// Forgets locks that nobody holds or asks for, where many are followed: how many are now. It looks at each
+    /// once for as many new names as were left the last time.
+    fn make_room(&mut self, place: &LockPlace<'_>) -> usize {
+        let count = |locks: &HashMap<(usize, u32), Locks>| locks.values().map(HashMap::len).sum();
+        let followed: usize = count(&self.locks);
+        if followed <= LOCKS_MAX || self.is_followed(place) {
+            return followed;
+        }
+        self.names_until_look = self.names_until_look.saturating_sub(1);
+        if self.names_until_look > 0 {
+            return followed;
+        }
         for locks in self.locks.values_mut() {
+            self.looked_at += locks.len() as u64;
             locks.retain(|_, lock| {
-                let lives = |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > now_us);
+                let lives = |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > place.time_us);
                 lock.holds.iter().any(|hold| lives(hold.until_us))
                     || lock.candidates.iter().any(|attempt| lives(attempt.until_us))
             });
         }
+        let left = count(&self.locks);
+        self.names_until_look = left;
+        left
     }
 
     pub(super) fn attempt(
@@ -559,5 +573,32 @@ impl Watcher {
         (report.over_time, report.held) = over_time(&history);
         report.seconds = seconds;
         WatchedTraffic { report, history, cut: self.history_cut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_names_that_live_are_not_looked_at_for_each_command() {
+        let mut watcher = Watcher::new(WatchOptions::default());
+        let mut take = |number: u64, lease_s: u64| {
+            let (second, micros) = (1_700_000_000 + number / 1_000_000, number % 1_000_000);
+            let line = format!(
+                "{second}.{micros:06} [0 127.0.0.1:5001] \"SET\" \"seen:{number}\" \"1\" \"NX\" \"EX\" \"{lease_s}\""
+            );
+            watcher.line(0, &MonitorLine::parse(line.as_bytes()).unwrap());
+            let followed: usize = watcher.locks.values().map(HashMap::len).sum();
+            (watcher.looked_at, followed)
+        };
+        let names = 3 * LOCKS_MAX as u64;
+        let (looked_at, followed) = (0..names).map(|number| take(number, 3_600)).last().unwrap();
+        assert!(looked_at <= 2 * names, "{looked_at}");
+        assert!(followed > LOCKS_MAX && followed <= 2 * LOCKS_MAX + 1, "{followed}");
+        // An hour later they have ended, and make room.
+        let later = 4_000_000_000;
+        let (looked_at, followed) = (later..later + names).map(|number| take(number, 3_600)).last().unwrap();
+        assert!(looked_at <= 6 * names && followed <= 2 * LOCKS_MAX + 1, "{looked_at} {followed}");
     }
 }

@@ -227,9 +227,10 @@ impl WatchStep<'_> {
         let had_asked = asked.chain(candidates).any(|one| one.is_of(change.client));
         let late = self.lock.lapsed_of_client(change.client);
         let late = late.filter(|_| !same_client && !is_checked);
+        let by_pool = self.pattern().deletes_by_pool();
+        let late = late.filter(|late| !by_pool || !self.lock.lapsed[*late].is_in_doubt);
         let pattern = self.pattern();
-        let compares =
-            pattern.checked_releases > 0 && pattern.plain_releases == 0 && !pattern.deletes_by_pool();
+        let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0 && !by_pool;
         let by_another = !same_client && !is_checked && compares && (has_client || had_asked);
         if late.is_none() && !by_another {
             if has_client {
