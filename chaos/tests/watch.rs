@@ -1091,15 +1091,15 @@ fn conditions_of_writes_and_of_ends_are_understood() {
 
 #[test]
 fn connections_beyond_those_that_are_counted_are_nobodys() {
-    let others = (0..60_001).fold(in_turn(6, [A, B]), |mut traffic, number| {
+    let others = (0..60_001).fold(cycles(6, 10_000, 10), |mut traffic, number| {
         let (host, port) = (number / 50_000, 6_000 + number % 50_000);
-        writeln!(traffic.0, "1700000001.000000 [0 10.0.{host}.1:{port}] \"DEL\" \"x\"").unwrap();
+        writeln!(traffic.0, "1700000006.000000 [0 10.0.{host}.1:{port}] \"DEL\" \"x\"").unwrap();
         traffic
     });
     // A lease ends; the next holders come by connections of their own, each with plain DELs.
-    let mut traffic = others.set(2_000, 5001, A, 100);
+    let mut traffic = others.set(7_000, 5001, A, 100);
     for round in 0..6 {
-        let (ms, value) = (3_000 + round * 100, [B, C][round as usize % 2]);
+        let (ms, value) = (8_000 + round * 100, [B, C][round as usize % 2]);
         let (one, other) = (20_000 + round as u16 * 2, 20_001 + round as u16 * 2);
         traffic = traffic.set(ms, one, value, if round == 0 { 50 } else { 10_000 });
         traffic = traffic.line(ms + 90, other, &["DEL", "order:1"]);
