@@ -306,7 +306,7 @@ impl LockPattern {
             // Values that are written again and again are no locks.
             "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
             // Nor is a record whose fields are written over each other.
-            "hash with owner" if self.overwritten * 2 > grants => false,
+            "hash with owner" if self.overwritten * 2 > grants && self.checked_releases == 0 => false,
             _ => is_named || by_owner > 0 && !is_mark,
         };
         grants > 0 && counts && recipe != "BLPOP of a token"

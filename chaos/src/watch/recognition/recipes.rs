@@ -401,7 +401,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
                 true => is_token(&value),
                 false => has_looked && value.iter().any(u8::is_ascii_digit),
             };
-        if !(is_lock && until_us.is_some()) && !watcher.is_followed(place) {
+        if !(watcher.is_followed(place) || is_lock && until_us.is_some()) {
             return false;
         }
         if is_of_readers {
