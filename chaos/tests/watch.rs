@@ -412,6 +412,19 @@ fn what_masters_of_a_set_did_counts_in_the_order_of_time() {
 #[test]
 fn what_writes_a_held_key_by_another_name_is_understood() {
     let held = || cycles(6, 1_000, 10).set(10_000, 5001, A, 10_000);
+    let time = |ms: u64| (1_700_000_000_000 + ms).to_string();
+    let by_time = (0..6).fold(Traffic::default(), |traffic, round| {
+        let (ms, client) = (round * 1_000, 5001 + round as u16 % 2);
+        let traffic = match round {
+            3 => traffic.line(ms, client, &["GETSET", "order:1", &time(ms + 900)]),
+            _ => traffic.line(ms, client, &["SETNX", "order:1", &time(ms + 900)]),
+        };
+        match round {
+            2 => traffic,
+            _ => traffic.line(ms + 100, client, &["DEL", "order:1"]),
+        }
+    });
+    assert!(!dangers(&by_time.seen()).contains(&"overlap".to_owned()), "{:?}", by_time.seen().report);
     for words in
         [&["SETEX", "order:1", "10", B][..], &["PSETEX", "order:1", "10000", B], &["GETSET", "order:1", B]]
     {
@@ -1305,6 +1318,12 @@ fn any_command() -> impl Strategy<Value = String> {
         "SET K V",
         "SET K V IFEQ V PX 50",
         "SETNX K V",
+        "SET K V XX PX 50",
+        "SET K V KEEPTTL",
+        "MSETNX K V",
+        "GETEX K PX 50",
+        "PEXPIRE K 60 GT",
+        "PEXPIRE K 60 NX",
         "SETEX K 1 V",
         "GETSET K V",
         "PERSIST K",

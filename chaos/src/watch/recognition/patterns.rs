@@ -209,7 +209,7 @@ impl LockPattern {
 
     pub(crate) fn grant(&mut self, client: u32, lease_us: Option<u64>, waited_us: u64) {
         self.counts.grants += 1;
-        if self.grants_by_client.len() < DISTINCT_MAX {
+        if client != 0 && self.grants_by_client.len() < DISTINCT_MAX {
             *self.grants_by_client.entry(client).or_default() += 1;
         }
         match lease_us {
@@ -341,7 +341,8 @@ impl LockPattern {
             "BLPOP of a token" => "tokens of a list: a lock, or a queue",
             "INCR, EXPIRE" => "a counter with the name of a lock",
             _ if self.counts.grants == 0 => "who had it was not decided while it was watched",
-            _ => "taken and never given back or renewed: a lock whose work lasts longer, or a mark that something was done",
+            _ if self.changed_values > 0 => "its holders write other values: a mark of how far their work is",
+            _ => "taken and hardly ever given back or renewed: a lock whose work lasts longer, or a mark that something was done",
         }
         .to_owned()
     }

@@ -167,6 +167,12 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         let kept_us = keeps_end.then(|| watcher.held_until_us(&place));
         let until_us = kept_us.flatten().unwrap_or(until_us);
         let is_token = || effects_only && until_us.is_some() && is_token(value);
+        // Where the value says when the lease ends, who finds that it has ended takes the lock by GETSET.
+        let is_time = || {
+            command.is("GETSET")
+                && value.len() >= 10
+                && value.iter().all(|byte| b"0123456789.".contains(byte))
+        };
         match compares {
             Some(compared) => {
                 let done = watcher.holder_is(&place, compared);
@@ -177,7 +183,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
                 attempt(recipe, value, until_us, AttemptOutcome::ByKey)
             }
             None if kept_us == Some(None) => None,
-            None if xx && watcher.is_followed(&place) => {
+            None if (xx || is_time()) && watcher.is_followed(&place) => {
                 attempt(PLAIN_SET, value, until_us, AttemptOutcome::OverwrittenIfThere)
             }
             None if watcher.is_followed(&place) || is_token() && !xx => {
