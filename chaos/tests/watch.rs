@@ -1,6 +1,7 @@
 //! What `locklab watch` sees in traffic: each recipe's holds, each finding, and nothing where there is
 //! nothing.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use chaos::watch::{WatchOptions, WatchedTraffic, Watcher, read_bytes};
@@ -106,7 +107,10 @@ fn who_had_it_before_the_watch_is_not_invented() {
 
 #[test]
 fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
-    let traffic = Traffic::begun()
+    let begun = (0..5).fold(Traffic::default(), |traffic, round| {
+        traffic.set(round * 10, 5001, A, 1000).release(round * 10 + 5, 5001, A, true)
+    });
+    let traffic = begun
         .set(100, 5001, A, 10_000)
         .line(200, 5009, &["DEL", "order:1"])
         .set(300, 5002, B, 10_000)
@@ -120,21 +124,22 @@ fn a_key_that_another_deletes_is_an_overlap_where_the_next_one_gets_in() {
     );
     assert_eq!(overlap.worst_ms, Some(9_800.0));
     assert!(overlap.picture.is_some());
-    // All of it over time: three holds of one lock, of which the server's fault ended none.
+    // All of it over time: seven holds of one lock, of which the server's fault ended none.
     let held = seen.report.held.as_ref().expect("holds");
     let drawn = held.holds.iter().map(|hold| {
         let ended_ms = hold.to_ns.map(|ns| ns / 1_000_000);
         (hold.client.as_str(), hold.from_ns / 1_000_000, ended_ms, hold.ended_by.as_str())
     });
+    let drawn = drawn.skip(4);
     let expected = [
-        ("order:1", 0, Some(10), "release"),
+        ("order:1", 40, Some(45), "release"),
         // These go on until the end or beyond it.
         ("order:1", 100, None, "lease"),
         ("order:1", 300, None, "release"),
     ];
     assert_eq!(drawn.collect::<Vec<_>>(), expected);
     let over_time = seen.report.over_time.as_ref().expect("grants");
-    assert_eq!(over_time.grants.iter().sum::<u32>(), 3);
+    assert_eq!(over_time.grants.iter().sum::<u32>(), 7);
     let text = overlap.first.join("\n");
     for words in ["deletes it", "127.0.0.1:5009", "two holders"] {
         assert!(text.contains(words), "{text}");
@@ -179,7 +184,8 @@ fn a_grant_that_was_a_dying_servers_last_command_accuses_nobody() {
         let traffic = Traffic::begun().set(1_000, 5001, A, 60_000).line(last_ms, 5002, &["PING"]);
         let options = WatchOptions::default();
         let mut watcher = read_bytes(traffic.0.as_bytes(), options).expect("it is MONITOR's text");
-        watcher.lost(0, (1_700_000_000_000 + last_ms) * 1_000);
+        watcher.unanswered(0, (1_700_000_000_000 + last_ms) * 1_000);
+        watcher.lost(0);
         watcher.finish()
     };
     assert_eq!(kinds(&seen(1_001)), []);
@@ -406,6 +412,19 @@ fn what_masters_of_a_set_did_counts_in_the_order_of_time() {
 #[test]
 fn what_writes_a_held_key_by_another_name_is_understood() {
     let held = || cycles(6, 1_000, 10).set(10_000, 5001, A, 10_000);
+    let time = |ms: u64| (1_700_000_000_000 + ms).to_string();
+    let by_time = (0..6).fold(Traffic::default(), |traffic, round| {
+        let (ms, client) = (round * 1_000, 5001 + round as u16 % 2);
+        let traffic = match round {
+            3 => traffic.line(ms, client, &["GETSET", "order:1", &time(ms + 900)]),
+            _ => traffic.line(ms, client, &["SETNX", "order:1", &time(ms + 900)]),
+        };
+        match round {
+            2 => traffic,
+            _ => traffic.line(ms + 100, client, &["DEL", "order:1"]),
+        }
+    });
+    assert!(!dangers(&by_time.seen()).contains(&"overlap".to_owned()), "{:?}", by_time.seen().report);
     for words in
         [&["SETEX", "order:1", "10", B][..], &["PSETEX", "order:1", "10000", B], &["GETSET", "order:1", B]]
     {
@@ -696,8 +715,9 @@ fn two_ways_to_take_one_name_are_a_danger_and_names_alike_are_none() {
         let mut traffic = Traffic::default();
         for round in 0..4 {
             let ms = round * 100;
-            let lines: [&[&str]; 3] = [
+            let lines: [&[&str]; 4] = [
                 &["EVAL", "take", "1", hashed, "owner-of-a-hash-1"],
+                &["exists", hashed],
                 &["hset", hashed, "owner-of-a-hash-1", "1"],
                 &["pexpire", hashed, "1000"],
             ];
@@ -859,6 +879,437 @@ fn torn_lines_are_passed_over_and_noise_is_refused_with_its_line() {
     assert!(error.starts_with("input:9:"), "{error}");
 }
 
+/// Findings that end a run with 1.
+fn dangers(seen: &WatchedTraffic) -> Vec<String> {
+    let grave = kinds(seen).into_iter().filter(|(_, certainty)| *certainty != Certainty::Likely);
+    grave.map(|(kind, _)| kind).collect()
+}
+
+impl Traffic {
+    /// Commands of a client, those of scripts behind `lua `, a millisecond apart.
+    fn run(self, ms: u64, client: u16, commands: &[&str]) -> Self {
+        commands.iter().zip(ms..).fold(self, |traffic, (command, ms)| {
+            let called = command.strip_prefix("lua ");
+            let words: Vec<&str> = called.unwrap_or(command).split(' ').collect();
+            traffic.line(ms, called.map_or(client, |_| 0), &words)
+        })
+    }
+
+    /// What a replica gets of it: what took effect, with absolute ends, over one connection.
+    fn effects(&self) -> WatchedTraffic {
+        let (mut present, mut effects) = (HashSet::new(), Traffic::default());
+        let reads = ["EVAL", "GET", "HGET", "EXISTS", "PTTL", "ZCARD"];
+        for line in self.0.lines() {
+            let line = MonitorLine::parse(line.as_bytes()).unwrap();
+            let words = line.words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+            let mut words: Vec<String> = words.collect();
+            let (name, ms) = (words[0].to_uppercase(), line.time_us / 1_000 - 1_700_000_000_000);
+            let is_new = name == "SETNX" || words.iter().any(|word| word == "NX");
+            let is_there = present.contains(&words[1]);
+            if reads.contains(&&*name) || name == "DEL" && !is_there || is_new && is_there {
+                continue;
+            }
+            match name.as_str() {
+                "DEL" => _ = present.remove(&words[1]),
+                _ => _ = present.insert(words[1].clone()),
+            }
+            words.retain(|word| word != "NX");
+            let seconds = name == "EXPIRE" || words.get(3).is_some_and(|word| word == "EX");
+            if let (true, Some(lease)) = (seconds || name == "PEXPIRE", words.last_mut()) {
+                let lease_ms = lease.parse::<u64>().unwrap() * if seconds { 1_000 } else { 1 };
+                *lease = (1_700_000_000_000 + ms + lease_ms).to_string();
+                let option = words.len() - 2;
+                words[option] = if name == "SET" { "PXAT" } else { &words[option] }.to_owned();
+                words[0] = if name == "SET" { "SET" } else { "PEXPIREAT" }.to_owned();
+            }
+            effects = effects.line(ms, 6379, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        let options = WatchOptions { effects_only: true, ..WatchOptions::default() };
+        read_bytes(effects.0.as_bytes(), options).expect("it is MONITOR's text").finish()
+    }
+}
+
+#[test]
+fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
+    // Each: commands of every round, and of every eighth after them. N: the round, K: one of three names.
+    let shapes: [(&str, &[&str], &[&str]); 10] = [
+        (
+            "limiter",
+            &[
+                "EVAL limit 1 limit:{K} 1700{N}",
+                "lua HINCRBY limit:{K} 1700{N} 1",
+                "lua PEXPIRE limit:{K} 60000",
+            ],
+            &["DEL limit:{K}"],
+        ),
+        (
+            "limiter that looks",
+            &[
+                "EVAL limit 1 limit:{K} b:{N}",
+                "lua HGET limit:{K} b:{N}",
+                "lua HINCRBY limit:{K} b:{N} 1",
+                "lua PEXPIRE limit:{K} 60000",
+            ],
+            &["DEL limit:{K}"],
+        ),
+        (
+            "session record",
+            &[
+                "EVAL touch 1 session:{K}",
+                "lua EXISTS session:{K}",
+                "lua HSET session:{K} last_seen {N}",
+                "lua EXPIRE session:{K} 1800",
+                "EVAL page 1 session:{K}",
+                "lua EXISTS session:{K}",
+                "lua HSET session:{K} page {N}",
+                "lua EXPIRE session:{K} 1800",
+            ],
+            &["DEL session:{K}"],
+        ),
+        ("counter", &["INCR block:count", "INCR unlock:count", "DECR block:count"], &["DEL unlock:count"]),
+        ("cache", &["GET price:{K}", "SET price:{K} {TOKEN} EX 60"], &["DEL price:{K}"]),
+        ("session store", &["SET session:{K} {TOKEN} EX 3600", "GET session:{K}"], &["DEL session:{K}"]),
+        (
+            "state of a job",
+            &[
+                "SET job:{N} pending NX EX 3600",
+                "SET job:{N} completed-at-{TOKEN} EX 3600",
+                "SET job:{N} pending NX EX 3600",
+            ],
+            &["SET job:9{N} pending NX EX 3600", "DEL job:9{N}"],
+        ),
+        (
+            "record of a request",
+            &[
+                "SET request:{N} {\"status\":\"BUSY\"} NX EX 60",
+                "SET request:{N} {\"status\":\"OVER\"} EX 3600",
+            ],
+            &["DEL request:{N}"],
+        ),
+        ("marks", &["SET seen:{N} 1 NX EX 3600", "SET seen:{N} 1 NX EX 3600"], &[]),
+        (
+            "leaderboard",
+            &[
+                "EVAL score 1 board {N} user:{K}",
+                "lua ZREMRANGEBYSCORE board -inf 1",
+                "lua ZADD board {N} user:{K}",
+            ],
+            &["ZREM board user:{K}"],
+        ),
+    ];
+    for (what, always, at_times) in shapes {
+        let mut traffic = Traffic::default();
+        for round in 0..60_u64 {
+            let more = if round % 8 == 7 { at_times } else { &[] };
+            let commands = always.iter().chain(more).map(|command| {
+                let command = command.replace("{N}", &(10 + round).to_string());
+                let command = command.replace("{K}", &(round % 3).to_string());
+                command.replace("{TOKEN}", &format!("eyJhbGciOiJIUzI1NiJ9.{}", round * 7919))
+            });
+            let commands: Vec<String> = commands.collect();
+            let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+            traffic = traffic.run(round * 100, 5001 + (round % 2) as u16, &commands);
+        }
+        for (form, seen) in [("commands", traffic.seen()), ("effects", traffic.effects())] {
+            assert_eq!(dangers(&seen), [""; 0], "{what}, {form}: {:?}", seen.report);
+        }
+    }
+}
+/// Cycles of one connection after the other: each takes the lock with its value, and gives it back by a
+/// script.
+fn in_turn(count: u64, values: [&str; 2]) -> Traffic {
+    (0..count).fold(Traffic::default(), |traffic, round| {
+        let (ms, client, value) = (round * 100, 5001 + (round % 2) as u16, values[round as usize % 2]);
+        traffic.set(ms, client, value, 10_000).release(ms + 10, client, value, true)
+    })
+}
+
+#[test]
+fn a_renewal_that_there_is_time_for_is_no_proof_of_a_loss() {
+    let renew = |traffic: Traffic, ms, inner: &[&str]| {
+        let called = traffic.line(ms, 5001, &["EVALSHA", "renew", "1", "order:1", A, "3000"]);
+        called.run(ms, 0, inner)
+    };
+    let begun = renew(
+        Traffic::begun().set(100, 5001, A, 1_000),
+        800,
+        &["lua get order:1", "lua pttl order:1", "lua pexpire order:1 3000"],
+    );
+    let held = renew(begun, 1_600, &["lua get order:1", "lua pttl order:1"]);
+    let seen = held.release(1_700, 5001, A, true).set(1_800, 5002, B, 1_000).release(1_900, 5002, B, true);
+    assert_eq!(kinds(&seen.seen()), []);
+    // One that asks for the owner alone tells that the key is gone.
+    let begun = renew(
+        Traffic::begun().set(100, 5001, A, 1_000),
+        800,
+        &["lua get order:1", "lua pexpire order:1 3000"],
+    );
+    let seen = renew(begun, 1_600, &["lua get order:1"]).seen();
+    assert_eq!(kinds(&seen), [("lost-by-server".to_owned(), Certainty::Sure)]);
+}
+
+#[test]
+fn a_holder_that_ends_its_lease_by_another_value_is_not_robbed() {
+    // As a job scheduler's provider does it, by whichever connection of a pool.
+    let mut traffic = Traffic::default();
+    for round in 0..12 {
+        let ms = round * 1_000;
+        let value = |what: &str| format!("ADDED:2026-11-30T04:{round:02}:{what}Z@host");
+        traffic = traffic.line(ms, 5001, &["SET", "job-lock:x", &value("00"), "NX", "PX", "60000"]).line(
+            ms + 10,
+            5002,
+            &["SET", "job-lock:x", &value("10"), "XX", "PX", "500"],
+        );
+    }
+    let seen = traffic.seen();
+    assert_eq!(dangers(&seen), [""; 0]);
+    let lock = &seen.report.locks[0];
+    assert_eq!((lock.grants, lock.library.as_str()), (12, "ShedLock"));
+}
+
+#[test]
+fn conditions_of_writes_and_of_ends_are_understood() {
+    let held = || in_turn(6, [A, B]).set(1_000, 5001, A, 1_000);
+    let ends: [(&[&str], u64); 8] = [
+        (&["SET", "order:1", A, "XX", "PX", "3000"], 4_100),
+        (&["SET", "order:1", A, "KEEPTTL"], 2_000),
+        (&["GETEX", "order:1", "PX", "3000"], 4_100),
+        (&["GETEX", "order:1"], 2_000),
+        (&["PEXPIRE", "order:1", "3000", "GT"], 4_100),
+        (&["PEXPIRE", "order:1", "3000", "XX"], 4_100),
+        (&["PEXPIRE", "order:1", "100", "GT"], 2_000),
+        (&["PEXPIRE", "order:1", "3000", "NX"], 2_000),
+    ];
+    for (words, until_ms) in ends {
+        let written = || held().line(1_100, 5001, words);
+        // Before the end the next one is refused, after it granted the lock.
+        let lock =
+            |ms| written().set(ms, 5002, B, 1_000).set(ms + 5, 5003, C, 1_000).seen().report.locks[0].clone();
+        assert_eq!(lock(until_ms - 10).refusals, 2, "{words:?}");
+        let after = lock(until_ms + 10);
+        assert_eq!((after.refusals, after.grants), (1, 8), "{words:?}");
+        assert_eq!(kinds(&written().release(1_200, 5001, A, true).seen()), [], "{words:?}");
+    }
+    // What is written if the key is there takes no lock whose lease is over, and another's if it is not.
+    let late = held().line(2_500, 5001, &["SET", "order:1", A, "XX", "PX", "3000"]);
+    let seen = late.set(2_600, 5002, B, 1_000).release(2_700, 5002, B, true).seen();
+    assert_eq!((kinds(&seen), seen.report.locks[0].grants), (vec![], 8));
+    let robbed =
+        held().set(2_500, 5002, B, 5_000).line(2_600, 5001, &["SET", "order:1", A, "XX", "PX", "900"]);
+    finding(&robbed.seen(), "overlap");
+    let taken =
+        Traffic::default().line(0, 5001, &["MSETNX", "order:1", A]).run(10, 5001, &["EXPIRE order:1 9"]);
+    assert_eq!(taken.release(20, 5001, A, true).seen().report.locks[0].grants, 1);
+}
+
+#[test]
+fn connections_beyond_those_that_are_counted_are_nobodys() {
+    let others = (0..60_001).fold(cycles(6, 10_000, 10), |mut traffic, number| {
+        let (host, port) = (number / 50_000, 6_000 + number % 50_000);
+        writeln!(traffic.0, "1700000006.000000 [0 10.0.{host}.1:{port}] \"DEL\" \"x\"").unwrap();
+        traffic
+    });
+    // A lease ends; the next holders come by connections of their own, each with plain DELs.
+    let mut traffic = others.set(7_000, 5001, A, 100);
+    for round in 0..6 {
+        let (ms, value) = (8_000 + round * 100, [B, C][round as usize % 2]);
+        let (one, other) = (20_000 + round as u16 * 2, 20_001 + round as u16 * 2);
+        traffic = traffic.set(ms, one, value, if round == 0 { 50 } else { 10_000 });
+        traffic = traffic.line(ms + 90, other, &["DEL", "order:1"]);
+    }
+    assert_eq!(dangers(&traffic.seen()), ["release-without-owner-check"]);
+}
+
+#[test]
+fn a_second_service_with_a_pool_and_plain_deletes_robs_nobody() {
+    let mut traffic = in_turn(8, [A, B]);
+    for round in 8..16 {
+        let (ms, value) = (round * 100, [B, C][round as usize % 2]);
+        let (one, other) = if round % 2 == 0 { (6001, 6002) } else { (6002, 6001) };
+        traffic = traffic.set(ms, one, value, 10_000).line(ms + 10, other, &["DEL", "order:1"]);
+    }
+    assert_eq!(dangers(&traffic.seen()), ["release-without-owner-check"]);
+    // What looked like another's turns out to be a pool's.
+    let pooled = (0..6).fold(in_turn(8, [A, B]), |traffic, round| {
+        let ms = 1_000 + round * 100;
+        let traffic = match round {
+            0 => traffic.set(ms, 5001, B, 10_000).line(ms + 10, 5003, &["DEL", "order:1"]),
+            _ => traffic.set(ms, 5001, B, 10_000).release(ms + 10, 5002, B, true),
+        };
+        traffic.set(ms + 20, 5002, C, 10_000).release(ms + 30, 5002, C, true)
+    });
+    assert_eq!(dangers(&pooled.seen()), [""; 0]);
+}
+
+#[test]
+fn a_value_that_all_use_hides_no_overlap() {
+    for value in ["in-progress", "1"] {
+        let flushed = in_turn(8, [value; 2])
+            .set(1_000, 5001, value, 10_000)
+            .line(1_100, 5009, &["FLUSHALL"])
+            .set(1_200, 5002, value, 10_000)
+            .release(1_300, 5002, value, true)
+            .seen();
+        assert_eq!(dangers(&flushed), ["overlap", "lost-by-server"], "{value}");
+        // A's lease is over when it deletes the key of B by its own value.
+        let late = in_turn(8, [value; 2])
+            .set(1_000, 5001, value, 100)
+            .set(1_200, 5002, value, 10_000)
+            .release(1_300, 5001, value, true)
+            .set(1_400, 5003, value, 10_000)
+            .release(1_500, 5002, value, true)
+            .seen();
+        assert!(dangers(&late).contains(&"overlap".to_owned()), "{value}: {:?}", late.report);
+    }
+    // A pool's client that has one value for all of its threads is one owner.
+    let pooled = (0..12).fold(in_turn(4, [A; 2]), |traffic, round| {
+        let (ms, one, other) = (1_000 + round * 100, 5001 + round as u16 % 3, 5001 + round as u16 % 2);
+        let taken =
+            traffic.set(ms, one, A, 10_000).line(ms + 10, other, &["SET", "order:1", A, "PX", "9000"]);
+        taken.release(ms + 20, other, A, true)
+    });
+    assert_eq!(dangers(&pooled.seen()), [""; 0]);
+}
+
+#[test]
+fn two_libraries_are_a_danger_only_where_their_keys_differ() {
+    let (ours, redisson) =
+        ("8743c9c0-0795-8907-87fd-6c719a6b4586:1", "8743c9c0-0795-4907-87fd-6c719a6b4586:1");
+    let hashed = |traffic: Traffic, ms, owner: &str, looks: &str| {
+        let called = traffic.line(ms, 5001, &["EVALSHA", looks, "1", "order:1", owner, "9000"]);
+        let taken = called.line(ms, 0, &[looks, "order:1"]).line(ms, 0, &["hset", "order:1", owner, "1"]);
+        let called = taken.line(ms, 0, &["pexpire", "order:1", "9000"]).line(
+            ms + 5,
+            5001,
+            &["EVALSHA", "give", "1", "order:1", owner],
+        );
+        called.line(ms + 5, 0, &["hexists", "order:1", owner]).line(ms + 5, 0, &["del", "order:1"])
+    };
+    let interoperating = (0..6).fold(Traffic::default(), |traffic, round| {
+        hashed(hashed(traffic, round * 100, ours, "pttl"), round * 100 + 50, redisson, "exists")
+    });
+    assert_eq!(kinds(&interoperating.seen()), []);
+    // One lock by two libraries whose keys are strings, which exclude each other.
+    let (one, other) = ("AAAAAAAAAAAAAAAAAAAAAA==", "0123456789ab1def8123456789abcdef");
+    let strings = (0..6).fold(Traffic::default(), |traffic, round| {
+        let ms = round * 100;
+        let traffic = traffic.set(ms, 5001, one, 1_000).release(ms + 10, 5001, one, true);
+        traffic.set(ms + 20, 5001, other, 1_000).release(ms + 30, 5001, other, true)
+    });
+    let likely = kinds(&strings.seen()).into_iter().filter(|(kind, _)| kind == "two-recipes");
+    assert_eq!(likely.collect::<Vec<_>>(), [("two-recipes".to_owned(), Certainty::Likely)]);
+    // Random hexadecimal digits look like a UUID of version 1 once in 64 times.
+    let random = (0..256_u64).fold(Traffic::default(), |traffic, round| {
+        let (value, ms) = (
+            format!("{:032x}", u128::from(round + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)),
+            round * 100,
+        );
+        let value = value[value.len() - 32..].to_owned();
+        traffic.set(ms, 5001, &value, 1_000).release(ms + 10, 5001, &value, true)
+    });
+    let seen = random.seen();
+    assert_eq!((seen.report.locks[0].library.as_str(), dangers(&seen)), ("", vec![]));
+}
+
+#[test]
+fn a_lock_that_is_only_taken_is_never_released() {
+    let taken = |name: &str| {
+        let traffic = (0..5).fold(Traffic::default(), |traffic, round| {
+            traffic.line(round * 1_000, 5001, &["SET", name, "1", "NX", "PX", "100"])
+        });
+        traffic.line(6_000, 5001, &["PING"]).line(6_001, 5001, &["SET", name, "1", "NX", "PX", "100"]).seen()
+    };
+    assert_eq!(kinds(&taken("lock:import")), [("never-released".to_owned(), Certainty::Likely)]);
+    assert_eq!(kinds(&taken("clock:import")), []);
+}
+
+#[test]
+fn each_library_is_known_by_what_it_sends() {
+    let uuid = "8743c9c0-0795-4907-87fd-6c719a6b4586";
+    let thread = format!("{uuid}:41");
+    let get_del = ["lua get NAME", "lua del NAME"];
+    let string = |value: &str| -> Vec<String> {
+        let taken = [format!("SET NAME {value} NX PX 30000"), format!("EVALSHA give 1 NAME {value}")];
+        taken.into_iter().chain(get_del.map(str::to_owned)).collect()
+    };
+    let script = |value: &str, inner: &str, release: &str| -> Vec<String> {
+        let taken = format!("EVALSHA take 1 NAME {value} 30000");
+        let inner = inner.split(", ").map(|command| format!("lua {}", command.replace("VALUE", value)));
+        let given = format!("EVALSHA give 1 NAME {value}");
+        let release = release.split(", ").map(|command| format!("lua {}", command.replace("VALUE", value)));
+        [taken].into_iter().chain(inner).chain([given]).chain(release).collect()
+    };
+    let hash_release = "hexists NAME VALUE, hincrby NAME VALUE -1, del NAME";
+    let cases: [(&str, &str, Vec<String>); 13] = [
+        (
+            "Redisson",
+            "order",
+            script(&thread, "exists NAME, hincrby NAME VALUE 1, pexpire NAME 30000", hash_release),
+        ),
+        ("redsync", "order", string("q83vEjRWeJCrze8SNFZ4kA==")),
+        ("redis-py", "order", string("0123456789ab11f08123456789abcdef")),
+        (
+            "node-redlock",
+            "order",
+            script(
+                "0123456789abcdef0123456789abcdef",
+                "exists NAME, set NAME VALUE PX 30000",
+                "get NAME, del NAME",
+            ),
+        ),
+        ("redis-semaphore", "mutex:order", string(uuid)),
+        (
+            "bsm/redislock",
+            "order",
+            script("q83vEjRWeJCrze8SNFZ4kA", "msetnx NAME VALUE, pexpire NAME 30000", "get NAME, del NAME"),
+        ),
+        ("ShedLock", "job-lock:env:order", string("ADDED:2026-11-30T04:00:00.123Z@host-1")),
+        (
+            "Spring Integration",
+            "registry:order",
+            script(uuid, "get NAME, set NAME VALUE PX 30000", "get NAME, unlink NAME"),
+        ),
+        ("Laravel", "laravel_cache_:order", string("Zk3mQ9xT1bV7cR5d")),
+        (
+            "BullMQ",
+            "bull:mail:7:lock",
+            script(
+                &thread,
+                "incr bull:mail:limiter, set NAME VALUE PX 30000, hset bull:mail:7 pb 1",
+                "get NAME, del NAME",
+            ),
+        ),
+        (
+            "sidekiq-unique-jobs",
+            "uniquejobs:1f2e3d4c5b6a:LOCKED",
+            script(
+                "b4a577edbccf1d805744efa9",
+                "hexists NAME VALUE, hlen NAME, hset NAME VALUE 1700000000.1, pexpire NAME 30000",
+                "hexists NAME VALUE, hdel NAME VALUE",
+            ),
+        ),
+        ("rslock", "order", string("\u{fd}1234567890123456\u{fe}")),
+        (
+            "lock-core",
+            "order",
+            script("token-of-ours-0001", "pttl NAME, set NAME VALUE px 30000", "get NAME, del NAME"),
+        ),
+    ];
+    for (library, name, lines) in cases {
+        let mut traffic = Traffic::default();
+        for round in 0..4 {
+            let lines: Vec<String> = lines.iter().map(|line| line.replace("NAME", name)).collect();
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            traffic = traffic.run(round * 100, 5001 + round as u16 % 2, &lines);
+        }
+        let seen = traffic.seen();
+        let lock = seen.report.locks.first().unwrap_or_else(|| panic!("{library}: {:?}", seen.report));
+        let counted = (lock.library.as_str(), lock.grants, lock.released);
+        assert_eq!(counted, (library, 4, 4), "{:?}", seen.report);
+        assert_eq!(dangers(&seen), [""; 0], "{library}");
+    }
+}
+
 /// Commands that locks are made of, on two keys by three clients, in no sensible order.
 fn any_command() -> impl Strategy<Value = String> {
     let commands = [
@@ -867,6 +1318,12 @@ fn any_command() -> impl Strategy<Value = String> {
         "SET K V",
         "SET K V IFEQ V PX 50",
         "SETNX K V",
+        "SET K V XX PX 50",
+        "SET K V KEEPTTL",
+        "MSETNX K V",
+        "GETEX K PX 50",
+        "PEXPIRE K 60 GT",
+        "PEXPIRE K 60 NX",
         "SETEX K 1 V",
         "GETSET K V",
         "PERSIST K",

@@ -11,7 +11,7 @@ use super::holds_over_time::over_time;
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
     AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockAct, LockState, REMEMBERED_MAX,
-    REMEMBERED_OF_MANY, WatchOptions, count,
+    REMEMBERED_OF_MANY, ServerHold, WatchOptions, count,
 };
 use crate::watch::lock::votes::{Majority, MemberVote, Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
@@ -90,6 +90,9 @@ pub struct Watcher {
     unordered: BTreeMap<(u64, u64), ServerNews>,
     members_us: HashMap<usize, u64>,
     ordered: u64,
+    /// Where many locks are followed: new names until idle ones are forgotten, and how many were looked at for that.
+    names_until_look: usize,
+    looked_at: u64,
     /// Keys that are to be read; `None`: there is nobody to read them.
     wanted: Option<Vec<WantedKey>>,
     /// The reads so far are paid for by then.
@@ -269,17 +272,21 @@ impl Watcher {
         }
     }
 
-    /// A server that is the only one of its group was started anew without its keys. Its last command came at
-    /// `last_us`: a grant of that moment may never have been answered, and accuses nobody.
-    pub fn lost(&mut self, source: usize, last_us: u64) {
+    /// A server that is the only one of its group was started anew without its keys.
+    pub fn lost(&mut self, source: usize) {
         self.finish_units();
+        self.lose(self.group_of(source), None, self.last_us, "its server was started without its keys");
+    }
+
+    /// A server died, or another took its place, right after a command at `last_us`: a grant of that moment may
+    /// never have been answered, or never have reached a disk or a replica, and accuses nobody.
+    pub fn unanswered(&mut self, source: usize, last_us: u64) {
+        if let Some(unit) = self.assembler.end_script(source) {
+            self.take(source, unit.time_us, ServerNews::Ran(unit));
+        }
         let group = self.group_of(source);
-        self.with_each(
-            |of, _| of == group,
-            self.last_us,
-            |step| step.lose_sight_of(|hold| hold.attempt.time_us + UNANSWERED_US > last_us),
-        );
-        self.lose(group, None, self.last_us, "its server was started without its keys");
+        let is_unanswered = |hold: &ServerHold| hold.attempt.time_us + UNANSWERED_US > last_us;
+        self.with_each(|of, _| of == group, self.last_us, |step| step.lose_sight_of(is_unanswered));
     }
 
     fn finish_units(&mut self) {
@@ -309,6 +316,12 @@ impl Watcher {
         let held = lock.holds.iter().any(|hold| hold.attempt.owner.value == value);
         let may_be = lock.candidates.iter().any(|one| one.owner.value == value);
         (held || lock.is_known && !may_be).then_some(held)
+    }
+
+    /// When the lease of the holder ends, or that it never does; `None`: it is not known that anybody holds it.
+    pub(super) fn held_until_us(&self, place: &LockPlace<'_>) -> Option<Option<u64>> {
+        let holds = &self.lock_at(place)?.holds;
+        holds.first().filter(|hold| !hold.may_be_over(place.time_us)).map(|hold| hold.until_us)
     }
 
     /// How the lock at a place is taken; `None`: it is not followed, or nobody has it.
@@ -363,10 +376,7 @@ impl Watcher {
 
     /// Works on a lock, which is followed from now on.
     fn with<T>(&mut self, place: &LockPlace<'_>, work: impl FnOnce(&mut WatchStep<'_>) -> T) -> Option<T> {
-        let followed: usize = self.locks.values().map(HashMap::len).sum();
-        if followed > LOCKS_MAX {
-            self.forget_idle(place.time_us);
-        }
+        let followed = self.make_room(place);
         let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
         let is_member = self.votes.is_member(place.group);
         let records = if is_member { &mut self.of_members } else { &mut self.records };
@@ -440,15 +450,29 @@ impl Watcher {
         }
     }
 
-    /// Makes room: locks that nobody holds or asks for.
-    fn forget_idle(&mut self, now_us: u64) {
+    /// Forgets locks that nobody holds or asks for, where many are followed: how many are now. It looks at each
+    /// once for as many new names as were left the last time.
+    fn make_room(&mut self, place: &LockPlace<'_>) -> usize {
+        let count = |locks: &HashMap<(usize, u32), Locks>| locks.values().map(HashMap::len).sum();
+        let followed: usize = count(&self.locks);
+        if followed <= LOCKS_MAX || self.is_followed(place) {
+            return followed;
+        }
+        self.names_until_look = self.names_until_look.saturating_sub(1);
+        if self.names_until_look > 0 {
+            return followed;
+        }
         for locks in self.locks.values_mut() {
+            self.looked_at += locks.len() as u64;
             locks.retain(|_, lock| {
-                let lives = |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > now_us);
+                let lives = |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > place.time_us);
                 lock.holds.iter().any(|hold| lives(hold.until_us))
                     || lock.candidates.iter().any(|attempt| lives(attempt.until_us))
             });
         }
+        let left = count(&self.locks);
+        self.names_until_look = left;
+        left
     }
 
     pub(super) fn attempt(
@@ -495,7 +519,7 @@ impl Watcher {
         self.with(place, |step| {
             step.pattern().add_recipe(attempt.recipe, attempt.owner.client);
             step.lock.is_shared = true;
-            step.lock.candidates.retain(|one| one.owner.client != attempt.owner.client);
+            step.lock.candidates.retain(|one| !one.owner.is_of(attempt.owner.client));
             if step.lock.candidates.len() < REMEMBERED_MAX {
                 step.lock.candidates.push(attempt);
             }
@@ -549,5 +573,32 @@ impl Watcher {
         (report.over_time, report.held) = over_time(&history);
         report.seconds = seconds;
         WatchedTraffic { report, history, cut: self.history_cut }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_names_that_live_are_not_looked_at_for_each_command() {
+        let mut watcher = Watcher::new(WatchOptions::default());
+        let mut take = |number: u64, lease_s: u64| {
+            let (second, micros) = (1_700_000_000 + number / 1_000_000, number % 1_000_000);
+            let line = format!(
+                "{second}.{micros:06} [0 127.0.0.1:5001] \"SET\" \"seen:{number}\" \"1\" \"NX\" \"EX\" \"{lease_s}\""
+            );
+            watcher.line(0, &MonitorLine::parse(line.as_bytes()).unwrap());
+            let followed: usize = watcher.locks.values().map(HashMap::len).sum();
+            (watcher.looked_at, followed)
+        };
+        let names = 3 * LOCKS_MAX as u64;
+        let (looked_at, followed) = (0..names).map(|number| take(number, 3_600)).last().unwrap();
+        assert!(looked_at <= 2 * names, "{looked_at}");
+        assert!(followed > LOCKS_MAX && followed <= 2 * LOCKS_MAX + 1, "{followed}");
+        // An hour later they have ended, and make room.
+        let later = 4_000_000_000;
+        let (looked_at, followed) = (later..later + names).map(|number| take(number, 3_600)).last().unwrap();
+        assert!(looked_at <= 6 * names && followed <= 2 * LOCKS_MAX + 1, "{looked_at} {followed}");
     }
 }

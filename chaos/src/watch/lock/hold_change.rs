@@ -16,6 +16,11 @@ const RELEASE: &str = "release";
 impl WatchStep<'_> {
     /// A renewal or release that found nothing of its owner's.
     pub(crate) fn came_too_late(&mut self, owner: &LockOwner, what: &'static str, client: u32) {
+        let mut lapsed = self.lock.lapsed.iter_mut();
+        if let Some(hold) = lapsed.find(|hold| hold.is_in_doubt && hold.attempt.owner.is(owner)) {
+            hold.is_in_doubt = false;
+            self.pattern().confirmed_deletes += 1;
+        }
         if let Some(place) = self.lock.hold_of(owner) {
             let hold = self.lock.holds.remove(place);
             let words = "{subject} by {owner}: it is not there";
@@ -50,8 +55,16 @@ impl WatchStep<'_> {
         }
     }
 
+    /// Whether a value tells whose a hold is. That of a present holder may be one that all use.
+    fn is_told_by_value(&self, owner: &LockOwner) -> bool {
+        let mut owners = self.lock.holds.iter().map(|hold| hold.attempt.owner);
+        !owners.any(|one| one.value == owner.value && !one.is_unique && one.client != 0)
+    }
+
     pub(crate) fn renew(&mut self, change: &HoldChange, until_us: Option<u64>) {
-        if let Some(owner) = &change.owner {
+        if let Some(owner) = &change.owner
+            && self.is_told_by_value(owner)
+        {
             if change.was_done == Some(false) {
                 return self.came_too_late(owner, "renewal", change.client);
             }
@@ -66,12 +79,12 @@ impl WatchStep<'_> {
                 Some(place) => self.renewed(place, until_us),
                 // A script that names its own value and renews somebody else's.
                 None if !self.lock.holds.is_empty() && !change.is_checked => {
-                    self.extended_by_another(change, until_us)
+                    self.extended_by_another(change, until_us, false)
                 }
                 None => {}
             };
         }
-        let is_of_client = |owner: &LockOwner| owner.client == change.client;
+        let is_of_client = |owner: &LockOwner| owner.is_of(change.client);
         if self.lock.holds.is_empty() && !self.lock.candidates.is_empty() {
             let mut candidates = self.lock.candidates.iter();
             let place = candidates.rposition(|one| is_of_client(&one.owner));
@@ -89,7 +102,7 @@ impl WatchStep<'_> {
         let had_asked = was_late || self.lock.waiters.iter().any(|one| is_of_client(&one.last.owner));
         let pattern = self.pattern();
         if own.is_none() && had_asked && has_client && pattern.is_stable() {
-            return self.extended_by_another(change, until_us);
+            return self.extended_by_another(change, until_us, true);
         }
         if has_client {
             pattern.count_client(own.is_some(), had_asked);
@@ -97,11 +110,11 @@ impl WatchStep<'_> {
         self.renewed(own.unwrap_or(0), until_us);
     }
 
-    pub(crate) fn extended_by_another(&mut self, change: &HoldChange, until_us: Option<u64>) {
+    fn extended_by_another(&mut self, change: &HoldChange, until_us: Option<u64>, is_pending: bool) {
         self.lock.holds[0].until_us = until_us;
         let owner = self.lock.holds[0].attempt.owner;
         self.note(change.client, "", "renews the lock of {owner}", &owner);
-        self.found(FindingKind::ExtendedByAnother, 0);
+        self.found_once_sure(FindingKind::ExtendedByAnother, 0, "", is_pending);
     }
 
     pub(crate) fn renewed(&mut self, place: usize, until_us: Option<u64>) {
@@ -139,7 +152,9 @@ impl WatchStep<'_> {
     }
 
     pub(crate) fn release(&mut self, change: &HoldChange) {
-        if let Some(owner) = &change.owner {
+        if let Some(owner) = &change.owner
+            && self.is_told_by_value(owner)
+        {
             if change.was_done == Some(false) {
                 return self.came_too_late(owner, RELEASE, change.client);
             }
@@ -148,7 +163,13 @@ impl WatchStep<'_> {
                 Some(place) if change.one_level && self.lock.holds[place].depth > 1 => {
                     self.lock.holds[place].depth -= 1
                 }
-                Some(place) => self.released(place, change),
+                Some(place) => {
+                    let holder = self.lock.holds[place].attempt.owner;
+                    if holder.client != 0 && change.is_checked {
+                        self.pattern().count_client(holder.is_of(change.client), false);
+                    }
+                    self.released(place, change);
+                }
                 None => {
                     if !self.lock.is_known {
                         for one in std::mem::take(&mut self.lock.candidates) {
@@ -157,14 +178,15 @@ impl WatchStep<'_> {
                         self.lock.is_known = true;
                         self.lock.free_from_us = self.time_us;
                     } else if !change.is_checked && !self.lock.holds.is_empty() {
-                        self.released_by_another(change);
+                        self.released_by_another(change, "another deleted its key");
                     }
                 }
             };
         }
+        let is_checked = change.is_checked && change.owner.is_none();
         if self.lock.holds.is_empty() {
             let mut candidates = self.lock.candidates.iter();
-            match candidates.rposition(|one| one.owner.client == change.client && change.client != 0) {
+            match candidates.rposition(|one| one.owner.is_of(change.client)) {
                 Some(place) => {
                     self.lock.is_known = true;
                     self.decide(place);
@@ -183,7 +205,7 @@ impl WatchStep<'_> {
             }
         }
         // One of several: that of the same connection, if there is one.
-        let by_client = |hold: &ServerHold| hold.attempt.owner.client == change.client;
+        let by_client = |hold: &ServerHold| hold.attempt.owner.is_of(change.client);
         let place = self.lock.holds.iter().position(by_client);
         let place = place.filter(|_| self.lock.is_shared).unwrap_or(0);
         let Some(hold) = self.lock.holds.get(place).copied() else { return };
@@ -199,36 +221,39 @@ impl WatchStep<'_> {
         }
         // The connection of a holder from before the watch is not known.
         let has_client = hold.attempt.owner.client != 0;
-        let same_client = hold.attempt.owner.client == change.client && change.client != 0;
-        let asked = self.lock.waiters.iter().map(|one| one.last.owner.client);
-        let candidates = self.lock.candidates.iter().map(|one| one.owner.client);
-        let had_asked = asked.chain(candidates).any(|one| one == change.client);
+        let same_client = hold.attempt.owner.is_of(change.client);
+        let asked = self.lock.waiters.iter().map(|one| one.last.owner);
+        let candidates = self.lock.candidates.iter().map(|one| one.owner);
+        let had_asked = asked.chain(candidates).any(|one| one.is_of(change.client));
         let late = self.lock.lapsed_of_client(change.client);
-        let late = late.filter(|_| !same_client && !change.is_checked);
+        let late = late.filter(|_| !same_client && !is_checked);
+        let by_pool = self.pattern().deletes_by_pool();
+        let late = late.filter(|late| !by_pool || !self.lock.lapsed[*late].is_in_doubt);
         let pattern = self.pattern();
-        let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0;
-        let is_foreign = !same_client
-            && !change.is_checked
-            && (compares && (has_client || had_asked) || late.is_some() && pattern.is_stable());
-        match late {
-            _ if is_foreign => self.released_by_another(change),
-            // A hold that has ended, or the holder's by a pool's connection: a release may come yet.
-            Some(late) => {
-                self.lock.lapsed.remove(late);
-                self.released(place, change);
-                self.lock.remember_lapsed(hold, self.remembered_max);
-                self.lock.broken_promise = Some((hold, DELETED_BY_ANOTHER_CONNECTION));
+        let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0 && !by_pool;
+        let by_another = !same_client && !is_checked && compares && (has_client || had_asked);
+        if late.is_none() && !by_another {
+            if has_client {
+                pattern.count_client(same_client, had_asked);
             }
-            None => {
-                if has_client {
-                    pattern.count_client(same_client, had_asked);
-                }
-                self.released(place, change);
-            }
+            return self.released(place, change);
         }
+        let is_stable = pattern.is_stable();
+        let late = late.and_then(|late| self.lock.lapsed.remove(late));
+        let is_in_doubt = late.is_none_or(|late| late.is_in_doubt);
+        self.pattern().doubtful_deletes += u64::from(is_in_doubt);
+        self.lock.holds[place].is_in_doubt = is_in_doubt;
+        if is_stable {
+            return self.released_by_another(change, DELETED_BY_ANOTHER_CONNECTION);
+        }
+        // A hold that has ended, or the holder's by a pool's connection: a release may come yet.
+        self.released(place, change);
+        let hold = ServerHold { is_in_doubt, ..hold };
+        self.lock.remember_lapsed(hold, self.remembered_max);
+        self.lock.broken_promise = Some((hold, DELETED_BY_ANOTHER_CONNECTION));
     }
 
-    pub(crate) fn released_by_another(&mut self, change: &HoldChange) {
+    pub(crate) fn released_by_another(&mut self, change: &HoldChange, how: &'static str) {
         let hold = self.lock.holds.remove(0);
         let words = "deletes it while {owner} holds it";
         self.note(change.client, "", words, &hold.attempt.owner);
@@ -237,12 +262,9 @@ impl WatchStep<'_> {
             let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
             self.pattern().held(held_us, None);
         }
-        if let Some(place) = self.lock.lapsed_of_client(change.client) {
-            self.lock.lapsed.remove(place);
-        }
         // Its own release comes yet, and is none by a connection of a pool.
         self.lock.remember_lapsed(hold, self.remembered_max);
-        self.break_promise(hold, FindingKind::ReleasedByAnother, "another deleted its key");
+        self.break_promise(hold, FindingKind::ReleasedByAnother, how);
     }
 
     pub(crate) fn released(&mut self, place: usize, change: &HoldChange) {
@@ -271,7 +293,7 @@ impl WatchStep<'_> {
         if !change.is_checked && !self.options.effects_only && hold.attempt.recipe.has_owner {
             self.found(FindingKind::ReleaseWithoutOwnerCheck, 0);
         }
-        if hold.never_ends() {
+        if hold.never_ends() && !self.lock.is_shared {
             self.found(FindingKind::NoExpiry, 0);
         }
     }

@@ -45,8 +45,13 @@ impl LockOwner {
     pub(crate) fn is(&self, other: &LockOwner) -> bool {
         match self.is_unique || other.is_unique {
             true => self.value == other.value,
-            false => self.client != 0 && self.client == other.client,
+            false => self.is_of(other.client),
         }
+    }
+
+    /// Whether it has this connection. One of many that are not told apart is nobody's.
+    pub(crate) fn is_of(&self, client: u32) -> bool {
+        client != 0 && self.client == client
     }
 }
 
@@ -75,6 +80,8 @@ pub(crate) enum AttemptOutcome {
     Refused,
     /// The key was written whatever it held.
     Overwritten,
+    /// The key was written if it was there.
+    OverwrittenIfThere,
 }
 
 /// How a hold is known.
@@ -98,6 +105,8 @@ pub(crate) struct ServerHold {
     pub(crate) origin: HoldOrigin,
     /// It ended with its lease.
     pub(crate) is_lapsed: bool,
+    /// Its key was deleted by a connection that had no lease before: another's, or one of the holder's pool.
+    pub(crate) is_in_doubt: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -151,7 +160,8 @@ impl ServerHold {
     /// One that was taken once, as it was asked for.
     pub(crate) fn of(attempt: AcquireAttempt, origin: HoldOrigin) -> Self {
         let until_us = attempt.until_us;
-        ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed: false }
+        let (is_lapsed, is_in_doubt) = (false, false);
+        ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed, is_in_doubt }
     }
 
     /// Whether it was granted during the watch.
@@ -209,7 +219,7 @@ impl LockState {
     /// The place of the last hold of a connection that ended with its lease.
     pub(crate) fn lapsed_of_client(&self, client: u32) -> Option<usize> {
         let mut lapsed = self.lapsed.iter();
-        lapsed.rposition(|hold| hold.attempt.owner.client == client)
+        lapsed.rposition(|hold| hold.attempt.owner.is_of(client))
     }
 
     /// Keeps an event for the examples of findings.

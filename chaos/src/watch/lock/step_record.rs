@@ -56,8 +56,16 @@ impl WatchStep<'_> {
 
     /// A finding with a last line of its own, by the server, or without: "".
     pub(crate) fn found_now(&mut self, kind: FindingKind, worst_us: u64, last: &str) {
-        let is_pending = kind == FindingKind::Overlap
-            && self.lock.broken_promise.is_some_and(|(_, how)| how == DELETED_BY_ANOTHER_CONNECTION);
+        let is_of_promise = [FindingKind::Overlap, FindingKind::ReleasedByAnother].contains(&kind);
+        let is_pending = self.lock.broken_promise.filter(|_| is_of_promise).is_some_and(|(before, how)| {
+            let now = self.lock.holds.last().map(|hold| hold.attempt.owner.value);
+            how == DELETED_BY_ANOTHER_CONNECTION || now == Some(before.attempt.owner.value)
+        });
+        self.found_once_sure(kind, worst_us, last, is_pending);
+    }
+
+    /// A finding that holds only if connections turn out to tell holders apart, if it is pending.
+    pub(crate) fn found_once_sure(&mut self, kind: FindingKind, worst_us: u64, last: &str, is_pending: bool) {
         let same = |one: &&mut SeenFinding| {
             one.is_pending == is_pending && one.kind == kind && one.pattern == self.lock.pattern
         };

@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 use results::history::{Acquire, Call, End, Entry, Line};
+use results::watch::Certainty;
 
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
@@ -9,7 +10,7 @@ use crate::watch::lock::lock_state::{
     SeenFinding, ServerHold, WatchOptions, count,
 };
 use crate::watch::lock::votes::MemberVote;
-use crate::watch::recognition::patterns::{LockPattern, Patterns};
+use crate::watch::recognition::patterns::{LockPattern, Patterns, sounds_like_a_lock};
 use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::units::ClientNames;
 
@@ -105,7 +106,14 @@ impl WatchStep<'_> {
         self.lock.remember_lapsed(hold, self.remembered_max);
     }
 
-    pub(crate) fn attempt(&mut self, attempt: AcquireAttempt, outcome: AttemptOutcome) {
+    pub(crate) fn attempt(&mut self, mut attempt: AcquireAttempt, outcome: AttemptOutcome) {
+        let value = attempt.owner.value;
+        if outcome == AttemptOutcome::ByKey && self.pattern().is_constant(value) {
+            attempt.owner.is_unique = false;
+            let holds = self.lock.holds.iter_mut().chain(&mut self.lock.lapsed);
+            let of_value = holds.filter(|hold| hold.attempt.owner.value == value);
+            of_value.for_each(|hold| hold.attempt.owner.is_unique = false);
+        }
         if self.lock.forms.is_empty() && self.may_read {
             self.lock.read_due_us = self.time_us + READ_PATIENCE_US;
         }
@@ -118,6 +126,7 @@ impl WatchStep<'_> {
             AttemptOutcome::Refused => return self.refused(attempt),
             AttemptOutcome::Granted => return self.granted_for_sure(attempt),
             AttemptOutcome::Overwritten => return self.overwritten(attempt),
+            AttemptOutcome::OverwrittenIfThere => return self.overwritten_if_there(attempt),
             AttemptOutcome::ByKey => {}
         }
         // An owner that asks again had not been granted.
@@ -151,21 +160,38 @@ impl WatchStep<'_> {
         }
     }
 
-    /// Finds locks that two libraries, or two key forms, take: those exclude each other only by accident.
+    /// Finds locks that two key forms take, which make each other fail, or two libraries, which may.
     pub(crate) fn look_for_two_recipes(&mut self) {
         if self.lock.is_mixed || self.lock.libraries.len().max(self.lock.forms.len()) < 2 {
             return;
         }
-        // A value may look like another library's by chance, so three are asked for.
+        // A value may look like another library's by chance, so some share of the takes is asked for.
         let often = |ways: &[(&'static str, u64)]| -> Vec<&'static str> {
-            ways.iter().filter(|(_, count)| *count >= 3).map(|(name, _)| *name).collect()
+            let all: u64 = ways.iter().map(|(_, count)| count).sum();
+            let often =
+                ways.iter().filter(|(name, count)| !name.is_empty() && *count >= 3 && count * 5 >= all);
+            often.map(|(name, _)| *name).collect()
         };
-        let (libraries, forms) = (often(&self.lock.libraries), often(&self.lock.forms));
-        let ways = if forms.len() > 1 { forms } else { libraries };
+        let (mut libraries, forms) = (often(&self.lock.libraries), often(&self.lock.forms));
+        // Lock-core takes locks as Redisson does.
+        let is_ours = libraries.contains(&"lock-core");
+        libraries.retain(|library| !is_ours || *library != "Redisson");
+        let is_sure = forms.len() > 1;
+        let ways = if is_sure { forms } else { libraries };
         if ways.len() > 1 {
             self.lock.is_mixed = true;
             let line = format!("taken by {}", ways.join(" and "));
             self.found_now(FindingKind::TwoRecipes, 0, &line);
+            let pattern = self.lock.pattern;
+            let mut findings = self.records.findings.iter_mut();
+            let found = findings.find(|one| one.kind == FindingKind::TwoRecipes && one.pattern == pattern);
+            if let Some(SeenFinding { found, .. }) = found {
+                match is_sure {
+                    true => found.certainty = Certainty::Sure,
+                    false if found.count == 1 => found.certainty = Certainty::Likely,
+                    false => {}
+                }
+            }
         }
     }
 
@@ -239,7 +265,11 @@ impl WatchStep<'_> {
     fn make_room(&mut self, attempt: &AcquireAttempt) {
         if !self.lock.is_shared {
             let holds = std::mem::take(&mut self.lock.holds);
-            holds.into_iter().for_each(|hold| self.end_unseen(hold, attempt.time_us));
+            for hold in holds {
+                let is_over = hold.may_be_over(attempt.time_us + self.doubt_us());
+                self.pattern().overwritten += u64::from(!is_over);
+                self.end_unseen(hold, attempt.time_us);
+            }
         }
     }
 
@@ -251,15 +281,65 @@ impl WatchStep<'_> {
         }
     }
 
+    /// A write that a free lock refuses: it tells of a holder, and takes nothing that is free.
+    fn overwritten_if_there(&mut self, attempt: AcquireAttempt) {
+        if self.lock.holds.is_empty() {
+            let place = self.lock.candidate_of(&attempt.owner);
+            if let Some(place) = place.or((self.lock.candidates.len() == 1).then_some(0)) {
+                self.lock.is_known = true;
+                self.decide(place);
+            }
+        }
+        let Some(hold) = self.lock.holds.first() else { return };
+        let late = self.lock.lapsed.iter().any(|late| late.attempt.owner.is(&attempt.owner));
+        if !late && !hold.attempt.owner.is(&attempt.owner) {
+            return self.change_value(attempt);
+        }
+        self.overwritten(attempt);
+    }
+
+    /// The holder writes another value: a mark of how far it is, or of its end.
+    fn change_value(&mut self, attempt: AcquireAttempt) {
+        self.pattern().changed_values += 1;
+        let Some(hold) = self.lock.holds.first_mut() else { return };
+        hold.until_us = attempt.until_us;
+        hold.renewals += 1;
+        let client = hold.attempt.owner.client;
+        hold.attempt.owner = LockOwner { client, ..attempt.owner };
+        self.lock.note_attempt(&attempt, "{subject} of another value, {owner}, {lease}");
+    }
+
     pub(crate) fn overwritten(&mut self, attempt: AcquireAttempt) {
+        let mut candidates = self.lock.candidates.iter().map(|one| one.owner);
+        let is_takers =
+            |owner: LockOwner| owner.is_of(attempt.owner.client) && owner.value != attempt.owner.value;
+        let taker = candidates.rposition(is_takers).filter(|_| !self.options.effects_only);
+        if let Some(place) = taker.filter(|_| self.lock.holds.is_empty()) {
+            self.decide(place);
+        }
         self.lock.is_known = true;
         self.lock.candidates.clear();
         let doubt_us = self.doubt_us();
-        if let Some(hold) = self.lock.hold_mut(&attempt.owner) {
+        let value = attempt.owner.value;
+        if let Some(hold) = self.lock.hold_mut(&attempt.owner)
+            && hold.attempt.owner.value == value
+        {
             hold.until_us = attempt.until_us;
             hold.renewals += 1;
-            self.pattern().counts.renewals += 1;
+            let holder = hold.attempt.owner;
+            let pattern = self.pattern();
+            pattern.counts.renewals += 1;
+            if holder.client != 0 {
+                pattern.count_client(holder.is_of(attempt.owner.client), false);
+            }
             return;
+        }
+        if let [hold] = &self.lock.holds[..]
+            && hold.attempt.owner.is_of(attempt.owner.client)
+            && !hold.may_be_over(attempt.time_us)
+            && !self.options.effects_only
+        {
+            return self.change_value(attempt);
         }
         let mut lapsed = self.lock.lapsed.iter().map(|hold| &hold.attempt.owner);
         let was_lost = lapsed.any(|owner| owner.is(&attempt.owner) && owner.is_unique);
@@ -268,7 +348,11 @@ impl WatchStep<'_> {
                 true => self.lapse(hold),
                 false => {
                     self.pattern().overwritten += 1;
-                    self.lock.broken_promise = Some((hold, "its value was overwritten"));
+                    // Of effects alone, a record that is written anew looks like that.
+                    match self.options.effects_only && !sounds_like_a_lock(self.lock.name.as_bytes()) {
+                        true => self.record_release(&hold),
+                        false => self.lock.broken_promise = Some((hold, "its value was overwritten")),
+                    }
                 }
             }
         }
@@ -292,6 +376,10 @@ impl WatchStep<'_> {
             if attempt.recipe.is_by_script {
                 attempt.owner.client = waiter.last.owner.client;
             }
+        }
+        let client = attempt.owner.client;
+        if !attempt.recipe.is_by_script && client != 0 && self.lock.broken_promise.is_none() {
+            self.pattern().add_value(attempt.owner.value, client);
         }
         let waited_us = attempt.time_us.saturating_sub(called_us);
         self.pattern().grant(attempt.owner.client, lease_us, waited_us);
@@ -360,8 +448,8 @@ impl WatchStep<'_> {
     /// Notes that a hold ended before the lease that the server had promised.
     pub(crate) fn break_promise(&mut self, hold: ServerHold, kind: FindingKind, how: &'static str) {
         self.pattern().counts.deleted_by_another += u64::from(kind == FindingKind::ReleasedByAnother);
-        self.found(kind, hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)));
         self.lock.broken_promise = Some((hold, how));
+        self.found(kind, hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)));
     }
 
     /// Grants the lock to an owner that did what only a holder can do, whatever was inferred before.
@@ -471,7 +559,7 @@ impl WatchStep<'_> {
                 pattern.counts.still_held += 1;
                 pattern.longest_open_us = pattern.longest_open_us.max(held_us);
             }
-            if hold.never_ends() && held_us > 1_000_000 {
+            if hold.never_ends() && held_us > 1_000_000 && !self.lock.is_shared {
                 self.found(FindingKind::NoExpiry, held_us);
             }
         }

@@ -1,6 +1,6 @@
 //! Groups locks by the pattern of their names, counts, and names libraries by what they leave in traffic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::{HashMap, HashSet};
 use hdrhistogram::Histogram;
@@ -13,6 +13,9 @@ use crate::watch::recognition::units::hash;
 
 /// As many changes by the connection that took the lock, and none by another, tell holders apart.
 const STABLE_CHANGES: u64 = 5;
+
+/// So many of the last values are remembered: one that all use comes again soon.
+const RECENT_VALUES_MAX: usize = 8;
 
 /// Distinct things, counted up to a bound.
 type Distinct = HashSet<u64>;
@@ -46,6 +49,19 @@ pub(crate) fn pattern_of(name: &str) -> String {
     pattern
 }
 
+/// Whether a name has a lock's word in it: then a counter is taken for a lock too.
+pub(crate) fn sounds_like_a_lock(key: &[u8]) -> bool {
+    let words = ["lock", "locks", "mutex", "lease", "leases", "semaphore"];
+    let is_one = |word: &[u8]| words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()));
+    // A word ends at what is no letter, and where a small letter is followed by a capital.
+    let ends = |one: &u8, next: &u8| {
+        !one.is_ascii_alphabetic()
+            || !next.is_ascii_alphabetic()
+            || one.is_ascii_lowercase() && next.is_ascii_uppercase()
+    };
+    key.chunk_by(|one, next| !ends(one, next)).any(is_one)
+}
+
 /// What a command tells of the library that sent it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LibraryTrace<'a> {
@@ -71,13 +87,13 @@ pub(crate) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
     let thread = thread.filter(|word| word.iter().all(u8::is_ascii_digit));
     let alphanumeric = value.iter().all(u8::is_ascii_alphanumeric);
     match () {
+        () if name.contains("bull") && name.ends_with(":lock") => "BullMQ",
+        () if name.starts_with("uniquejobs") => "sidekiq-unique-jobs",
+        () if name.starts_with("job-lock:") || value.starts_with(b"ADDED:") => "ShedLock",
         // Its scripts ask for the end first. Java's UUIDs are of version 4, ours of version 8.
         () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => "lock-core",
         () if thread.is_some() && value[14] == b'8' => "lock-core",
         () if thread.is_some() || text.contains("redisson") => "Redisson",
-        () if name.starts_with("bull:") && name.ends_with(":lock") => "BullMQ",
-        () if name.starts_with("uniquejobs") => "sidekiq-unique-jobs",
-        () if name.starts_with("job-lock:") || value.starts_with(b"ADDED:") => "ShedLock",
         () if name.contains("laravel") && value.len() == 16 && alphanumeric => "Laravel",
         () if (name.starts_with("mutex:") || name.starts_with("semaphore:")) && is_uuid(value) => {
             "redis-semaphore"
@@ -136,7 +152,10 @@ pub(crate) struct LockPattern {
     pub(crate) counts: WatchedLock,
     names: Distinct,
     recipes: BTreeMap<&'static str, u64>,
+    /// Takes by library, and those that tell of none.
     libraries: BTreeMap<&'static str, u64>,
+    /// By which connections values were granted lately, and how often another was granted one than before.
+    recent_values: VecDeque<(u64, u32, u32)>,
     clients: Distinct,
     grants_by_client: HashMap<u32, u64>,
     leases: BTreeMap<u64, u64>,
@@ -151,7 +170,12 @@ pub(crate) struct LockPattern {
     by_same_client: u64,
     by_other_client: u64,
     by_asking_client: u64,
+    /// Holds whose key a connection deleted that had no lease before, and those whose holder came back for it.
+    pub(crate) doubtful_deletes: u64,
+    pub(crate) confirmed_deletes: u64,
     pub(crate) overwritten: u64,
+    /// Holds whose value its own holder changed.
+    pub(crate) changed_values: u64,
     pub(crate) longest_open_us: u64,
     pub(crate) scripts: u64,
     pub(crate) whole_scripts: u64,
@@ -172,20 +196,20 @@ impl LockPattern {
         }
     }
 
-    /// Counts a command, and names the library whose take it is, if one can be told.
+    /// Counts a command, and names the library whose take it is: "" if none can be told.
     pub(crate) fn add_command(&mut self, name: &str, trace: &LibraryTrace<'_>) -> Option<&'static str> {
         self.commands += 1;
         // After so many it is clear.
         let is_telling = trace.takes && self.commands < 10_000;
         let library = is_telling.then(|| library(name, trace));
-        let library = library.filter(|library| !library.is_empty())?;
+        let library = library?;
         *self.libraries.entry(library).or_default() += 1;
         Some(library)
     }
 
     pub(crate) fn grant(&mut self, client: u32, lease_us: Option<u64>, waited_us: u64) {
         self.counts.grants += 1;
-        if self.grants_by_client.len() < DISTINCT_MAX {
+        if client != 0 && self.grants_by_client.len() < DISTINCT_MAX {
             *self.grants_by_client.entry(client).or_default() += 1;
         }
         match lease_us {
@@ -231,23 +255,61 @@ impl LockPattern {
             && self.by_asking_client * 4 <= self.by_same_client
     }
 
+    /// Whether plain deletes are those of a pool's connections: a holder comes back for a lock of which another
+    /// deleted the key.
+    pub(crate) fn deletes_by_pool(&self) -> bool {
+        self.doubtful_deletes > 2 * self.confirmed_deletes + 1
+    }
+
+    /// Counts by which connection a value was granted the lock.
+    pub(crate) fn add_value(&mut self, value: u64, client: u32) {
+        let known = self.recent_values.iter().position(|one| one.0 == value);
+        let known = known.and_then(|place| self.recent_values.remove(place));
+        let changes = known.map_or(0, |(_, last, changes)| changes + u32::from(last != client));
+        if self.recent_values.len() >= RECENT_VALUES_MAX {
+            self.recent_values.pop_front();
+        }
+        self.recent_values.push_back((value, client, changes));
+    }
+
+    /// Whether a value names no owner: one connection after the other was granted the lock by it. Once alone
+    /// that may be the same client, connected anew.
+    pub(crate) fn is_constant(&self, value: u64) -> bool {
+        self.recent_values.iter().any(|one| one.0 == value && one.2 >= 2)
+    }
+
     fn most(of: &BTreeMap<&'static str, u64>) -> &'static str {
         of.iter().max_by_key(|(_, count)| **count).map_or("", |(name, _)| name)
     }
 
-    /// Whether something but the taking shows that it is a lock: it is given back or renewed by who took it.
+    /// The library that half of the takes tell of, or more: a single value may look like another's by chance.
+    fn library(&self) -> &'static str {
+        let library = Self::most(&self.libraries);
+        let takes: u64 = self.libraries.values().sum();
+        let is_clear = self.libraries.get(library).is_some_and(|count| count * 2 >= takes);
+        if is_clear { library } else { "" }
+    }
+
+    /// Whether something but the taking shows that it is a lock: its name, its library, or that it is given back
+    /// or renewed by who took it, more often than a mark is whose work has failed.
     fn is_lock(&self) -> bool {
         let recipe = Self::most(&self.recipes);
         let by_owner = self.checked_releases + self.counts.renewals + self.by_same_client;
+        let grants = self.counts.grants;
+        let is_mark =
+            self.changed_values * 10 > grants || by_owner * 10 < grants && self.checked_releases == 0;
+        let is_named = sounds_like_a_lock(self.name.as_bytes()) || !self.library().is_empty();
         let counts = match recipe {
             "BLPOP of a token" | "INCR, EXPIRE" => {
                 self.counts.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
             }
             // Values that are written again and again are no locks.
-            "SET" => self.counts.released > 0 && self.overwritten * 10 <= self.counts.grants,
-            _ => by_owner > 0,
+            "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
+            // Nor is a record whose fields are written over each other.
+            "hash with owner" if self.overwritten * 2 > grants && self.checked_releases == 0 => false,
+            _ => is_named || by_owner > 0 && !is_mark,
         };
-        self.counts.grants > 0 && counts && recipe != "BLPOP of a token"
+        grants > 0 && counts && recipe != "BLPOP of a token"
     }
 
     fn lease_ms(&self) -> Option<u64> {
@@ -260,7 +322,7 @@ impl LockPattern {
             pattern: self.name.clone(),
             names: self.names.len() as u64,
             recipe: Self::most(&self.recipes).to_owned(),
-            library: Self::most(&self.libraries).to_owned(),
+            library: self.library().to_owned(),
             hold_ms: self.holds.quantiles(),
             lease_ms: self.lease_ms().map(|ms| ms as f64),
             lease_used_p99: self.used.ms(0.99).map(|thousandths| thousandths / 10.0),
@@ -279,7 +341,8 @@ impl LockPattern {
             "BLPOP of a token" => "tokens of a list: a lock, or a queue",
             "INCR, EXPIRE" => "a counter with the name of a lock",
             _ if self.counts.grants == 0 => "who had it was not decided while it was watched",
-            _ => "taken and never given back or renewed: a lock whose work lasts longer, or a mark that something was done",
+            _ if self.changed_values > 0 => "its holders write other values: a mark of how far their work is",
+            _ => "taken and hardly ever given back or renewed: a lock whose work lasts longer, or a mark that something was done",
         }
         .to_owned()
     }
@@ -366,7 +429,7 @@ impl Patterns {
             let of_same = |other: &&mut (FindingKind, WatchFinding)| {
                 other.0 == one.kind && other.1.pattern == pattern.name
             };
-            if one.is_pending && !pattern.is_stable() {
+            if one.is_pending && (!pattern.is_stable() || pattern.deletes_by_pool()) {
                 continue;
             }
             if let Some((_, known)) = findings.iter_mut().find(of_same) {

@@ -2,6 +2,7 @@
 
 use crate::watch::lock::lock_state::{AcquireAttempt, AttemptOutcome, HoldChange, LockAct, LockOwner};
 use crate::watch::recognition::patterns::LibraryTrace;
+pub(crate) use crate::watch::recognition::patterns::sounds_like_a_lock;
 use crate::watch::recognition::permits::on_permits;
 use crate::watch::recognition::recipe_table::{
     HASH, INCR, PLAIN_SET, Recipe, SCRIPT_SET, SET_NX, SETNX_EXPIRE, SORTED_SET, TOKEN, WATCH_MULTI,
@@ -36,6 +37,8 @@ pub(crate) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
 #[derive(Debug, Default)]
 struct SetOptions<'a> {
     nx: bool,
+    xx: bool,
+    keeps_end: bool,
     compares: Option<&'a [u8]>,
     until_us: Option<u64>,
 }
@@ -49,6 +52,8 @@ impl<'a> SetOptions<'a> {
             let number = command.number(at + 2);
             match () {
                 () if is("NX") => options.nx = true,
+                () if is("XX") => options.xx = true,
+                () if is("KEEPTTL") => options.keeps_end = true,
                 () if is("IFEQ") => options.compares = command.arg(at + 2),
                 () if is("EX") => options.until_us = end_us(time_us, number, 1_000_000),
                 () if is("PX") => options.until_us = end_us(time_us, number, 1_000),
@@ -83,25 +88,29 @@ pub(crate) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<
     Some(from_us.saturating_add(number.saturating_mul(unit_us).min(u64::MAX / 4)))
 }
 
-/// The end that a command of EXPIRE's family sets; `None`: it is none of them.
-fn expire_until_us(command: &CommandWords, time_us: u64) -> Option<u64> {
+/// The end that a command of EXPIRE's family sets; `None`: it is none of them, or its condition is not met.
+fn expire_until_us(watcher: &Watcher, place: &LockPlace<'_>, command: &CommandWords) -> Option<u64> {
+    let time_us = place.time_us;
+    let gets = command.is("GETEX");
+    let option = command.arg(if gets { 2 } else { 3 }).unwrap_or_default();
+    let has = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
     let (from_us, unit_us) = match () {
-        () if command.is("EXPIRE") => (time_us, 1_000_000),
-        () if command.is("PEXPIRE") => (time_us, 1_000),
-        () if command.is("EXPIREAT") => (0, 1_000_000),
-        () if command.is("PEXPIREAT") => (0, 1_000),
+        () if command.is("EXPIRE") || gets && has("EX") => (time_us, 1_000_000),
+        () if command.is("PEXPIRE") || gets && has("PX") => (time_us, 1_000),
+        () if command.is("EXPIREAT") || gets && has("EXAT") => (0, 1_000_000),
+        () if command.is("PEXPIREAT") || gets && has("PXAT") => (0, 1_000),
         () => return None,
     };
     // What ends in the past is gone at once.
-    let number = command.number(2).map(|number| number.max(0));
-    Some(end_us(from_us, number, unit_us).unwrap_or(time_us))
-}
-
-/// Names of which a counter is taken for a lock.
-pub(crate) fn sounds_like_a_lock(key: &[u8]) -> bool {
-    let lower = key.to_ascii_lowercase();
-    let words: [&[u8]; 4] = [b"lock", b"mutex", b"lease", b"semaphore"];
-    words.iter().any(|word| memchr::memmem::find(&lower, word).is_some())
+    let number = command.number(2 + usize::from(gets)).map(|number| number.max(0));
+    let until_us = end_us(from_us, number, unit_us).unwrap_or(time_us);
+    let is_met = |held_until_us: Option<u64>| match held_until_us {
+        Some(held_us) => {
+            !has("NX") && (!has("GT") || until_us > held_us) && (!has("LT") || until_us < held_us)
+        }
+        None => !has("XX") && !has("GT"),
+    };
+    watcher.held_until_us(place).is_none_or(is_met).then_some(until_us)
 }
 
 /// An attempt at a place. `is_named`: a script names its owner, however short the value.
@@ -152,9 +161,18 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|(value, _)| *value);
     let value = value.or_else(|| command.arg(2)).unwrap_or_default();
-    let takes = set.is_some() || command.is("SETNX");
-    let act = if let Some((value, SetOptions { nx, compares, until_us })) = set {
+    let takes = set.is_some() || command.is_one_of(&["SETNX", "MSETNX"]);
+    let act = if let Some((value, SetOptions { nx, xx, keeps_end, compares, until_us })) = set {
+        // Of a holder from before the watch it is not known.
+        let kept_us = keeps_end.then(|| watcher.held_until_us(&place));
+        let until_us = kept_us.flatten().unwrap_or(until_us);
         let is_token = || effects_only && until_us.is_some() && is_token(value);
+        // Where the value says when the lease ends, who finds that it has ended takes the lock by GETSET.
+        let is_time = || {
+            command.is("GETSET")
+                && value.len() >= 10
+                && value.iter().all(|byte| b"0123456789.".contains(byte))
+        };
         match compares {
             Some(compared) => {
                 let done = watcher.holder_is(&place, compared);
@@ -164,12 +182,16 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
                 let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
                 attempt(recipe, value, until_us, AttemptOutcome::ByKey)
             }
-            None if watcher.is_followed(&place) || is_token() => {
+            None if kept_us == Some(None) => None,
+            None if (xx || is_time()) && watcher.is_followed(&place) => {
+                attempt(PLAIN_SET, value, until_us, AttemptOutcome::OverwrittenIfThere)
+            }
+            None if watcher.is_followed(&place) || is_token() && !xx => {
                 attempt(PLAIN_SET, value, until_us, AttemptOutcome::Overwritten)
             }
             None => None,
         }
-    } else if command.is("SETNX") {
+    } else if command.is("SETNX") || command.is("MSETNX") && command.args().len() == 2 {
         let outcome = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
         attempt(SETNX_EXPIRE, value, None, outcome)
     } else if command.is("INCR") && sounds_like_a_lock(key) {
@@ -192,9 +214,9 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         let compared = command.args().last().map_or(&b""[..], Vec::as_slice);
         let done = watcher.holder_is(&place, compared);
         Some(LockAct::Release(change(&place, Some(compared), true, done)))
-    } else if command.is("PERSIST") {
+    } else if command.is("PERSIST") || command.is("GETEX") && value.eq_ignore_ascii_case(b"PERSIST") {
         Some(LockAct::Renew(unnamed, None))
-    } else if let Some(until_us) = expire_until_us(command, place.time_us) {
+    } else if let Some(until_us) = expire_until_us(watcher, &place, command) {
         match until_us <= place.time_us {
             true => Some(LockAct::Release(unnamed)),
             false => Some(LockAct::Renew(unnamed, Some(until_us))),
@@ -248,7 +270,7 @@ fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
         }
     }
     if !is_known && let (Some(script), Some(call)) = (script, &unit.call) {
-        without_effect(watcher, place, call, script);
+        without_effect(watcher, place, call, script, &unit.commands);
     }
 }
 
@@ -282,7 +304,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let watches = unit.kind == (UnitKind::Transaction { watches: true });
     let is_checked = watches || of_key().next().is_some_and(|command| command.is_one_of(&READS));
     let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
-    let until_us = of_key().find_map(|command| expire_until_us(command, place.time_us));
+    let until_us = of_key().find_map(|command| expire_until_us(watcher, place, command));
     let arguments = unit.call.as_ref().map_or(&[][..], CommandWords::args);
     // The argument that is the value of somebody who has the lock or asked for it.
     let known_owner = |watcher: &Watcher| {
@@ -295,7 +317,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let inner = inner.join(" ");
     let text = unit.call.as_ref().filter(|call| call.is("EVAL")).and_then(|call| call.arg(1));
     let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
-    let writes = ["set", "hset", "hincrby", "setnx", "zadd"];
+    let writes = ["set", "hset", "hincrby", "setnx", "msetnx", "zadd"];
     let trace = |value| LibraryTrace {
         value,
         script: text,
@@ -331,23 +353,37 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             let attempt = attempt(HASH, &field(next), Some(until_us));
             watcher.attempt(place, attempt, AttemptOutcome::Granted);
         }
-    } else if let Some(set) = find(&["SET", "SETNX"]) {
+    } else if let Some(set) = find(&["SET", "SETNX", "MSETNX"]) {
         let value = field(set);
         let options = SetOptions::of(set, place.time_us);
-        let until_us = options.until_us.or(until_us);
+        let kept_us = options.keeps_end.then(|| watcher.held_until_us(place)).flatten().flatten();
+        let until_us = options.until_us.or(until_us).or(kept_us);
         let is_number = value.iter().all(u8::is_ascii_digit);
         if until_us.is_none() && is_number && watcher.is_shared(place) != Some(false) {
             // How many permits there are.
             return false;
         }
-        let is_new = options.nx || set.is("SETNX");
-        if !is_checked && !is_new && !effects_only && !watcher.is_followed(place) {
+        let is_new = options.nx || set.is_one_of(&["SETNX", "MSETNX"]);
+        let is_lock = match effects_only {
+            true => until_us.is_some() && is_token(&value),
+            false => is_checked || is_new || until_us.is_some() && sounds_like_a_lock(place.key),
+        };
+        if !is_lock && !watcher.is_followed(place) {
             return false;
         }
         let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
-        let act = match is_new && !effects_only {
-            true => LockAct::Attempt(attempt(SET_NX, &value, until_us), AttemptOutcome::ByKey),
-            false => renew_or_grant(watcher, place, &value, attempt(recipe, &value, until_us), is_checked),
+        let act = match (effects_only, is_new) {
+            (true, _) => LockAct::Attempt(attempt(PLAIN_SET, &value, until_us), AttemptOutcome::Overwritten),
+            (_, true) => {
+                // The end is set where it was granted.
+                let outcome = match (set.is("MSETNX"), until_us) {
+                    (true, Some(_)) => AttemptOutcome::Granted,
+                    (true, None) => AttemptOutcome::Refused,
+                    _ => AttemptOutcome::ByKey,
+                };
+                LockAct::Attempt(attempt(SET_NX, &value, until_us), outcome)
+            }
+            _ => renew_or_grant(watcher, place, &value, attempt(recipe, &value, until_us), is_checked),
         };
         watcher.act(place, &trace(&value), act);
         role.takes = Some(recipe);
@@ -359,13 +395,22 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let mut beside = unit.commands.iter().filter(is_beside);
         let end_written = |command: &CommandWords| match command.is("SET") {
             true => SetOptions::of(command, place.time_us).until_us,
-            false => expire_until_us(command, place.time_us),
+            false => expire_until_us(watcher, place, command),
         };
         let until_us = until_us.or_else(|| beside.find_map(end_written));
-        if until_us.is_none() && !watcher.is_followed(place) {
+        // A script that takes a lock looks first, and its field names an owner: others count or keep records.
+        let is_of_readers = of_key().any(|command| command.arg(2) == Some(b"mode"));
+        let has_looked = is_of_readers || find(&["EXISTS", "HEXISTS", "PTTL", "TTL", "TYPE"]).is_some();
+        let is_number = value.iter().all(u8::is_ascii_digit);
+        let is_lock = !is_number
+            && match effects_only {
+                true => is_token(&value),
+                false => has_looked && value.iter().any(u8::is_ascii_digit),
+            };
+        if !(watcher.is_followed(place) || is_lock && until_us.is_some()) {
             return false;
         }
-        if of_key().any(|command| command.arg(2) == Some(b"mode")) {
+        if is_of_readers {
             watcher.share(place);
         }
         let change = change(place, Some(&value), is_checked, Some(true));
@@ -429,7 +474,13 @@ fn renew_or_grant(
 }
 
 /// A script that only looked: what it tried is known from the times when it wrote.
-fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWords, script: u64) {
+fn without_effect(
+    watcher: &mut Watcher,
+    place: &LockPlace<'_>,
+    call: &CommandWords,
+    script: u64,
+    commands: &[CommandWords],
+) {
     let Some(role) = watcher.scripts.get(&script).copied() else { return };
     let argument = |at: usize| call.args().get(at);
     let (Some(key), Some(owner)) = (argument(role.key_arg), role.owner_arg.and_then(argument)) else {
@@ -442,5 +493,13 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, call: &CommandWo
         None if role.releases => LockAct::Release(change),
         None => LockAct::Renew(change, None),
     };
-    watcher.act(&place, &LibraryTrace { value: owner, ..LibraryTrace::default() }, act);
+    let trace = LibraryTrace { value: owner, ..LibraryTrace::default() };
+    // One that asks for more than the owner may renew only a lease that is nearly over.
+    let asks_for_owner = |read: &CommandWords| read.is_one_of(&["GET", "HEXISTS", "HGET"]);
+    match act {
+        LockAct::Renew(..) if commands.len() > 1 || !commands.iter().all(asks_for_owner) => {
+            watcher.count_command(&place, &trace);
+        }
+        act => watcher.act(&place, &trace, act),
+    }
 }

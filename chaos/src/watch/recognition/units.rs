@@ -120,7 +120,8 @@ struct OpenTransaction {
 pub(crate) struct Assembler {
     /// The last script of each server: its commands may go on.
     scripts: Vec<Option<Unit>>,
-    transactions: HashMap<(usize, u32), OpenTransaction>,
+    /// Of each connection; of those without a number by their name.
+    transactions: HashMap<(usize, u64), OpenTransaction>,
     pub(crate) clients: ClientNames,
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
 
 /// Commands that may do something to a lock; all others are passed over without a copy.
 static NAMES: LazyLock<HashSet<&[u8]>> = LazyLock::new(|| {
-    let names = "SET SETNX SETEX PSETEX GETSET GET GETDEL DEL UNLINK DELEX DELIFEQ EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST INCR DECR HSET \
+    let names = "SET SETNX MSETNX SETEX PSETEX GETSET GET GETDEL GETEX DEL UNLINK DELEX DELIFEQ EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST INCR DECR HSET \
                  HSETNX HINCRBY HDEL ZADD ZREM ZREMRANGEBYSCORE BLPOP LPUSH RPUSH MULTI EXEC DISCARD WATCH UNWATCH FLUSHALL FLUSHDB RENAME";
     names.split(' ').map(str::as_bytes).collect()
 });
@@ -173,7 +174,7 @@ impl Assembler {
             call,
             commands,
         };
-        let key = (source, client);
+        let key = (source, if client == 0 { hash(line.client) } else { client.into() });
         let mut completed = None;
         if is_script {
             let call = Some(CommandWords::of(&line.words));
@@ -212,6 +213,11 @@ impl Assembler {
     /// The scripts that began before this time, which are complete as far as anybody knows.
     pub(crate) fn begun_before(&mut self, us: u64) -> Vec<Unit> {
         self.scripts.iter_mut().filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
+    }
+
+    /// The script of a server whose commands will not go on.
+    pub(crate) fn end_script(&mut self, source: usize) -> Option<Unit> {
+        self.scripts.get_mut(source)?.take()
     }
 
     /// Forgets what was under way at a server.

@@ -22,6 +22,8 @@ const END: Duration = Duration::from_secs(1);
 const KEYS: usize = 64;
 /// A connection that has ended is opened again after this, again and again.
 const REOPEN: Duration = Duration::from_millis(20);
+/// A server whose connection ends so soon after its last line may have died before it answered that command.
+const UNANSWERED: Duration = Duration::from_millis(100);
 
 /// What a server says of itself by INFO.
 #[derive(Debug, Clone)]
@@ -88,8 +90,9 @@ pub(crate) struct Source {
     /// Its connection is opened again when it ends.
     is_followed: bool,
     pub(crate) info: Option<ServerInfo>,
-    /// The time of its last line.
+    /// The time of its last line, and when that came.
     last_us: u64,
+    heard: Instant,
     /// Takes keys that are to be read there.
     wanted: mpsc::Sender<WantedKey>,
 }
@@ -163,7 +166,8 @@ impl Listeners {
             // A new shard may have given back what had moved to it.
             self.watcher.gap(place);
         }
-        let source = Source { address, listens, is_followed: true, info, last_us: 0, wanted };
+        let source =
+            Source { address, listens, is_followed: true, info, last_us: 0, heard: Instant::now(), wanted };
         match known {
             Some(known) => self.sources[known] = source,
             None => self.sources.push(source),
@@ -184,6 +188,7 @@ impl Listeners {
         let source = &mut self.sources[place];
         match piece {
             ListenerEvent::Lines(lines) => {
+                source.heard = Instant::now();
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
                     let is_of = |master: &String| master.as_bytes() == line.client;
@@ -202,7 +207,15 @@ impl Listeners {
                 self.watcher.key_state(state, source.last_us);
                 return None;
             }
-            ListenerEvent::Closed => source.listens = false,
+            ListenerEvent::Closed => {
+                source.listens = false;
+                let (last_us, is_just_now) = (source.last_us, source.heard.elapsed() < UNANSWERED);
+                if is_just_now && source.info.as_ref().is_none_or(|info| info.is_master) {
+                    // It died, or ends its connections as one that is replaced does: if it goes on all the same,
+                    // nothing is known of its locks.
+                    self.watcher.unanswered(place, last_us);
+                }
+            }
             ListenerEvent::Stopped => (source.listens, source.is_followed) = (false, false),
             ListenerEvent::Reopened(info) => {
                 source.listens = true;
@@ -219,13 +232,19 @@ impl Listeners {
         let went_on = before.run_id == now.run_id;
         match went_on {
             // No lock is given back at a replica; one that is promoted ends its connections then.
-            true if !before.was_master => {}
+            true if !before.was_master => {
+                // The master before a promoted one may be silent, and not dead.
+                for (other, source) in self.sources.iter().enumerate().filter(|_| now.is_master) {
+                    let is_master = source.info.as_ref().is_some_and(|info| info.is_master);
+                    if other != place && source.listens && is_master {
+                        self.watcher.unanswered(other, source.last_us);
+                    }
+                }
+            }
             false if !now.is_master => {}
             true => self.watcher.gap(place),
             false if !now.has_released_nothing => self.watcher.gap(place),
-            false if now.has_started_empty && self.is_alone => {
-                self.watcher.lost(place, self.sources[place].last_us)
-            }
+            false if now.has_started_empty && self.is_alone => self.watcher.lost(place),
             false => {}
         }
     }
@@ -342,18 +361,90 @@ mod tests {
     use super::*;
     use crate::watch::lock::lock_state::WatchOptions;
 
+    fn source(info: Option<ServerInfo>) -> Source {
+        Source {
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            listens: true,
+            is_followed: true,
+            info,
+            last_us: 0,
+            heard: Instant::now(),
+            wanted: mpsc::channel(1).0,
+        }
+    }
+
+    fn info(run_id: &str, role: &str) -> ServerInfo {
+        let info = "used_cpu_user:1\nused_cpu_sys:1\ntotal_commands_processed:1\naof_enabled:1";
+        ServerInfo::parse(&format!("run_id:{run_id}\nrole:{role}\n{info}")).unwrap()
+    }
+
+    /// A lock is granted and given back, granted once more, and granted to another by the server that comes
+    /// after.
+    fn findings(
+        kind: TopologyKind,
+        after_ms: u32,
+        came_after: impl Fn(&mut Listeners) -> usize,
+    ) -> Vec<String> {
+        let mut listeners = Listeners::new(Watcher::new(WatchOptions::default()), kind);
+        listeners.sources.extend([source(Some(info("1", "master"))), source(Some(info("2", "slave")))]);
+        let say = |listeners: &mut Listeners, place, ms: u32, lines: &[&str]| {
+            let line = |line: &&str| format!("17000000{:02}.{:03}000 [0 {line}\n", ms / 1000, ms % 1000);
+            let text: String = lines.iter().map(line).collect();
+            listeners.take(place, ListenerEvent::Lines(text.into_bytes()));
+        };
+        let take = |port, owner| {
+            [
+                format!("127.0.0.1:{port}] \"EVALSHA\" \"aa\" \"1\" \"order:1\" \"{owner}\" \"60000\""),
+                "lua] \"exists\" \"order:1\"".to_owned(),
+                format!("lua] \"set\" \"order:1\" \"{owner}\" \"px\" \"60000\""),
+            ]
+        };
+        let [one, two] = [take(5001, "token-of-one-1"), take(5002, "token-of-two-2")];
+        let [one, two] = [&one, &two].map(|lines| lines.each_ref().map(String::as_str));
+        say(&mut listeners, 0, 0, &one);
+        say(&mut listeners, 0, 10, &["127.0.0.1:5001] \"DEL\" \"order:1\""]);
+        say(&mut listeners, 0, 1_000, &one);
+        say(&mut listeners, 0, 1_000 + after_ms, &["127.0.0.1:5003] \"PING\""]);
+        let place = came_after(&mut listeners);
+        say(&mut listeners, place, 3_000, &two);
+        say(&mut listeners, place, 3_010, &["127.0.0.1:5002] \"DEL\" \"order:1\""]);
+        let seen = listeners.watcher.finish().report;
+        assert_eq!(seen.locks[0].grants, 3, "{seen:?}");
+        let found = seen.findings.into_iter().map(|one| one.kind);
+        found.filter(|kind| kind != "release-without-owner-check").collect()
+    }
+
+    #[tokio::test]
+    async fn a_grant_that_may_not_have_been_answered_accuses_nobody() {
+        let restarted = |listeners: &mut Listeners| {
+            listeners.take(0, ListenerEvent::Closed);
+            listeners.take(0, ListenerEvent::Reopened(Some(info("3", "master"))));
+            0
+        };
+        let failed_over = |listeners: &mut Listeners| {
+            listeners.take(0, ListenerEvent::Closed);
+            1
+        };
+        // The old master is only silent; the new one ends its connections when it is promoted.
+        let promoted = |listeners: &mut Listeners| {
+            listeners.take(1, ListenerEvent::Closed);
+            listeners.take(1, ListenerEvent::Reopened(Some(info("2", "master"))));
+            1
+        };
+        let lost = ["overlap", "lost-by-server"].map(str::to_owned).to_vec();
+        for after_ms in [1, 100] {
+            let expected = if after_ms == 1 { Vec::new() } else { lost.clone() };
+            assert_eq!(findings(TopologyKind::Single, after_ms, restarted), expected);
+            assert_eq!(findings(TopologyKind::Sentinel, after_ms, failed_over), expected);
+            assert_eq!(findings(TopologyKind::Sentinel, after_ms, promoted), expected);
+        }
+    }
+
     #[tokio::test]
     async fn what_waits_at_the_end_of_a_watch_is_taken() {
         let watcher = Watcher::new(WatchOptions::default());
         let mut listeners = Listeners::new(watcher, TopologyKind::Single);
-        listeners.sources.push(Source {
-            address: SocketAddr::from(([127, 0, 0, 1], 1)),
-            listens: true,
-            is_followed: true,
-            info: None,
-            last_us: 0,
-            wanted: mpsc::channel(1).0,
-        });
+        listeners.sources.push(source(None));
         let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
         let lines = || ListenerEvent::Lines(line.to_vec());
         for piece in [lines(), lines(), ListenerEvent::Stopped] {
