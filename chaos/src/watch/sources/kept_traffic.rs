@@ -271,8 +271,9 @@ fn append_only_file(file: &mut SourceFile<'_>, options: WatchOptions) -> Result<
     while file.next(&mut line)? {
         let text = line.trim_ascii_end();
         if let Some(seconds) = text.strip_prefix(b"#TS:") {
-            let seconds: u64 = number(seconds).ok_or_else(|| file.noise("no time behind #TS:"))?;
-            time_us = seconds.saturating_mul(1_000_000);
+            let time = number(seconds).map(|seconds| seconds.saturating_mul(1_000_000));
+            let time = time.filter(|time_us| *time_us <= MonitorLine::LAST_TIME_US);
+            time_us = time.ok_or_else(|| file.noise("no time behind #TS:"))?;
             if !std::mem::replace(&mut file.has_clock, true) {
                 file.too_early = watcher.commands();
                 watcher = Watcher::new(options);
@@ -341,4 +342,22 @@ fn number(text: &[u8]) -> Option<u64> {
 /// They are something else.
 pub fn read_bytes(bytes: &[u8], options: WatchOptions) -> Result<Watcher, SourceError> {
     watch(&mut SourceFile::new("input", Box::new(bytes)), options.effects_only, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_beyond_all_clocks_is_none() {
+        let lines = b"18.913459 [1 unix:/tmp/s] \"ZADD\" \"mode\" \"MOVE\" \"EXAT\"\n\
+            20568270467.284268 [1 unix:/tmp/s] \"SETNX\" \"0\" \"a:41\"\n";
+        let options = WatchOptions { effects_only: true, ..WatchOptions::default() };
+        let watcher = read_bytes(lines, options).expect("a torn line");
+        assert_eq!(watcher.commands(), 1);
+        watcher.finish();
+        let file = b"#TS:18\r\n*3\r\n$5\r\nSETNX\r\n$1\r\na\r\n$1\r\nb\r\n#TS:432916762374\r\n";
+        let refused = read_bytes(file, options).expect_err("no time");
+        assert_eq!(refused.to_string(), "input:8: no time behind #TS:");
+    }
 }

@@ -109,7 +109,7 @@ enum Look {
     },
     /// Which servers there are now; those that are to be watched from now on, and by what replicas hang on.
     Servers {
-        servers: External,
+        servers: Box<External>,
         opened: Vec<(SocketAddr, OpenedListener)>,
         shards: Vec<Shard>,
     },
@@ -146,7 +146,7 @@ impl Look {
             let listener = OpenedListener::open(&servers, address).await;
             opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
         }
-        Look::Servers { servers, opened, shards }
+        Look::Servers { servers: Box::new(servers), opened, shards }
     }
 }
 
@@ -279,7 +279,7 @@ impl RunningWatch<'_> {
             }
             Look::Servers { servers, opened, shards } => {
                 self.is_finding = false;
-                self.servers = servers;
+                self.servers = *servers;
                 self.see_servers(opened, &shards);
             }
             Look::Nothing => self.is_finding = false,
