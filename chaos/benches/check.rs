@@ -1,7 +1,8 @@
 //! How long all checkers take over a history of a million and of ten million operations in memory, and how
-//! much memory they need besides; and how many lines of MONITOR a watch follows in a second.
+//! much memory they need besides; and how many lines of MONITOR a watch follows in a second, with how much of a
+//! core and of memory.
 //!
-//! Before Criterion's own figures, one line per size says both: the time of one pass over lines in memory
+//! Before Criterion's own figures, one line per size says both. Of the checkers: the time of one pass over lines in memory
 //! (parsing is not in it), and the most that judging kept at once per operation, where each line is made,
 //! read and forgotten.
 
@@ -142,12 +143,12 @@ fn checkers(c: &mut Criterion) {
     group.finish();
 }
 
-/// What MONITOR shows of a hundred clients: reads of a cache, and cycles of a thousand locks by SET NX and a
+/// What MONITOR shows of a hundred clients: reads of a cache, and cycles of so many locks by SET NX and a
 /// script.
-fn traffic(lines: usize) -> Vec<u8> {
+fn traffic(lines: usize, names: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for n in 0..lines / 10 {
-        let (us, client, lock) = (n * 100, 40_000 + n % 100, n % 1_000);
+        let (us, client, lock) = (n * 100, 40_000 + n % 100, n % names);
         let value = format!("{client:08}-0000-4000-8000-{n:012}");
         let mut line = |client: &dyn Display, words: &str| {
             let (seconds, micros) = (1_700_000_000 + us / 1_000_000, us % 1_000_000);
@@ -167,9 +168,32 @@ fn traffic(lines: usize) -> Vec<u8> {
     text
 }
 
+/// One pass over lines in memory, as far as a watch of 100,000 lines a second asks.
+fn watch_once(lines: usize, names: usize) {
+    const CORES_MOST: f64 = 0.7;
+    const MIB_MOST: f64 = 64.0;
+    let text = traffic(lines, names);
+    let before = memory(true);
+    let begun = Instant::now();
+    let watcher = read_bytes(&text, WatchOptions::default()).expect("MONITOR's text");
+    assert_eq!(watcher.finish().report.locks[0].grants as usize, lines / 10);
+    let cores = begun.elapsed().as_secs_f64() / lines as f64 * 100_000.0;
+    let mib = before.zip(memory(false));
+    let mib = mib.map(|((_, before), (most, _))| most.saturating_sub(before) as f64 / (1 << 20) as f64);
+    let reached = cores <= CORES_MOST && mib.is_none_or(|mib| mib < MIB_MOST);
+    let verdict = if reached { "reached" } else { "NOT reached" };
+    let mib = mib.map_or("unknown".to_owned(), |mib| format!("{mib:.1}"));
+    eprintln!(
+        "goal: a watch of {names} locks: {cores:.2} of a core for 100,000 lines/s, at most {CORES_MOST}; {mib} MiB, less than {MIB_MOST}: {verdict}"
+    );
+}
+
 fn watch(c: &mut Criterion) {
     const LINES: usize = 1_000_000;
-    let text = traffic(LINES);
+    for names in [1_000, 10_000] {
+        watch_once(LINES, names);
+    }
+    let text = traffic(LINES, 1_000);
     let mut group = c.benchmark_group("watch");
     group.sample_size(10);
     group.throughput(Throughput::Elements(LINES as u64));

@@ -784,11 +784,14 @@ fn ask(address: &str, words: &[&str]) -> String {
     stdout(&asked.expect("redis-cli runs")).trim().to_owned()
 }
 
-fn kill(address: &str) {
+fn pid(address: &str) -> i32 {
     let info = ask(address, &["INFO", "server"]);
     let mut lines = info.lines().filter_map(|line| line.strip_prefix("process_id:"));
-    let pid = lines.next().expect("a process").trim().parse().unwrap();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+    lines.next().expect("a process").trim().parse().unwrap()
+}
+
+fn kill(address: &str) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid(address)), Signal::SIGKILL).unwrap();
 }
 
 fn is_watched(address: &str) -> bool {
@@ -1116,4 +1119,423 @@ fn a_replica_shows_grants_and_ends() {
     let seen = json(&end(child));
     assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (5, 5), "{seen}");
     assert_eq!(seen["watch"]["source"], "light");
+}
+
+/// A connection that is kept, as an application has it.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn of(server: &Server) -> Self {
+        Client(BufReader::new(TcpStream::connect(("127.0.0.1", server.port)).unwrap()))
+    }
+
+    /// A command as one line; its answer of one line.
+    fn ask(&mut self, words: &str) -> String {
+        self.0.get_mut().write_all(format!("{words}\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        self.0.read_line(&mut answer).unwrap();
+        answer.trim_end().to_owned()
+    }
+}
+
+/// Works beside a client that sets keys of a cache, some 200 each 5 ms.
+fn beside_a_load<T>(server: &Server, work: impl FnOnce() -> T) -> T {
+    struct End<'a>(&'a AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let (is_over, port) = (AtomicBool::new(false), server.port);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let load = b"SET cache:1 a EX 9\r\n".repeat(200);
+            let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let mut answers = vec![0; b"+OK\r\n".len() * 200];
+            while !is_over.load(Ordering::Relaxed) {
+                connection.write_all(&load).unwrap();
+                connection.read_exact(&mut answers).unwrap();
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let _end = End(&is_over);
+        work()
+    })
+}
+
+#[test]
+fn a_watch_that_begins_at_an_idle_server_ends_too_when_it_costs_too_much() {
+    let server = Server::start_with(&["--slowlog-log-slower-than", "0", "--slowlog-max-len", "1000"]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = locklab(dir.path());
+    command.args(["watch", &server.url(), "--for", "25s", "--max-cost", "0.001", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    until("MONITOR runs", || server.cli(&["CLIENT", "LIST"]).contains("cmd=monitor"));
+    // It asks for its own connection, not for all clients, once it knows which that is.
+    let is_asked = || server.cli(&["SLOWLOG", "GET", "-1"]).contains("CLIENT\nLIST\nID\n");
+    until("it looks at its own connection", is_asked);
+    let output = beside_a_load(&server, || child.wait_with_output().expect("it ends by itself"));
+    let seen = json(&output);
+    let why = seen["watch"]["cost"]["ended_by"].as_str().unwrap_or_default();
+    assert!(why.contains("--max-cost"), "{seen}{}", stderr(&output));
+    assert!(seen["watch"]["cost"]["cpu_us_per_command_before"].is_null(), "{seen}");
+}
+
+#[test]
+fn a_user_who_may_not_ask_what_a_watch_costs_is_told_so_once() {
+    for rights in ["-info", "-client|list"] {
+        let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+        server.cli(&["ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", rights]);
+        let url = format!("redis://reader:secret@127.0.0.1:{}", server.port);
+        let output = run(dir.path(), &["watch", &url, "--for", "4s", "--json"]);
+        let said = stderr(&output);
+        assert_eq!(said.matches("does not say what the watch costs").count(), 1, "{rights}: {said}");
+        let seen = json(&output);
+        let warnings = seen["warnings"].to_string();
+        assert!(warnings.contains("--max-cost") && warnings.contains("NoPerm"), "{rights}: {seen}");
+        let shown = stdout(&run(dir.path(), &["report", "latest"]));
+        assert!(shown.contains("does not say what the watch costs"), "{rights}: {shown}");
+    }
+}
+
+#[test]
+fn masters_that_do_not_answer_keep_the_lines_of_no_other_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut up, url) = start_up(dir.path(), &["masters"]);
+    let members = addresses(&url);
+    let (alive, silent) = members.split_last().unwrap();
+    let watch = watch_of(dir.path(), &url);
+    until("all are watched", || members.iter().all(|one| is_watched(one)));
+    let pids: Vec<i32> = silent.iter().map(|one| pid(one)).collect();
+    let signal_all = |signal| {
+        for pid in &pids {
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(*pid), signal).unwrap();
+        }
+    };
+    signal_all(Signal::SIGSTOP);
+    // Each new key is read once what shows it was taken: an echo is of that read.
+    let echoes = || {
+        let stats = ask(alive, &["INFO", "commandstats"]);
+        let calls = stats.split("cmdstat_echo:calls=").nth(1);
+        calls.map_or(0, |calls| calls.split(',').next().unwrap().parse::<u32>().unwrap())
+    };
+    let (stopped, mut taken) = (Instant::now(), 0_u32);
+    until("looks at the servers are due", || {
+        taken += 1;
+        let before = echoes();
+        ask(alive, &["SET", &format!("lock:{taken}"), &value(1), "NX", "PX", "60000"]);
+        until("the key is read", || echoes() > before);
+        stopped.elapsed() > Duration::from_secs(4)
+    });
+    signal_all(Signal::SIGCONT);
+    let seen = json(&end(watch));
+    assert!(seen["watch"]["commands"].as_u64() > Some(u64::from(taken)), "{seen}");
+    signal(&up, Signal::SIGINT);
+    up.wait().unwrap();
+}
+
+#[test]
+fn what_is_announced_names_each_server_that_is_listened_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut up, url) = start_up(dir.path(), &["sentinel"]);
+    let seen = run(dir.path(), &["watch", &url, "--for", "1s", "--json"]);
+    let said = stderr(&seen);
+    let announced = said.lines().find(|line| line.contains("MONITOR on")).expect("it is announced");
+    let seen = json(&seen);
+    let servers = seen["watch"]["servers"].as_array().expect("servers");
+    assert!(servers.len() > 1, "{seen}");
+    for server in servers {
+        assert!(announced.contains(server.as_str().unwrap()), "{announced}");
+    }
+    signal(&up, Signal::SIGINT);
+    up.wait().unwrap();
+}
+
+#[test]
+fn a_look_sees_each_database_and_leaves_alone_what_is_no_lock() {
+    // Each use of a key is counted, from five on.
+    let counted = ["--maxmemory-policy", "allkeys-lfu", "--lfu-log-factor", "0"];
+    let (server, dir) = (Server::start_with(&counted), tempfile::tempdir().unwrap());
+    for key in ["cache:1", "cache:2"] {
+        server.cli(&["SET", key, "a page of text"]);
+    }
+    server.cli(&["SET", "cache:3", "a page of text", "EX", "600"]);
+    server.cli(&["-n", "3", "SET", "lock:orders", &value(1), "NX", "PX", "60000"]);
+    let output = run(dir.path(), &["watch", &server.url(), "--once", "--json"]);
+    let seen = json(&output);
+    let holder = &seen["holders"][0];
+    assert_eq!((holder["lock"].as_str(), holder["database"].as_u64()), (Some("lock:orders"), Some(3)));
+    let knows = server.cli(&["CLIENT", "NO-TOUCH", "ON"]) == "OK";
+    let uses = |key| server.cli(&["OBJECT", "FREQ", key]);
+    assert_eq!((uses("cache:1"), uses("cache:2")), ("5".to_owned(), "5".to_owned()));
+    assert_eq!(uses("cache:3") == "5", knows);
+    assert_eq!(stderr(&output).contains("does not know CLIENT NO-TOUCH"), !knows, "{}", stderr(&output));
+    let shown = stdout(&run(dir.path(), &["watch", &server.url(), "--once"]));
+    assert!(shown.contains("lock:orders (database 3)"), "{shown}");
+    server.cli(&["ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-info"]);
+    let url = format!("redis://reader:secret@127.0.0.1:{}/3", server.port);
+    let seen = json(&run(dir.path(), &["watch", &url, "--once", "--json"]));
+    assert_eq!(seen["holders"][0]["lock"], "lock:orders");
+    assert!(seen["warnings"].to_string().contains("that of the URL alone"), "{seen}");
+}
+
+/// What a server writes down of two locks that are given back and one that is held.
+fn written_locks(server: &Server) {
+    for number in 1..=5 {
+        take(server, number);
+        give_back(server, number);
+    }
+    take(server, 6);
+    server.cli(&["DEL", "cache:1"]);
+}
+
+#[test]
+fn a_file_without_times_shows_no_leases_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let keeps = ["--appendonly", "yes", "--appendfsync", "always"];
+    let watched = |path: &Path| {
+        let seen = run(dir.path(), &["watch", "--file", path.to_str().unwrap(), "--json"]);
+        assert_eq!(code(&seen), 0, "{}{}", stdout(&seen), stderr(&seen));
+        let seen = json(&seen);
+        assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (6, 5), "{seen}");
+        seen
+    };
+    let is_without_times = |seen: &Value| {
+        let lock = lock(seen);
+        let lengths = [&lock["lease_ms"], &lock["hold_ms"]["max"], &lock["lease_used_p99"]];
+        assert!(lengths.iter().all(|length| length.is_null()), "{seen}");
+        assert!(seen["warnings"][0].as_str().is_some_and(|one| one.contains("no times")), "{seen}");
+    };
+    let file_of = |server: &Server| {
+        let folder = server.cli(&["CONFIG", "GET", "dir"]);
+        let folder = Path::new(folder.lines().nth(1).unwrap()).join("appendonlydir");
+        let mut files = std::fs::read_dir(folder).unwrap().map(|one| one.unwrap().path());
+        files.find(|one| one.to_string_lossy().ends_with(".incr.aof")).expect("its file")
+    };
+    // A stream as redis-cli prints it.
+    let server = Server::start_with(&keeps);
+    let stream = dir.path().join("stream.txt");
+    let mut command = Command::new("redis-cli");
+    command.args(["-p", &server.port.to_string(), "--replica"]);
+    command.stdout(std::fs::File::create(&stream).unwrap()).stderr(Stdio::null());
+    let mut replica = command.spawn().expect("redis-cli runs");
+    until("it follows", || server.cli(&["INFO", "replication"]).contains("state=online"));
+    written_locks(&server);
+    server.cli(&["SET", "the", "end"]);
+    let holds = || std::fs::read_to_string(&stream).unwrap_or_default().contains("\"end\"");
+    until("the stream is written", holds);
+    signal(&replica, Signal::SIGINT);
+    replica.wait().unwrap();
+    is_without_times(&watched(&stream));
+    is_without_times(&watched(&file_of(&server)));
+    // Times from the beginning, and times that began later.
+    let timed = Server::start_with(&[&keeps[..], &["--aof-timestamp-enabled", "yes"]].concat());
+    written_locks(&timed);
+    let seen = watched(&file_of(&timed));
+    // Times are whole seconds.
+    let lease_ms = lock(&seen)["lease_ms"].as_f64().expect("a lease");
+    assert!(
+        (59_000.0..=61_000.0).contains(&lease_ms) && seen["warnings"] == Value::Array(Vec::new()),
+        "{seen}"
+    );
+    server.cli(&["CONFIG", "SET", "aof-timestamp-enabled", "yes"]);
+    server.cli(&["DEL", "lock:orders"]);
+    written_locks(&server);
+    let seen = watched(&file_of(&server));
+    assert!(seen["warnings"][0].as_str().is_some_and(|one| one.contains("before the first #TS")), "{seen}");
+}
+
+#[test]
+fn an_overlap_in_a_file_without_times_is_shown_by_its_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for number in [1, 2, 3, 4, 5, 6, 7, 8, 9] {
+        text += &format!("\"SET\",\"lock:a\",\"{}\",\"PXAT\",\"1700000060000\"\n", value(number));
+        text += "\"DEL\",\"lock:a\"\n";
+    }
+    for number in [1, 2] {
+        text += &format!("\"SET\",\"lock:a\",\"{}\",\"PXAT\",\"1700000060000\"\n", value(number));
+    }
+    std::fs::write(dir.path().join("stream.txt"), text).unwrap();
+    let seen = json(&run(dir.path(), &["watch", "--file", "stream.txt", "--json"]));
+    for finding in seen["findings"].as_array().expect("findings") {
+        let lines = finding["first"].to_string();
+        assert!(
+            finding["worst_ms"].is_null() && !lines.contains(" ms") && lines.contains("line "),
+            "{finding}"
+        );
+    }
+}
+
+#[test]
+fn a_line_beyond_every_bound_is_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |ms: u32, words: &str| format!("1700000000.{ms:03}000 [0 127.0.0.1:5001] {words}\n");
+    let mut text = line(1, &format!("\"SET\" \"job:7\" \"{}\" \"NX\" \"PX\" \"600\"", value(1)));
+    text += &line(2, &format!("\"SET\" \"page:7\" \"{}\"", "x".repeat(17 << 20)));
+    text += &line(3, "\"DEL\" \"job:7\"");
+    std::fs::write(dir.path().join("monitor.txt"), text).unwrap();
+    let seen = json(&run(dir.path(), &["watch", "--file", "monitor.txt", "--json"]));
+    assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (1, 1), "{seen}");
+    let warning = seen["warnings"][0].as_str().expect("a warning");
+    assert_eq!(warning, "1 lines of more than 16 MB were passed over");
+    let noise = "x".repeat(17 << 20);
+    std::fs::write(dir.path().join("noise.txt"), noise).unwrap();
+    let refused = run(dir.path(), &["watch", "--file", "noise.txt"]);
+    assert_eq!(code(&refused), 65, "{}", stderr(&refused));
+}
+
+/// Takes a lock at a master and gives it back.
+fn take_in_turn(master: &str, number: u32) {
+    assert_eq!(ask(master, &["SET", "lock:orders", &value(number), "NX", "PX", "60000"]), "OK");
+    assert_eq!(ask(master, &["EVAL", RELEASE, "1", "lock:orders", &value(number)]), "1");
+}
+
+#[test]
+fn a_replica_that_is_promoted_shows_no_attempts_and_another_is_watched_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut up, url) = start_up(dir.path(), &["cluster"]);
+    let first = addresses(&url)[0];
+    let nodes = ask(first, &["CLUSTER", "NODES"]);
+    let nodes: Vec<Vec<&str>> = nodes.lines().map(|line| line.split(' ').collect()).collect();
+    let address = |words: &[&str]| words[1].split('@').next().unwrap().to_owned();
+    let masters = nodes.iter().filter(|words| words[2].contains("master"));
+    let is_of_slot = |words: &&Vec<&str>| ask(&address(words), &["GET", "lock:orders"]).is_empty();
+    let old = masters.clone().find(is_of_slot).expect("the slot's master");
+    let new = nodes.iter().find(|words| words[3] == old[0]).expect("its replica");
+    let (old, new) = (address(old), address(new));
+    let mut command = locklab(dir.path());
+    command.args(["watch", &url, "--light", "--max-cost", "64", "--json"]);
+    let watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    until("the replica is watched", || is_watched(&new) && !is_watched(&old));
+    take_in_turn(&old, 1);
+    let gave_back = |at: &str| ask(at, &["INFO", "commandstats"]).contains("cmdstat_del:");
+    until("the replica has it", || gave_back(&new));
+    assert_eq!(ask(&new, &["CLUSTER", "FAILOVER"]), "OK");
+    until("it is promoted", || ask(&new, &["ROLE"]).starts_with("master"));
+    assert_eq!(ask(&new, &["SET", "lock:orders", &value(2), "NX", "PX", "60000"]), "OK");
+    // Replicas see no refusals; a master does.
+    assert_eq!(ask(&new, &["SETNX", "lock:orders", &value(3)]), "0");
+    until("the other one is watched", || is_watched(&old) && !is_watched(&new));
+    assert_eq!(ask(&new, &["EVAL", RELEASE, "1", "lock:orders", &value(2)]), "1");
+    for number in 4..7 {
+        take_in_turn(&new, number);
+    }
+    ask(&new, &["DEL", "lock:orders"]);
+    let has_all = || ask(&new, &["WAIT", "1", "1000"]) == "1";
+    until("the replica has it", has_all);
+    let output = end(watch);
+    let seen = json(&output);
+    // What was taken at the new master before it had a replica that is watched is seen or not; nothing else.
+    let grants = sum(&seen, "grants");
+    assert!((4..=5).contains(&grants), "{seen}{}", stderr(&output));
+    assert_eq!(kinds(&seen, &["sure", "violated"]), Vec::<String>::new(), "{seen}");
+    signal(&up, Signal::SIGINT);
+    up.wait().unwrap();
+}
+
+#[test]
+fn a_light_watch_ends_when_no_replica_is_left() {
+    let (master, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    until("the replica follows", || replica.cli(&["INFO", "replication"]).contains("master_link_status:up"));
+    let child = begin(dir.path(), &replica, &["--light"]);
+    take(&master, 1);
+    until("the replica has it", || replica.cli(&["GET", "lock:orders"]) == value(1));
+    replica.cli(&["REPLICAOF", "NO", "ONE"]);
+    assert_eq!(replica.cli(&["SETNX", "lock:orders", &value(2)]), "0");
+    let output = child.wait_with_output().expect("it ends by itself");
+    let seen = json(&output);
+    let why = seen["watch"]["cost"]["ended_by"].as_str().unwrap_or_default();
+    assert!(why.contains("no replica is left"), "{seen}{}", stderr(&output));
+    assert!(sum(&seen, "grants") <= 1, "{seen}");
+    assert_eq!(kinds(&seen, &["sure", "violated"]), Vec::<String>::new(), "{seen}");
+}
+
+#[test]
+fn the_document_of_a_watch_counts_what_is_known_to_have_happened() {
+    const RENEW: &str = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('pexpire',KEYS[1],60000) else return 0 end";
+    let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let output = beside_a_load(&server, || {
+        let child = begin(dir.path(), &server, &[]);
+        let mut clients = [Client::of(&server), Client::of(&server)];
+        let take = |client: &mut Client, name: &str, number, lease_ms| {
+            client.ask(&format!("SET {name} {} NX PX {lease_ms}", value(number)))
+        };
+        // Six holds, each with an attempt that is refused, a renewal and a release.
+        for number in 1..=6 {
+            let [holder, other] = &mut clients;
+            assert_eq!(take(holder, "job:1", number, 60_000), "+OK");
+            assert_eq!(take(other, "job:1", number + 1, 60_000), "$-1");
+            for script in [RENEW, RELEASE] {
+                assert_eq!(holder.ask(&format!("EVAL \"{script}\" 1 job:1 {}", value(number))), ":1");
+            }
+            clients.swap(0, 1);
+        }
+        // One that uses a tenth of its lease or more, one that ends by its lease, one that the other deletes, and
+        // one that goes on.
+        let [holder, other] = &mut clients;
+        assert_eq!(take(holder, "job:3", 1, 10_000), "+OK");
+        until("a tenth of it is over", || {
+            other.ask("PTTL job:3").trim_start_matches(':').parse::<u32>().unwrap() < 9_000
+        });
+        assert_eq!(holder.ask(&format!("EVAL \"{RELEASE}\" 1 job:3 {}", value(1))), ":1");
+        assert_eq!(take(holder, "job:2", 7, 50), "+OK");
+        until("its lease is over", || other.ask("EXISTS job:2") == ":0");
+        assert_eq!(take(holder, "job:2", 8, 60_000), "+OK");
+        assert_eq!(other.ask("DEL job:2"), ":1");
+        assert_eq!(take(holder, "job:3", 9, 60_000), "+OK");
+        // Its cost while it goes on is that between two looks.
+        let looks = || {
+            let stats = server.cli(&["INFO", "commandstats"]);
+            stats
+                .split("cmdstat_client|list:calls=")
+                .nth(1)
+                .map(|calls| calls.split(',').next().unwrap().to_owned())
+        };
+        let before = looks();
+        until("it has looked", || looks() != before);
+        let once = looks();
+        until("it has looked again", || looks() != once);
+        end(child)
+    });
+    let seen = json(&output);
+    assert_eq!(code(&output), 1, "{seen}");
+    let (watch, lock) = (&seen["watch"], &seen["locks"][0]);
+    assert_eq!(watch["servers"], serde_json::json!([format!("127.0.0.1:{}", server.port)]));
+    let seconds = watch["seconds"].as_f64().expect("seconds");
+    assert!(seconds > 0.0 && watch["commands"].as_u64() > Some(28) && watch["source"] == "monitor", "{seen}");
+    let cost = &watch["cost"];
+    for field in ["cpu_us_per_command_before", "cpu_us_per_command"] {
+        assert!(cost[field].as_f64() > Some(0.0), "{field}: {seen}");
+    }
+    assert!(cost["cores"].as_f64() >= Some(0.0) && cost["ended_by"] == "", "{seen}");
+    let counts = serde_json::json!({
+        "pattern": "job:*", "names": 3, "recipe": "SET NX", "grants": 10, "refusals": 6, "renewals": 6,
+        "released": 7, "expired": 1, "deleted_by_another": 1, "still_held": 1, "lease_ms": 60_000.0,
+        "clients": 2,
+    });
+    for (field, expected) in counts.as_object().unwrap() {
+        assert_eq!(&lock[field], expected, "{field}: {seen}");
+    }
+    let number = |of: &Value, field: &str| of[field].as_f64().unwrap_or_else(|| panic!("{field}: {seen}"));
+    let is_near = |found: f64, expected: f64| (found - expected).abs() < 1e-3;
+    assert!(is_near(number(lock, "commands_per_grant"), 30.0 / 10.0), "{seen}");
+    assert!(is_near(number(lock, "polls_per_s"), 6.0 / seconds), "{seen}");
+    assert!((0.1..1.0).contains(&number(lock, "lease_used_p99")), "{seen}");
+    let hold = &lock["hold_ms"];
+    let (p50, p99, max) = (number(hold, "p50"), number(hold, "p99"), number(hold, "max"));
+    assert!(p50 <= p99 && p99 <= max && max >= 45.0 && lock["library"].is_string(), "{seen}");
+    let findings = seen["findings"].as_array().expect("findings");
+    let finding = findings.iter().find(|one| one["kind"] == "released-by-another").expect("a DEL by another");
+    let expected = serde_json::json!({
+        "certainty": "sure", "pattern": "job:*", "lock": "job:2", "count": 1,
+    });
+    for (field, expected) in expected.as_object().unwrap() {
+        assert_eq!(&finding[field], expected, "{field}: {seen}");
+    }
+    assert!(!finding["first"].as_array().expect("lines").is_empty(), "{seen}");
+    for field in ["why", "remedy"] {
+        assert!(finding[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {seen}");
+    }
 }

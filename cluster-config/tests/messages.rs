@@ -87,6 +87,8 @@ fn lines_are_read_as_they_are_written() {
         "+1.500000 [x lua] \"set\"",
         "+1.5 [0 lua] \"set\"",
         "+99999999999999999999.000000 [0 lua] \"set\"",
+        // Its nanoseconds are no number of 64 bits.
+        "+20568270467.284268 [0 lua] \"set\"",
         "+1.500000 [0 lua] \"set\"\"k\"",
         "",
     ] {

@@ -46,6 +46,8 @@ pub struct WatchedTraffic {
     pub history: Vec<Line>,
     /// The history is cut: there was more than is kept.
     pub cut: bool,
+    /// What was not seen or not kept to, and why.
+    pub warnings: Vec<String>,
 }
 
 /// What comes of a server, in its order.
@@ -572,7 +574,7 @@ impl Watcher {
         report.commands = self.commands;
         (report.over_time, report.held) = over_time(&history);
         report.seconds = seconds;
-        WatchedTraffic { report, history, cut: self.history_cut }
+        WatchedTraffic { report, history, cut: self.history_cut, warnings: Vec::new() }
     }
 }
 

@@ -66,7 +66,8 @@ fn members_by_address(target: &ExternalTarget) -> (Topology, Vec<DiscoveredServe
 
 /// All masters of a set, of which one at least answers.
 async fn masters(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
-    first_answer(target, Role::Master, async |dial: &Dial| Ok(ask(dial, &["PING"], ANSWER).await?)).await?;
+    let pong = |dial: Dial| async move { Ok(ask(&dial, &["PING"], ANSWER).await?) };
+    first_answer(target, Role::Master, pong).await?;
     Ok(target.addresses.iter().map(|address| server(Role::Master, *address)).collect())
 }
 
@@ -85,7 +86,7 @@ pub(super) async fn require_all(target: &ExternalTarget) -> Result<(), ClusterEr
 }
 
 async fn sentinels(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
-    let watched_servers = async |dial: &Dial| watched_servers(dial, &target.master_name).await;
+    let watched_servers = |dial: Dial| async move { watched_servers(&dial, &target.master_name).await };
     let mut all = first_answer(target, Role::Sentinel, watched_servers).await?;
     let sentinels = target.addresses.iter();
     all.extend(sentinels.map(|address| server(Role::Sentinel, *address)));
@@ -93,14 +94,14 @@ async fn sentinels(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, Clu
 }
 
 /// What the first of the target's servers says that answers.
-async fn first_answer<T>(
+async fn first_answer<T, F: Future<Output = Result<T, String>>>(
     target: &ExternalTarget,
     role: Role,
-    asked: impl AsyncFn(&Dial) -> Result<T, String>,
+    asked: impl Fn(Dial) -> F,
 ) -> Result<T, ClusterError> {
     let mut last = missing!("the target names no server");
     for address in &target.addresses {
-        match asked(&target.dial(role, *address)).await {
+        match asked(target.dial(role, *address)).await {
             Ok(said) => return Ok(said),
             Err(why) => last = unreachable(*address, &why),
         }
@@ -129,7 +130,7 @@ async fn announced(entries: &Value) -> Result<SocketAddr, String> {
 }
 
 async fn cluster(target: &ExternalTarget) -> Result<Vec<DiscoveredServer>, ClusterError> {
-    let nodes = async |dial: &Dial| Ok(ask(dial, &["CLUSTER", "NODES"], ANSWER).await?);
+    let nodes = |dial: Dial| async move { Ok(ask(&dial, &["CLUSTER", "NODES"], ANSWER).await?) };
     let view = text(&first_answer(target, Role::Master, nodes).await?);
     let members = members(&view);
     let masters = members.iter().filter(|(role, ..)| *role == Role::Master).count();

@@ -16,12 +16,15 @@ pub struct MonitorLine<'a> {
 }
 
 impl<'a> MonitorLine<'a> {
+    /// A later time is none: it is the last whose nanoseconds are a number of 63 bits.
+    pub const LAST_TIME_US: u64 = i64::MAX as u64 / 1_000;
+
     /// Reads `+1700000000.000001 [0 127.0.0.1:5000] "SET" "k" "v"`, with or without the protocol's `+`.
     /// `None`: the line is none, or torn.
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let line = line.strip_prefix(b"+").unwrap_or(line).trim_ascii_end();
         let space = line.iter().position(|byte| *byte == b' ')?;
-        let time_us = microseconds(&line[..space])?;
+        let time_us = microseconds(&line[..space]).filter(|us| *us <= Self::LAST_TIME_US)?;
         let rest = line[space + 1..].strip_prefix(b"[")?;
         // An address of IPv6 has brackets of its own.
         let end = memchr::memmem::find(rest, b"] \"")?;

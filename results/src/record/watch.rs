@@ -68,7 +68,8 @@ pub struct WatchCost {
     pub cpu_us_per_command_before: Option<f64>,
     /// The same while it went on.
     pub cpu_us_per_command: Option<f64>,
-    /// Cores that the watch took of the busiest server, as far as the difference tells.
+    /// Cores that the watch took of the busiest server: what commands cost more than before; beside far more
+    /// commands than before, the usual share at least.
     pub cores: f64,
     /// Why it ended before its time; empty if it did not.
     pub ended_by: String,
@@ -180,6 +181,19 @@ pub struct WatchedHolder {
     pub recipe: String,
     /// Whose library; empty where nothing tells.
     pub library: String,
+    /// The database of its key.
+    #[serde(default)]
+    pub database: u32,
+}
+
+impl WatchedHolder {
+    /// The name of the lock, and its database where that is not the first.
+    pub fn place(&self) -> String {
+        match self.database {
+            0 => self.lock.clone(),
+            number => format!("{} (database {number})", self.lock),
+        }
+    }
 }
 
 impl WatchReport {

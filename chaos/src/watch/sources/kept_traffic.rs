@@ -8,9 +8,10 @@ use std::path::Path;
 use cluster_config::{MonitorLine, quoted_words};
 
 use results::limits;
+use results::watch::WatchedTimes;
 
 use crate::watch::lock::lock_state::WatchOptions;
-use crate::watch::watcher::Watcher;
+use crate::watch::watcher::{WatchedTraffic, Watcher};
 
 /// Lines that may be torn before the file is taken for something else, and one in so many.
 const TORN_MAX: u64 = 10;
@@ -52,9 +53,19 @@ struct SourceFile<'a> {
     path: String,
     reader: BufReader<Box<dyn io::Read + 'a>>,
     line: u64,
+    /// Lines that were passed over, since they are beyond every bound.
+    too_long: u64,
+    /// Commands before the first time of the file, which were passed over.
+    too_early: u64,
+    has_clock: bool,
 }
 
-impl SourceFile<'_> {
+impl<'a> SourceFile<'a> {
+    fn new(path: &str, input: Box<dyn io::Read + 'a>) -> Self {
+        let reader = BufReader::with_capacity(1 << 20, input);
+        Self { path: path.to_owned(), reader, line: 0, too_long: 0, too_early: 0, has_clock: false }
+    }
+
     fn io(&self, source: io::Error) -> SourceError {
         SourceError::Io { path: self.path.clone(), source }
     }
@@ -63,18 +74,82 @@ impl SourceFile<'_> {
         SourceError::Noise { path: self.path.clone(), line: self.line.max(1), why: why.into() }
     }
 
-    /// The next line with its end; `false` at the end of the file.
+    /// The next line with its end, without those that are too long; `false` at the end of the file.
     fn next(&mut self, line: &mut Vec<u8>) -> Result<bool, SourceError> {
-        line.clear();
-        self.line += 1;
-        match limits::read_line(&mut self.reader, line) {
-            Ok(count) => Ok(count > 0),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(self.noise(format!("{error}: this is no output of MONITOR")))
+        loop {
+            line.clear();
+            self.line += 1;
+            match limits::read_line(&mut self.reader, line) {
+                Ok(count) => return Ok(count > 0),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.too_long += 1;
+                    if !line.ends_with(b"\n") {
+                        self.reader.skip_until(b'\n').map_err(|error| self.io(error))?;
+                    }
+                }
+                Err(error) => return Err(self.io(error)),
             }
-            Err(error) => Err(self.io(error)),
         }
     }
+
+    /// What was not read, and what a file of this form does not tell.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.has_clock {
+            warnings.push("the file has no times, so leases and lengths of holds are unknown: lines are counted in their place, and `aof-timestamp-enabled yes` writes times to an append-only file".to_owned());
+        }
+        if self.too_early > 0 {
+            let count = self.too_early;
+            warnings.push(format!("{count} commands before the first #TS have no time and were passed over"));
+        }
+        if self.too_long > 0 {
+            let (count, most) = (self.too_long, limits::LINE >> 20);
+            warnings.push(format!("{count} lines of more than {most} MB were passed over"));
+        }
+        warnings
+    }
+}
+
+/// Takes away what comes of times in a file without any: its lines were counted in their place, and ends are
+/// times of the day.
+fn forget_times(traffic: &mut WatchedTraffic) {
+    let report = &mut traffic.report;
+    traffic.history.clear();
+    (report.seconds, report.over_time, report.held) = (0.0, None, None);
+    for lock in &mut report.locks {
+        (lock.lease_ms, lock.lease_used_p99, lock.polls_per_s) = (None, None, 0.0);
+        (lock.hold_ms, lock.wait_ms) = (WatchedTimes::default(), WatchedTimes::default());
+    }
+    let by_length = ["held-long", "lease-nearly-used", "outlived-its-lease", "hot-polling"];
+    report.findings.retain(|finding| !by_length.contains(&finding.kind.as_str()));
+    for finding in &mut report.findings {
+        (finding.worst_ms, finding.picture) = (None, None);
+        finding.first.iter_mut().for_each(|line| *line = without_times(line));
+    }
+}
+
+/// A line of an example with its number in the place of its time, and without lengths of time.
+fn without_times(line: &str) -> String {
+    let (time, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let number = |text: &str| text.parse::<u64>().ok();
+    let parts: Option<Vec<u64>> = time.split([':', '.']).map(number).collect();
+    let Some([hours, minutes, seconds, micros]) = parts.as_deref() else { return line.to_owned() };
+    let place = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros;
+    let mut words = vec!["line".to_owned(), place.to_string()];
+    for word in rest.split(' ') {
+        // `for 5 ms`, `5 ms before`.
+        let is_length = word.starts_with("ms") && words.last().is_some_and(|last| number(last).is_some());
+        if is_length {
+            words.pop();
+            words.pop_if(|word| word == "for");
+        }
+        let rest = if is_length { &word[2..] } else { word };
+        match words.last_mut() {
+            Some(last) if is_length => *last += rest,
+            _ => words.push(rest.to_owned()),
+        }
+    }
+    words.join(" ")
 }
 
 /// Reads a file, or standard input for `-`, and watches what it holds. `light`: MONITOR was run on a replica,
@@ -82,35 +157,35 @@ impl SourceFile<'_> {
 ///
 /// # Errors
 /// It cannot be read, or holds something else.
-pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<Watcher, SourceError> {
+pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<WatchedTraffic, SourceError> {
     let opened: io::Result<Box<dyn io::Read>> = match path {
         "-" => Ok(Box::new(io::stdin().lock())),
         path => limits::open(Path::new(path)).map(|file| Box::new(file) as Box<dyn io::Read>),
     };
     let io = |source| SourceError::Io { path: path.to_owned(), source };
-    watch(path, opened.map_err(io)?, light, options)
+    let mut file = SourceFile::new(path, opened.map_err(io)?);
+    let mut traffic = watch(&mut file, light, options)?.finish();
+    if !file.has_clock {
+        forget_times(&mut traffic);
+    }
+    traffic.report.servers = vec![path.to_owned()];
+    traffic.report.source = "file".to_owned();
+    traffic.warnings = file.warnings();
+    Ok(traffic)
 }
 
-fn watch<'a>(
-    path: &str,
-    input: Box<dyn io::Read + 'a>,
-    light: bool,
-    options: WatchOptions,
-) -> Result<Watcher, SourceError> {
-    let reader = BufReader::with_capacity(1 << 20, input);
-    let mut file = SourceFile { path: path.to_owned(), reader, line: 0 };
-    let form = form_of(&mut file)?;
-    let mut watcher = Watcher::new(WatchOptions {
+fn watch(file: &mut SourceFile<'_>, light: bool, options: WatchOptions) -> Result<Watcher, SourceError> {
+    let form = form_of(file)?;
+    let options = WatchOptions {
         effects_only: light || form != SourceForm::Monitor,
         // Timestamps of an append-only file are whole seconds.
         time_doubt_us: if form == SourceForm::AppendOnlyFile { 1_000_000 } else { 0 },
         ..options
-    });
+    };
     match form {
-        SourceForm::AppendOnlyFile => append_only_file(&mut file, &mut watcher)?,
-        form => lines(&mut file, &mut watcher, form)?,
+        SourceForm::AppendOnlyFile => append_only_file(file, options),
+        form => lines(file, form, options),
     }
-    Ok(watcher)
 }
 
 /// By its beginning.
@@ -139,7 +214,9 @@ fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
 }
 
 /// One command a line; single lines may be torn, as the last, or those of programs that print beside.
-fn lines(file: &mut SourceFile<'_>, watcher: &mut Watcher, form: SourceForm) -> Result<(), SourceError> {
+fn lines(file: &mut SourceFile<'_>, form: SourceForm, options: WatchOptions) -> Result<Watcher, SourceError> {
+    let mut watcher = Watcher::new(options);
+    file.has_clock = form == SourceForm::Monitor;
     let (mut line, mut read, mut torn, mut first_torn) = (Vec::new(), 0_u64, 0_u64, None);
     let mut database = 0;
     while file.next(&mut line)? {
@@ -184,18 +261,23 @@ fn lines(file: &mut SourceFile<'_>, watcher: &mut Watcher, form: SourceForm) -> 
             "this is no output of `redis-cli monitor` or `redis-cli --replica` and no append-only file; {shown} is expected"
         )));
     }
-    Ok(())
+    Ok(watcher)
 }
 
 /// Commands in the protocol's own form, and `#TS:` before each second.
-fn append_only_file(file: &mut SourceFile<'_>, watcher: &mut Watcher) -> Result<(), SourceError> {
-    let mut line = Vec::new();
+fn append_only_file(file: &mut SourceFile<'_>, options: WatchOptions) -> Result<Watcher, SourceError> {
+    let (mut watcher, mut line) = (Watcher::new(options), Vec::new());
     let (mut time_us, mut database) = (1, 0);
     while file.next(&mut line)? {
         let text = line.trim_ascii_end();
         if let Some(seconds) = text.strip_prefix(b"#TS:") {
-            let seconds: u64 = number(seconds).ok_or_else(|| file.noise("no time behind #TS:"))?;
-            time_us = seconds.saturating_mul(1_000_000);
+            let time = number(seconds).map(|seconds| seconds.saturating_mul(1_000_000));
+            let time = time.filter(|time_us| *time_us <= MonitorLine::LAST_TIME_US);
+            time_us = time.ok_or_else(|| file.noise("no time behind #TS:"))?;
+            if !std::mem::replace(&mut file.has_clock, true) {
+                file.too_early = watcher.commands();
+                watcher = Watcher::new(options);
+            }
             continue;
         }
         if text.starts_with(b"#") || text.is_empty() {
@@ -204,6 +286,10 @@ fn append_only_file(file: &mut SourceFile<'_>, watcher: &mut Watcher) -> Result<
         let count = text.strip_prefix(b"*").and_then(number);
         let count = count.filter(|count| (1..=1_048_576).contains(count));
         let count = count.ok_or_else(|| file.noise("a command was expected, as *3"))?;
+        if !file.has_clock {
+            // The order alone.
+            time_us = file.line;
+        }
         let mut words: Vec<Cow<'_, [u8]>> = Vec::with_capacity(count.min(16) as usize);
         for _ in 0..count {
             match word(file)? {
@@ -211,7 +297,7 @@ fn append_only_file(file: &mut SourceFile<'_>, watcher: &mut Watcher) -> Result<
                 Some(word) if words.len() < 1_000 => words.push(Cow::Owned(word)),
                 Some(_) => {}
                 // The server was ended while it wrote.
-                None => return Ok(()),
+                None => return Ok(watcher),
             }
         }
         if words[0].eq_ignore_ascii_case(b"SELECT") {
@@ -223,7 +309,7 @@ fn append_only_file(file: &mut SourceFile<'_>, watcher: &mut Watcher) -> Result<
         }
         watcher.line(0, &MonitorLine { time_us, database, client: b"", words });
     }
-    Ok(())
+    Ok(watcher)
 }
 
 /// A word with its length before it, cut where it is long; `None`: the file ends here.
@@ -255,5 +341,23 @@ fn number(text: &[u8]) -> Option<u64> {
 /// # Errors
 /// They are something else.
 pub fn read_bytes(bytes: &[u8], options: WatchOptions) -> Result<Watcher, SourceError> {
-    watch("input", Box::new(bytes), options.effects_only, options)
+    watch(&mut SourceFile::new("input", Box::new(bytes)), options.effects_only, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_beyond_all_clocks_is_none() {
+        let lines = b"18.913459 [1 unix:/tmp/s] \"ZADD\" \"mode\" \"MOVE\" \"EXAT\"\n\
+            20568270467.284268 [1 unix:/tmp/s] \"SETNX\" \"0\" \"a:41\"\n";
+        let options = WatchOptions { effects_only: true, ..WatchOptions::default() };
+        let watcher = read_bytes(lines, options).expect("a torn line");
+        assert_eq!(watcher.commands(), 1);
+        watcher.finish();
+        let file = b"#TS:18\r\n*3\r\n$5\r\nSETNX\r\n$1\r\na\r\n$1\r\nb\r\n#TS:432916762374\r\n";
+        let refused = read_bytes(file, options).expect_err("no time");
+        assert_eq!(refused.to_string(), "input:8: no time behind #TS:");
+    }
 }

@@ -1,6 +1,7 @@
 //! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what
 //! may have happened in between.
 
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,7 +30,7 @@ const UNANSWERED: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(crate) struct ServerInfo {
     run_id: String,
-    is_master: bool,
+    pub(crate) is_master: bool,
     /// It was one at the look before the last.
     was_master: bool,
     pub(crate) cpu_s: f64,
@@ -41,10 +42,11 @@ pub(crate) struct ServerInfo {
 }
 
 impl ServerInfo {
-    pub(crate) async fn of(servers: &External, address: SocketAddr) -> Option<ServerInfo> {
-        let info = servers.ask_server(address, &["INFO", "everything"]).await;
-        let Ok(Value::BulkString(info)) = info else { return None };
-        ServerInfo::parse(&String::from_utf8_lossy(&info))
+    pub(crate) async fn of(servers: &External, address: SocketAddr) -> Result<ServerInfo, String> {
+        let info = servers.ask_server(address, &["INFO", "everything"]).await?;
+        let strange = || "INFO says something else".to_owned();
+        let Value::BulkString(info) = info else { return Err(strange()) };
+        ServerInfo::parse(&String::from_utf8_lossy(&info)).ok_or_else(strange)
     }
 
     fn parse(info: &str) -> Option<ServerInfo> {
@@ -93,7 +95,7 @@ pub(crate) struct Source {
     /// The time of its last line, and when that came.
     last_us: u64,
     heard: Instant,
-    /// Takes keys that are to be read there.
+    /// Takes keys that are to be read there; once it is dropped, the listener ends.
     wanted: mpsc::Sender<WantedKey>,
 }
 
@@ -110,6 +112,31 @@ impl Source {
     }
 }
 
+/// The beginning of listening to a server.
+pub(crate) struct OpenedListener {
+    /// `None`: it does not answer yet.
+    stream: Option<MonitorStream>,
+    info: Option<ServerInfo>,
+}
+
+impl OpenedListener {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    /// It does not let this user listen.
+    pub(crate) async fn open(servers: &External, address: SocketAddr) -> io::Result<OpenedListener> {
+        let stream = match servers.monitor(address).await {
+            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => return Err(why),
+            stream => stream.ok(),
+        };
+        Ok(OpenedListener { stream, info: ServerInfo::of(servers, address).await.ok() })
+    }
+
+    pub(crate) fn listens(&self) -> bool {
+        self.stream.is_some()
+    }
+}
+
 /// The connections that are listened to, and what came of them so far.
 pub(crate) struct Listeners {
     pub(crate) watcher: Watcher,
@@ -119,6 +146,11 @@ pub(crate) struct Listeners {
     stop: watch::Sender<()>,
     /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
     pub(crate) masters: Vec<String>,
+    /// Replicas are watched: what comes over their connections to masters, which end at these ports, is an
+    /// effect. Other lines are of clients, as at a replica that was promoted.
+    link_ports: BTreeSet<u16>,
+    /// Servers to which nobody is to listen any more.
+    left: HashSet<usize>,
     /// Servers of one group are single masters.
     is_alone: bool,
 }
@@ -133,13 +165,43 @@ impl Listeners {
             pieces,
             stop: watch::Sender::default(),
             masters: Vec::new(),
+            link_ports: BTreeSet::new(),
+            left: HashSet::new(),
             is_alone: matches!(kind, TopologyKind::Single | TopologyKind::Masters),
         }
     }
 
     pub(crate) fn follows(&self, address: SocketAddr) -> bool {
-        let mut sources = self.sources.iter();
-        sources.any(|source| source.address == address && source.is_followed)
+        self.followed().contains(&address)
+    }
+
+    /// The servers whose lines are taken now or once they can be reached.
+    pub(crate) fn followed(&self) -> Vec<SocketAddr> {
+        let sources = self.sources.iter().enumerate();
+        let followed = sources.filter(|(place, source)| source.is_followed && !self.left.contains(place));
+        followed.map(|(_, source)| source.address).collect()
+    }
+
+    /// Replicas are watched, whose connections to masters end at these ports, and others that are known by now.
+    pub(crate) fn watch_links(&mut self, ports: BTreeSet<u16>) {
+        if !ports.is_subset(&self.link_ports) {
+            self.link_ports.extend(ports);
+            // What came over a new connection before was passed over.
+            (0..self.sources.len()).for_each(|place| self.watcher.gap(place));
+        }
+    }
+
+    /// Listens to some servers no longer, and says to which.
+    pub(crate) fn leave(&mut self, is_gone: impl Fn(&Source) -> bool) -> Vec<SocketAddr> {
+        let sources = self.sources.iter().enumerate();
+        let gone = sources.filter(|(place, source)| !self.left.contains(place) && is_gone(source));
+        let gone: Vec<(usize, SocketAddr)> = gone.map(|(place, source)| (place, source.address)).collect();
+        for (place, _) in &gone {
+            self.left.insert(*place);
+            self.sources[*place].wanted = mpsc::channel(1).0;
+            self.watcher.gap(*place);
+        }
+        gone.into_iter().map(|(_, address)| address).collect()
     }
 
     /// Listens to a server from now on, or once it can be reached: whether it can be now.
@@ -147,18 +209,24 @@ impl Listeners {
     /// # Errors
     /// It does not let this user listen.
     pub(crate) async fn listen(&mut self, servers: &External, address: SocketAddr) -> io::Result<bool> {
-        let known = self.sources.iter().position(|one| one.address == address);
+        let listener = OpenedListener::open(servers, address).await?;
+        let listens = listener.listens();
+        self.add(servers, address, listener);
+        Ok(listens)
+    }
+
+    /// Takes what a server says from now on.
+    pub(crate) fn add(&mut self, servers: &External, address: SocketAddr, opened: OpenedListener) {
+        let OpenedListener { stream, info } = opened;
+        let mut sources = self.sources.iter().enumerate();
+        let is_known =
+            |(place, source): &(usize, &Source)| source.address == address && !self.left.contains(place);
+        let known = sources.find(is_known).map(|(place, _)| place);
         let place = known.unwrap_or(self.sources.len());
-        let stream = match servers.monitor(address).await {
-            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => return Err(why),
-            stream => stream.ok(),
-        };
-        let listens = stream.is_some();
         let (wanted, keys) = mpsc::channel(KEYS);
         if servers.topology().kind == TopologyKind::Masters {
             self.watcher.set_group(place, place);
         }
-        let info = ServerInfo::of(servers, address).await;
         if let Some(info) = &info
             && info.is_master
             && !info.has_released_nothing
@@ -166,6 +234,7 @@ impl Listeners {
             // A new shard may have given back what had moved to it.
             self.watcher.gap(place);
         }
+        let listens = stream.is_some();
         let source =
             Source { address, listens, is_followed: true, info, last_us: 0, heard: Instant::now(), wanted };
         match known {
@@ -175,7 +244,6 @@ impl Listeners {
         let (send, stop) = (self.send.clone(), self.stop.subscribe());
         let listener = Listener { place, send, stop, keys, reader: KeyReader::new(servers.clone(), address) };
         tokio::spawn(listener.run(servers.clone(), address, stream));
-        Ok(listens)
     }
 
     /// Takes what comes until `end`; gives the place of a server whose connection ended or opened again.
@@ -187,13 +255,18 @@ impl Listeners {
     fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
         let source = &mut self.sources[place];
         match piece {
+            ListenerEvent::Lines(_) if self.left.contains(&place) => return None,
             ListenerEvent::Lines(lines) => {
                 source.heard = Instant::now();
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
                     let is_of = |master: &String| master.as_bytes() == line.client;
                     source.last_us = source.last_us.max(line.time_us);
-                    if !self.masters.iter().any(is_of) {
+                    let is_passed_over = match self.link_ports.is_empty() {
+                        true => self.masters.iter().any(is_of),
+                        false => !port_of(line.client).is_some_and(|port| self.link_ports.contains(&port)),
+                    };
+                    if !is_passed_over {
                         self.watcher.line(place, &line);
                     }
                 }
@@ -261,6 +334,12 @@ impl Listeners {
     }
 }
 
+/// The port of a client as MONITOR shows it.
+fn port_of(client: &[u8]) -> Option<u16> {
+    let begin = client.iter().rposition(|byte| *byte == b':')? + 1;
+    std::str::from_utf8(&client[begin..]).ok()?.parse().ok()
+}
+
 /// Passes on what one server says.
 struct Listener {
     place: usize,
@@ -291,13 +370,14 @@ impl Listener {
                 loop {
                     sleep(REOPEN).await;
                     if let Ok(stream) = servers.monitor(address).await {
-                        return (stream, ServerInfo::of(&servers, address).await);
+                        return (stream, ServerInfo::of(&servers, address).await.ok());
                     }
                 }
             };
             let (again, info) = tokio::select! {
                 reopened = reopened => reopened,
                 _ = self.stop.changed() => break,
+                None = self.keys.recv() => break,
             };
             stream = Some(again);
             if !self.pass(ListenerEvent::Reopened(info)).await {
@@ -316,8 +396,12 @@ impl Listener {
             let more = match stops_at {
                 None => tokio::select! {
                     more = stream.next(&mut line) => more.unwrap_or(false),
-                    Some(key) = self.keys.recv() => {
-                        self.reader.begin(key);
+                    key = self.keys.recv() => {
+                        match key {
+                            Some(key) => self.reader.begin(key),
+                            // Nobody listens to this server any more.
+                            None => stops_at = Some(Instant::now()),
+                        }
                         true
                     }
                     _ = self.stop.changed() => {

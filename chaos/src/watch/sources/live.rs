@@ -1,18 +1,20 @@
 //! Watches servers while they work: MONITOR on each, its cost measured, successors followed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster_config::{External, Role, TopologyKind};
+use futures_util::future::join_all;
 use redis::Value;
 use results::watch::WatchCost;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::run::RunError;
 use crate::watch::lock::lock_state::WatchOptions;
-use crate::watch::sources::listeners::{Listeners, ServerInfo};
+use crate::watch::sources::listeners::{Listeners, OpenedListener, ServerInfo};
 use crate::watch::watcher::{WatchedTraffic, Watcher};
 
 /// What waits for this connection at a server before the watch ends: it must not fill the memory of a server.
@@ -23,6 +25,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const DEAR_LOOKS: u32 = 3;
 /// Fewer commands than this say nothing of what one costs.
 const COMMANDS_MIN: u64 = 200;
+/// The share of what a busy server uses that MONITOR takes: it makes a command cost 28 % more.
+const LISTENED_SHARE: f64 = 0.22;
+/// A line costs less than this in microseconds, however long the command itself takes.
+const LINE_MOST_US: f64 = 20.0;
 
 const OFFER: &str = "watch a replica with --light, look once with --once, or give --file what `redis-cli monitor` prints elsewhere";
 
@@ -39,15 +45,118 @@ pub struct LiveWatch {
     pub cancel: watch::Receiver<bool>,
 }
 
-/// Cost per command between two looks, in microseconds, and commands.
-fn cost_per_command(before: &ServerInfo, after: &ServerInfo) -> (Option<f64>, u64) {
-    let commands = after.commands.saturating_sub(before.commands);
-    let us = (after.cpu_s - before.cpu_s) * 1e6 / commands.max(1) as f64;
-    ((commands >= COMMANDS_MIN).then_some(us), commands)
+/// Commands per second at a server, and the cores that it used.
+#[derive(Debug, Clone, Copy)]
+struct ServerLoad {
+    commands_per_s: f64,
+    cores: f64,
+}
+
+impl ServerLoad {
+    /// Between two looks; `None`: too few commands to say what one costs.
+    fn between(before: &(Instant, ServerInfo), after: &(Instant, ServerInfo)) -> Option<ServerLoad> {
+        let commands = after.1.commands.saturating_sub(before.1.commands);
+        let seconds = (after.0 - before.0).as_secs_f64();
+        (commands >= COMMANDS_MIN && seconds > 0.0).then(|| ServerLoad {
+            commands_per_s: commands as f64 / seconds,
+            cores: (after.1.cpu_s - before.1.cpu_s) / seconds,
+        })
+    }
+
+    fn us_per_command(self) -> f64 {
+        self.cores / self.commands_per_s * 1e6
+    }
+
+    /// Cores that the watch takes of it. What a command cost before says that while about as many run. An idle
+    /// server spends its time on few commands, so beside many more, or where none ran before, it is the usual
+    /// share of what the server uses.
+    fn cores_of_watch(self, before: Option<ServerLoad>) -> f64 {
+        let more = |before: ServerLoad| {
+            (self.us_per_command() - before.us_per_command()) * self.commands_per_s / 1e6
+        };
+        match before {
+            Some(before) if self.commands_per_s <= 2.0 * before.commands_per_s => more(before),
+            before => {
+                let usual = (LISTENED_SHARE * self.cores).min(LINE_MOST_US * self.commands_per_s / 1e6);
+                before.map_or(0.0, more).max(usual)
+            }
+        }
+    }
+}
+
+/// What is known of a server that is watched.
+#[derive(Default)]
+struct WatchedServer {
+    /// Its load before the watch.
+    before: Option<ServerLoad>,
+    last: Option<(Instant, ServerInfo)>,
+    /// The numbers of connections of watches there.
+    ids: Vec<String>,
+    /// It was asked and has not answered yet.
+    is_asked: bool,
+    /// Looks in a row that showed too high a cost.
+    dear: u32,
+}
+
+/// What a look has shown.
+enum Look {
+    Server {
+        address: SocketAddr,
+        at: Instant,
+        info: Result<ServerInfo, String>,
+        /// Bytes that wait for connections of a watch, and the numbers of these connections.
+        waiting: Result<(u64, Vec<String>), String>,
+    },
+    /// Which servers there are now; those that are to be watched from now on, and by what replicas hang on.
+    Servers {
+        servers: Box<External>,
+        opened: Vec<(SocketAddr, OpenedListener)>,
+        shards: Vec<Shard>,
+    },
+    Nothing,
+}
+
+impl Look {
+    async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> Look {
+        let info = ServerInfo::of(&servers, address).await;
+        let at = Instant::now();
+        Look::Server { address, at, info, waiting: waits_at(&servers, address, &ids).await }
+    }
+
+    /// `followed`: the servers that are watched by now.
+    async fn at_servers(mut servers: External, light: bool, followed: Vec<SocketAddr>) -> Look {
+        if servers.find_again().await.is_err() {
+            return Look::Nothing;
+        }
+        let shards = if light { shards(&servers).await } else { Vec::new() };
+        let is_followed = |address: &SocketAddr| followed.contains(address);
+        let wanted: Vec<SocketAddr> = match light {
+            true => {
+                let unseen = shards.iter().filter(|shard| !shard.replicas.iter().any(is_followed));
+                unseen.map(|shard| shard.replicas[0]).collect()
+            }
+            // A replica is listened to as well: once it is a master, nothing of it is missed.
+            false => {
+                let all = servers.data_servers().into_iter().map(|one| one.0);
+                all.filter(|address| !is_followed(address)).collect()
+            }
+        };
+        let mut opened = Vec::new();
+        for address in wanted {
+            let listener = OpenedListener::open(&servers, address).await;
+            opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
+        }
+        Look::Servers { servers: Box::new(servers), opened, shards }
+    }
 }
 
 fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
+}
+
+/// Whether a server has understood and does not do it for this user, or for nobody.
+fn is_refusal(why: &str) -> bool {
+    why.starts_with("NoPerm") || why.contains("nknown command")
 }
 
 /// How far the clocks of servers may be apart, in microseconds.
@@ -69,16 +178,24 @@ async fn clock_doubt_us(servers: &External, addresses: &[SocketAddr]) -> u64 {
     u64::try_from(low.zip(high).map_or(0, |(low, high)| high - low)).unwrap_or(0)
 }
 
-/// The replica of each master that is watched in its place.
-async fn replicas(servers: &External) -> Vec<SocketAddr> {
+/// The replicas of one master, of which one is watched in its place.
+struct Shard {
+    /// Where a replica's connection to the master ends.
+    port: u16,
+    replicas: Vec<SocketAddr>,
+}
+
+async fn shards(servers: &External) -> Vec<Shard> {
     let mut of_masters = BTreeMap::new();
     for (address, _) in servers.data_servers() {
         if let Ok(Value::Array(role)) = servers.ask_server(address, &["ROLE"]).await
-            && let [Value::BulkString(word), master, port, ..] = role.as_slice()
+            && let [Value::BulkString(word), Value::BulkString(host), Value::Int(port), ..] = role.as_slice()
             && word == b"slave"
         {
-            let master = format!("{master:?}:{port:?}");
-            of_masters.entry(master).or_insert(address);
+            let port = u16::try_from(*port).unwrap_or(0);
+            let shard = of_masters.entry((host.clone(), port));
+            let shard = shard.or_insert_with(|| Shard { port, replicas: Vec::new() });
+            shard.replicas.push(address);
         }
     }
     of_masters.into_values().collect()
@@ -90,8 +207,11 @@ struct RunningWatch<'a> {
     light: bool,
     listeners: Listeners,
     cost: WatchCost,
-    /// Looks in a row that showed too high a cost.
-    dear: u32,
+    watched: HashMap<SocketAddr, WatchedServer>,
+    /// Questions to servers, beside the listening: one that does not answer keeps no line waiting.
+    looks: JoinSet<Look>,
+    is_finding: bool,
+    warnings: Vec<String>,
     note: &'a (dyn Fn(&str) + Sync),
 }
 
@@ -106,6 +226,10 @@ impl RunningWatch<'_> {
         while !self.is_over(end) {
             let changed = tokio::select! {
                 changed = self.listeners.next(look.min(end)) => changed,
+                Some(Ok(seen)) = self.looks.join_next() => {
+                    self.see(seen);
+                    continue;
+                }
                 () = cancelled(&self.options.cancel) => return,
             };
             if let Some(place) = changed {
@@ -114,56 +238,114 @@ impl RunningWatch<'_> {
                 (self.note)(&format!("{} {how}", source.address));
             }
             if Instant::now() >= look {
-                self.follow().await;
-                self.measure_cost().await;
+                self.look();
                 look = Instant::now() + LOOK;
             }
         }
     }
 
-    /// Looks which servers there are now, and listens to new ones. A replica is listened to as well: once it
-    /// is a master, nothing of it is missed.
-    async fn follow(&mut self) {
-        if self.light || self.servers.find_again().await.is_err() {
-            return;
-        }
-        let addresses = self.servers.data_servers().into_iter().map(|one| one.0);
-        let addresses: Vec<SocketAddr> = addresses.collect();
-        self.listeners.masters = addresses.iter().map(ToString::to_string).collect();
-        for address in addresses {
-            if !self.listeners.follows(address)
-                && let Ok(true) = self.listeners.listen(&self.servers, address).await
-            {
-                (self.note)(&format!("{address} is watched from now on"));
+    /// Asks each server that has answered the last time, and which servers there are now.
+    fn look(&mut self) {
+        for source in self.listeners.sources.iter().filter(|source| source.listens) {
+            let server = self.watched.entry(source.address).or_default();
+            if !std::mem::replace(&mut server.is_asked, true) {
+                let ids = std::mem::take(&mut server.ids);
+                self.looks.spawn(Look::at_server(self.servers.clone(), source.address, ids));
             }
+        }
+        if !std::mem::replace(&mut self.is_finding, true) {
+            let followed = self.listeners.followed();
+            self.looks.spawn(Look::at_servers(self.servers.clone(), self.light, followed));
         }
     }
 
-    /// Ends the watch where it takes too much of a server, of its processor or of its memory.
-    async fn measure_cost(&mut self) {
-        let (mut cores, mut waiting) = (0.0_f64, 0);
-        for source in self.listeners.sources.iter_mut().filter(|source| source.listens) {
-            let Some(now) = ServerInfo::of(&self.servers, source.address).await else { continue };
-            if let Some(last) = &source.info {
-                let (us, commands) = cost_per_command(last, &now);
-                self.cost.cpu_us_per_command = greater(self.cost.cpu_us_per_command, us);
-                if let (Some(us), Some(before)) = (us, self.cost.cpu_us_per_command_before) {
-                    let added = (us - before) * commands as f64 / 1e6;
-                    cores = cores.max(added / LOOK.as_secs_f64());
+    fn see(&mut self, look: Look) {
+        match look {
+            Look::Server { address, at, info, waiting } => {
+                self.watched.entry(address).or_default().is_asked = false;
+                for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
+                    self.see_refusal(address, why);
+                }
+                if let Ok((waiting, ids)) = waiting {
+                    self.watched.entry(address).or_default().ids = ids;
+                    if waiting > BUFFER_MAX {
+                        let waiting = waiting >> 20;
+                        self.cost.ended_by = format!("{waiting} MB of lines were waiting at a server");
+                    }
+                }
+                if let Ok(info) = info {
+                    self.see_load(address, (at, info));
                 }
             }
-            source.looked(now);
-            waiting = waiting.max(waits_at(&self.servers, source.address).await);
+            Look::Servers { servers, opened, shards } => {
+                self.is_finding = false;
+                self.servers = *servers;
+                self.see_servers(opened, &shards);
+            }
+            Look::Nothing => self.is_finding = false,
         }
+    }
+
+    /// Ends the watch where it takes too much of a server.
+    fn see_load(&mut self, address: SocketAddr, now: (Instant, ServerInfo)) {
+        let server = self.watched.entry(address).or_default();
+        let load = server.last.as_ref().and_then(|last| ServerLoad::between(last, &now));
+        let cores = load.map_or(0.0, |load| load.cores_of_watch(server.before));
+        let us = load.map(ServerLoad::us_per_command);
+        self.cost.cpu_us_per_command = greater(self.cost.cpu_us_per_command, us);
         self.cost.cores = self.cost.cores.max(cores);
         let max_cost = self.options.max_cost;
-        self.dear = if cores > max_cost { self.dear + 1 } else { 0 };
-        if self.dear >= DEAR_LOOKS {
+        server.dear = if cores > max_cost { server.dear + 1 } else { 0 };
+        if server.dear >= DEAR_LOOKS {
             self.cost.ended_by =
                 format!("it took {cores:.2} of a core; more than {max_cost} is not allowed (--max-cost)");
         }
-        if waiting > BUFFER_MAX {
-            self.cost.ended_by = format!("{} MB of lines were waiting at a server", waiting >> 20);
+        server.last = Some(now.clone());
+        let mut sources = self.listeners.sources.iter_mut();
+        if let Some(source) = sources.find(|source| source.address == address) {
+            source.looked(now.1);
+        }
+    }
+
+    /// Without INFO and CLIENT LIST nothing tells what the watch costs.
+    fn see_refusal(&mut self, address: SocketAddr, why: &str) {
+        if is_refusal(why) && self.warnings.is_empty() {
+            let warning = format!(
+                "{address} does not say what the watch costs it ({why}), so --max-cost and the bound on waiting lines are not kept; allow INFO and CLIENT LIST to this user"
+            );
+            (self.note)(&warning);
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Listens to new servers.
+    fn see_servers(&mut self, opened: Vec<(SocketAddr, OpenedListener)>, shards: &[Shard]) {
+        let servers = self.servers.data_servers().into_iter().map(|one| one.0);
+        if self.light {
+            let replicas: Vec<SocketAddr> = shards.iter().flat_map(|shard| shard.replicas.clone()).collect();
+            let ports = servers.map(|address| address.port()).chain(shards.iter().map(|shard| shard.port));
+            self.listeners.watch_links(ports.collect());
+            // What was promoted shows attempts beside effects; what is silent could come back beside the
+            // replica that is watched in its place.
+            let is_replaced = !opened.is_empty();
+            let gone = self.listeners.leave(|source| {
+                let is_master = source.info.as_ref().is_some_and(|info| info.is_master);
+                is_master || is_replaced && !replicas.contains(&source.address)
+            });
+            for address in gone {
+                (self.note)(&format!("{address} is not watched any more: it is no replica now, or silent"));
+            }
+        } else {
+            self.listeners.masters = servers.map(|address| address.to_string()).collect();
+        }
+        for (address, listener) in opened {
+            if !self.listeners.follows(address) {
+                self.listeners.add(&self.servers, address, listener);
+                (self.note)(&format!("{address} is watched from now on"));
+            }
+        }
+        if self.light && self.listeners.followed().is_empty() {
+            self.cost.ended_by = "no replica is left to be watched: begin again without --light, or with the URL of another replica".to_owned();
         }
     }
 
@@ -180,17 +362,37 @@ impl RunningWatch<'_> {
     }
 }
 
-/// Bytes that wait for connections of a watch at a server.
-async fn waits_at(servers: &External, address: SocketAddr) -> u64 {
-    let list = ["CLIENT", "LIST", "TYPE", "NORMAL"];
-    let Ok(Value::BulkString(list)) = servers.ask_server(address, &list).await else { return 0 };
-    let list = String::from_utf8_lossy(&list);
-    let ours = list.lines().filter(|line| line.contains(" name=locklab-watch "));
-    let waiting = ours.filter_map(|line| {
-        let (_, rest) = line.split_once(" omem=")?;
-        rest.split(' ').next()?.parse().ok()
-    });
-    waiting.max().unwrap_or(0)
+/// Bytes that wait for connections of a watch at a server, and the numbers of these connections; `known`: what
+/// these were. All clients are listed where that is not known, or a server cannot list single ones.
+async fn waits_at(
+    servers: &External,
+    address: SocketAddr,
+    known: &[String],
+) -> Result<(u64, Vec<String>), String> {
+    let single = ["CLIENT", "LIST", "ID"].into_iter().chain(known.iter().map(String::as_str));
+    let all = vec!["CLIENT", "LIST", "TYPE", "NORMAL"];
+    for words in [single.collect(), all] {
+        if words.len() == 3 {
+            continue;
+        }
+        let is_all = words[2] == "TYPE";
+        let list = match servers.ask_server(address, &words).await {
+            Ok(list) => redis::from_redis_value::<String>(list).unwrap_or_default(),
+            Err(why) if is_all => return Err(why),
+            Err(_) => continue,
+        };
+        let ours = list.lines().filter(|line| line.contains(" name=locklab-watch "));
+        let field = |line: &str, name: &str| {
+            let value = line.split(' ').find_map(|word| word.strip_prefix(name));
+            value.map(str::to_owned)
+        };
+        let waiting = ours.clone().filter_map(|line| field(line, "omem=")?.parse().ok());
+        let ids: Vec<String> = ours.clone().filter_map(|line| field(line, "id=")).collect();
+        if is_all || ids.len() == known.len() {
+            return Ok((waiting.max().unwrap_or(0), ids));
+        }
+    }
+    Ok((0, Vec::new()))
 }
 
 async fn cancelled(cancel: &watch::Receiver<bool>) {
@@ -200,27 +402,25 @@ async fn cancelled(cancel: &watch::Receiver<bool>) {
     }
 }
 
-/// What a command costs each server before it is watched; the greatest.
-async fn cost_before(
+/// The load of each server before it is watched, and why one does not say it.
+async fn loads_before(
     servers: &External,
     watched: &[SocketAddr],
     cancel: &watch::Receiver<bool>,
-) -> Option<f64> {
-    let mut before = Vec::new();
-    for address in watched {
-        before.push(ServerInfo::of(servers, *address).await);
-    }
+) -> Vec<Result<Option<ServerLoad>, String>> {
+    let ask = || {
+        join_all(watched.iter().map(async |address| {
+            let info = ServerInfo::of(servers, *address).await?;
+            Ok::<_, String>((Instant::now(), info))
+        }))
+    };
+    let before = ask().await;
     tokio::select! {
         () = sleep(LOOK) => {}
         () = cancelled(cancel) => {}
     }
-    let mut us = None;
-    for (address, before) in watched.iter().zip(before) {
-        if let (Some(before), Some(after)) = (before, ServerInfo::of(servers, *address).await) {
-            us = greater(us, cost_per_command(&before, &after).0);
-        }
-    }
-    us
+    let load = |(before, after): (Result<_, _>, Result<_, _>)| Ok(ServerLoad::between(&before?, &after?));
+    before.into_iter().zip(ask().await).map(load).collect()
 }
 
 /// Watches until the time is over, it is cancelled, or it costs too much. With [`WatchOptions::effects_only`]
@@ -238,8 +438,13 @@ pub async fn watch_live(
     let of_role = |role: Role| -> Vec<SocketAddr> {
         servers.data_servers().into_iter().filter(|one| one.1 == role).map(|one| one.0).collect()
     };
+    let shards = if light { shards(&servers).await } else { Vec::new() };
     let (watched, standby, price) = match light {
-        true => (replicas(&servers).await, Vec::new(), "a replica pays for it, no master"),
+        true => (
+            shards.iter().map(|shard| shard.replicas[0]).collect(),
+            Vec::new(),
+            "a replica pays for it, no master",
+        ),
         false => (
             of_role(Role::Master),
             of_role(Role::Replica),
@@ -249,32 +454,60 @@ pub async fn watch_live(
     if watched.is_empty() {
         return Err(RunError::Missing("--light needs a replica, and none was found: the URL of a single replica will do; or watch the master without --light".to_owned()));
     }
-    let addresses: Vec<String> = watched.iter().map(ToString::to_string).collect();
+    let names = |addresses: &[SocketAddr]| {
+        let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        names.join(", ")
+    };
+    let and_replicas = match standby.is_empty() {
+        true => String::new(),
+        false => format!(", and on the replicas {}, which may be promoted,", names(&standby)),
+    };
     note(&format!(
-        "MONITOR on {} for {:?} at most: {price}; ends beyond {} of a core (--max-cost)",
-        addresses.join(", "),
+        "MONITOR on {}{and_replicas} for {:?} at most: {price}; ends beyond {} of a core (--max-cost)",
+        names(&watched),
         options.length,
         options.max_cost
     ));
-    let cost = WatchCost {
-        cpu_us_per_command_before: cost_before(&servers, &watched, &options.cancel).await,
-        ..WatchCost::default()
-    };
+    let mut all: Vec<SocketAddr> = watched.iter().chain(&standby).copied().collect();
+    let before = loads_before(&servers, &all, &options.cancel).await;
     let mut listeners = Listeners::new(Watcher::new(watching), servers.topology().kind);
     if servers.topology().kind == TopologyKind::Masters {
         listeners.watcher.set_members(watched.len());
     }
-    let all: Vec<SocketAddr> = watched.iter().chain(&standby).copied().collect();
     if all.len() > 1 {
         let doubt = clock_doubt_us(&servers, &all).await;
         listeners.watcher.set_clock_doubt(doubt);
     }
-    if !light {
+    if light {
+        let ports = servers.data_servers().into_iter().map(|(address, _)| address.port());
+        listeners.watch_links(ports.chain(shards.iter().map(|shard| shard.port)).collect());
+    } else {
         listeners.watcher.read_keys();
         let servers = servers.data_servers().into_iter();
         listeners.masters = servers.map(|(address, _)| address.to_string()).collect();
     }
-    let mut running = RunningWatch { options, servers, light, listeners, cost, dear: 0, note };
+    let mut running = RunningWatch {
+        options,
+        servers,
+        light,
+        listeners,
+        cost: WatchCost::default(),
+        watched: HashMap::new(),
+        looks: JoinSet::new(),
+        is_finding: false,
+        warnings: Vec::new(),
+        note,
+    };
+    for (address, before) in all.iter().zip(before) {
+        match before {
+            Ok(before) => {
+                let us = &mut running.cost.cpu_us_per_command_before;
+                *us = greater(*us, before.map(ServerLoad::us_per_command));
+                running.watched.entry(*address).or_default().before = before;
+            }
+            Err(why) => running.see_refusal(*address, &why),
+        }
+    }
     let end = Instant::now() + options.length;
     let mut is_first = true;
     while !running.is_over(end) {
@@ -299,15 +532,38 @@ pub async fn watch_live(
         let slice = options.sample.map(|(on, _)| Instant::now() + on);
         running.listen_until(slice.map_or(end, |slice| end.min(slice))).await;
         if let (Some((on, of)), false) = (options.sample, running.is_over(end)) {
+            all = running.listeners.followed();
             running.pause((of - on).min(end - Instant::now())).await;
         }
     }
     running.listeners.stop().await;
     let Listeners { watcher, sources, .. } = running.listeners;
     let mut seen = watcher.finish();
-    let sources = sources.iter().map(|source| source.address.to_string());
-    seen.report.servers = sources.collect();
+    for source in sources.iter().map(|source| source.address.to_string()) {
+        if !seen.report.servers.contains(&source) {
+            seen.report.servers.push(source);
+        }
+    }
     seen.report.source = if light { "light" } else { "monitor" }.to_owned();
     seen.report.cost = Some(running.cost);
+    seen.warnings = running.warnings;
     Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_watch_takes_is_told_by_comparable_loads_alone() {
+        let load = |commands_per_s, us| ServerLoad { commands_per_s, cores: commands_per_s * us / 1e6 };
+        let is_near = |cores: f64, expected: f64| (cores - expected).abs() < 1e-6;
+        let busy = load(50_000.0, 12.0);
+        assert!(is_near(busy.cores_of_watch(Some(load(40_000.0, 9.0))), 0.15));
+        // Nothing, or little, ran before: as many cores as MONITOR usually takes of these 0.6.
+        assert!(is_near(busy.cores_of_watch(None), 0.132));
+        assert!(is_near(busy.cores_of_watch(Some(load(300.0, 20.0))), 0.132));
+        // It does not take a share of the time of commands that are slow themselves.
+        assert!(is_near(load(1_000.0, 900.0).cores_of_watch(None), 0.02));
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use chaos::target_servers::TargetServers;
-use chaos::watch::{LiveWatch, SourceError, WatchOptions, WatchedTraffic, look_once, read_file, watch_live};
+use chaos::watch::{LiveWatch, WatchOptions, look_once, read_file, watch_live};
 use clap::Args;
 use results::store::HISTORY_FILE;
 use results::watch::WatchReport;
@@ -66,14 +66,8 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     let (traffic, mut keeper) = match (&options.file, &options.target) {
         (Some(file), _) => {
             let (path, light) = (file.clone(), options.light);
-            let reading = tokio::task::spawn_blocking(move || {
-                let mut traffic = read_file(&path, light, watching)?.finish();
-                traffic.report.servers = vec![path];
-                traffic.report.source = "file".to_owned();
-                Ok(traffic)
-            });
-            let read: Result<WatchedTraffic, SourceError> = reading.await?;
-            let traffic = read.map_err(exit::input)?;
+            let reading = tokio::task::spawn_blocking(move || read_file(&path, light, watching));
+            let traffic = reading.await?.map_err(exit::input)?;
             (traffic, Keeper::begin(terminal, "watch", "watch", 0)?)
         }
         (None, url) => {
@@ -108,6 +102,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         }
     };
     let code = code_of(&traffic.report, options.once);
+    keeper.run.warnings.extend(traffic.warnings);
     let cost = traffic.report.cost.as_ref();
     if let Some(cost) = cost.filter(|cost| !cost.ended_by.is_empty()) {
         let warning = format!("the watch ended early: {}", cost.ended_by);

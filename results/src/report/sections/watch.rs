@@ -122,7 +122,7 @@ fn locks(watch: &WatchReport) -> Table {
 fn holders(watch: &WatchReport) -> Table {
     let rows = watch.holders.iter().map(|one| {
         let left = one.left_ms.map_or("without an end".to_owned(), |left| ms(Some(left)));
-        let cells = [one.lock.clone(), one.owner.clone(), left, one.recipe.clone(), one.library.clone()];
+        let cells = [one.place(), one.owner.clone(), left, one.recipe.clone(), one.library.clone()];
         cells.into_iter().collect::<Row>()
     });
     Table::new("", ["lock", "owner", "left", "recipe", "library"], 9, rows)

@@ -45,7 +45,7 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
         rows.extend(watch.holders.iter().take(2 * LOCKS_MAX).map(|one| {
             let left = one.left_ms.map_or("without an end".to_owned(), |left| ms(Some(left)));
             let made = if one.library.is_empty() { &one.recipe } else { &one.library };
-            vec![printable(&one.lock), printable(&one.owner), left, made.clone()]
+            vec![printable(&one.place()), printable(&one.owner), left, made.clone()]
         }));
         lines.extend(columns(&rows, 0..0));
         lines.extend(further(watch.holders.len(), 2 * LOCKS_MAX, "holders"));
