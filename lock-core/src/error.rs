@@ -157,6 +157,17 @@ impl LockError {
     }
 }
 
+/// `Invalid` outside of a Tokio runtime.
+pub(crate) fn refuse_outside_of_tokio(action: &'static str, lock: &str) -> Result<(), LockError> {
+    machine::outside_of_tokio().map_or(Ok(()), |why| Err(LockError::invalid(action, lock, why)))
+}
+
+/// What is given back although nobody can wait for the answer.
+pub(crate) fn in_the_background(action: &'static str, lock: &str, why: &str) -> LockError {
+    let why = format!("{why}; it is given back in the background");
+    LockError::local(ErrorKind::Unknown, action, lock, why)
+}
+
 /// Whether a server sends this code. The other codes are this crate's own, for errors without a reply.
 fn is_of_a_server(code: &str) -> bool {
     ![CLOSED, MAX_CLIENTS, RESTARTED].contains(&code)

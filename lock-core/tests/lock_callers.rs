@@ -12,7 +12,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, LockError, LostReason};
+use futures_util::StreamExt;
+use lock_core::{
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LockError, LostReason, MultiLock, Owner,
+};
 use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
 use tokio::runtime::{Builder, Runtime};
 
@@ -458,29 +461,118 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// What a call answers to an executor that is not Tokio, on a thread that Tokio does not know.
+macro_rules! elsewhere {
+    ($call:expr) => {
+        thread::scope(|scope| scope.spawn(|| block_on($call)).join()).expect("no panic")
+    };
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn outside_of_tokio_an_acquire_is_refused_and_harms_nobody() {
+async fn outside_of_tokio_each_call_is_refused_and_harms_nobody() {
     let server = Server::start(&[]);
     let options = ClientOptions::default().poll_bound(Duration::from_secs(60));
-    let client = client(&server, options).await;
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, options.clone()).await.expect("it answers");
+    fn refused<T>(call: &str, asked: Result<T, LockError>) {
+        let error = asked.err().unwrap_or_else(|| panic!("{call}: no runtime"));
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{call}: {error}");
+        assert!(error.to_string().contains("Tokio"), "{call}: {error}");
+    }
+    macro_rules! refused {
+        ($($call:expr),* $(,)?) => { $( refused(stringify!($call), elsewhere!($call)); )* };
+    }
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let elsewhere = |lock: lock_core::Lock| {
-        thread::spawn(move || block_on(lock.acquire()).map(drop)).join().expect("no panic")
+    let free = client.lock(Kind::Reentrant, "free").expect("a good name");
+    let fenced = client.fenced("fenced").expect("a good name");
+    let several = MultiLock::new([free.clone(), lock.clone()]).expect("two");
+    let semaphore = client.semaphore("semaphore").expect("a good name");
+    let permits = client.permits("permits").expect("a good name");
+    let latch = client.latch("latch").expect("a good name");
+    let election = client.election("jobs").expect("a good name");
+    assert!(semaphore.try_set_permits(3, None).await.expect("it answers"));
+    assert!(permits.try_set_permits(3).await.expect("it answers"));
+    assert!(latch.try_set_count(1).await.expect("it answers"));
+    let permit = permits.acquire().await.expect("free");
+    let ids = [permit.id()];
+    let (one, second) = (Acquire::default(), Duration::from_secs(1));
+    let owner = Owner::numbered(1);
+    refused!(
+        Client::connect(&target, options.clone()),
+        async { Client::new(&target, options.clone()) },
+        lock.acquire(),
+        lock.try_acquire(),
+        lock.acquire_timeout(second),
+        lock.acquire_with(one.clone()),
+        lock.is_locked(),
+        lock.holder(),
+        lock.holders(),
+        lock.holds_of(owner),
+        lock.force_release(),
+        fenced.acquire(),
+        several.acquire(),
+        several.try_acquire(),
+        semaphore.try_set_permits(1, None),
+        semaphore.acquire(1),
+        semaphore.try_acquire(1),
+        semaphore.take(1),
+        semaphore.try_take(1),
+        semaphore.release(1),
+        semaphore.add_permits(1),
+        semaphore.drain(),
+        semaphore.available(),
+        semaphore.delete(),
+        permits.try_set_permits(1),
+        permits.set_permits(1),
+        permits.add_permits(1),
+        permits.acquire(),
+        permits.try_acquire_many(2),
+        permits.release(&ids),
+        permits.release_held(&ids),
+        permits.update_lease(ids[0], second),
+        permits.available(),
+        permits.acquired(),
+        permits.total(),
+        permits.list(),
+        permits.delete(),
+        permit.extend(second),
+        latch.try_set_count(1),
+        latch.count_down(),
+        latch.count(),
+        latch.delete(),
+        latch.wait(),
+        latch.wait_timeout(second),
+        election.campaign(),
+        election.leader(),
+        async { election.observe().next().await.expect("an error") },
+    );
+    assert_eq!(permits.acquired().await.expect("it answers"), 1);
+    assert_eq!(latch.count().await.expect("it answers"), 1);
+    // What has no error to answer with does its work.
+    let report = elsewhere!(client.survey()).pop().expect("a server");
+    assert_eq!(report.silence, None);
+    let short = free.acquire_with(one.lease(Lease::Fixed(300 * MS))).await.expect("free");
+    assert_eq!(elsewhere!(short.lost()), LostReason::Expired);
+    assert!(elsewhere!(short.run(async {})).is_err());
+    // What is given back is given back in the background.
+    let unasked = |released: Result<(), LockError>| {
+        let error = released.expect_err("in the background");
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     };
-    let refused = |asked: Result<(), LockError>| {
-        let error = asked.expect_err("no runtime");
-        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(error.to_string().contains("Tokio"), "{error}");
-    };
-    refused(elsewhere(lock.clone()));
+    let guard = semaphore.acquire(2).await.expect("free");
+    unasked(elsewhere!(guard.release()));
+    unasked(elsewhere!(permit.release()));
     let held = lock.acquire().await.expect("free");
-    refused(elsewhere(lock.clone()));
+    refused("acquire", elsewhere!(lock.acquire()));
     // By a message alone, since nobody polls.
     let waiter = tokio::spawn(async move { lock.acquire_timeout(PATIENCE).await });
     let channel = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"];
     server.wait_for(&channel, |answer| answer.ends_with('1'));
-    let released = thread::spawn(move || block_on(held.release())).join();
-    let error = released.expect("no panic").expect_err("in the background");
-    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    unasked(elsewhere!(held.release()).map(drop));
     drop(waiter.await.expect("no panic").expect("given back"));
+    server.wait_for(&["GET", "semaphore"], |answer| answer == "3");
+    let left = semaphore.acquire(1).await.expect("free");
+    elsewhere!(client.close_and_release());
+    assert_eq!(server.ok(&["GET", "semaphore"]), "3");
+    left.leave();
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bounds::ANSWERS;
 use crate::clock;
-use crate::error::{ErrorKind, LockError};
+use crate::error::{ErrorKind, LockError, refuse_outside_of_tokio};
 use crate::hold::guard_event::{GuardEvent, LostReason, Released};
 use crate::hold::release;
 use crate::hold::watchdog;
@@ -218,6 +218,7 @@ impl Guard {
         if let Some(why) = bad_extension(lease) {
             return Err(LockError::invalid(ACTION, name, why));
         }
+        refuse_outside_of_tokio(ACTION, name)?;
         let not_held = |why: String| LockError::local(ErrorKind::NotHeld, ACTION, name, why);
         if let Some(reason) = hold.lost() {
             return Err(not_held(reason.to_string()));

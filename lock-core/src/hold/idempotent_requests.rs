@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::bounds::ANSWERS;
 use crate::client::client_core::ClientCore;
 use crate::clock::Instant;
-use crate::error::{ErrorKind, LockError};
+use crate::error::{ErrorKind, LockError, refuse_outside_of_tokio};
 use crate::hold::finished_records::{BATCH_LIFE, RecordsKept};
 use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
@@ -86,6 +86,7 @@ impl Subject<'_> {
         once: impl Into<RecordedRequest>,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        refuse_outside_of_tokio(action, &self.names.key)?;
         let RecordedRequest { request, record } = once.into();
         let asked = self.ask_for_long(&request, read).await;
         note(self.client, &asked, record);
@@ -98,8 +99,10 @@ impl Subject<'_> {
         request: Request,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        const ACTION: &str = "look at";
+        refuse_outside_of_tokio(ACTION, &self.names.key)?;
         let asked = self.ask_for_long(&request, read).await;
-        Ok(asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?.said)
+        Ok(asked.map_err(|error| LockError::from_read(ACTION, &self.names.key, error))?.said)
     }
 
     async fn ask_for_long<T>(
@@ -118,6 +121,7 @@ impl Subject<'_> {
         once: RecordedRequest,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        refuse_outside_of_tokio(action, &self.names.key)?;
         match tokio::time::timeout(self.patience(), self.begin(once, read)).await {
             Ok(Ok(asked)) => self.said(action, asked),
             _ => {

@@ -27,13 +27,19 @@ pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<Serv
 }
 
 pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport {
-    match node.dialled(Purpose::Command, deadline).await {
-        Ok(lease) => {
-            let (report, refused) = tokio::join!(ask(node, &lease, deadline), refusal(node, deadline));
-            ServerReport { refused_messages: refused.filter(|_| report.silence.is_none()), ..report }
+    let asked = Arc::clone(node);
+    // The caller may be outside of a runtime.
+    let task = node.dialer.runtime.spawn(async move {
+        let node = &asked;
+        match node.dialled(Purpose::Command, deadline).await {
+            Ok(lease) => {
+                let (report, refused) = tokio::join!(ask(node, &lease, deadline), refusal(node, deadline));
+                ServerReport { refused_messages: refused.filter(|_| report.silence.is_none()), ..report }
+            }
+            Err(error) => silent(node, error.message),
         }
-        Err(error) => silent(node, error.message),
-    }
+    });
+    task.await.unwrap_or_else(|error| silent(node, error.to_string()))
 }
 
 /// The refusal of a subscription as waiters have them, asked on its own connection; nothing if granted.
