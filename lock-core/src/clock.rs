@@ -11,8 +11,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::machine::outside_of_tokio;
-
 /// The longest sleep between two looks at the clock.
 const SLICE: Duration = Duration::from_secs(1);
 
@@ -94,6 +92,15 @@ pub(crate) async fn sleep_until(at: Instant) {
         }
         slept(left.min(SLICE)).await;
     }
+}
+
+/// Why nothing can be waited for here, if so.
+pub(crate) fn outside_of_tokio() -> Option<&'static str> {
+    // Within a task, which is mostly so, the runtime's own counter is not touched.
+    let inside = tokio::task::try_id().is_some() || tokio::runtime::Handle::try_current().is_ok();
+    (!inside).then_some(
+        "it is polled outside of a Tokio runtime, which its timers and connections need; other executors can enter one by Handle::enter",
+    )
 }
 
 /// A timer, or outside of a Tokio runtime, which has none, a thread that sleeps.

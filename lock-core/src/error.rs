@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::clock;
 use crate::machine;
 use crate::named_enum::named;
 use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, WRONG_TYPE};
@@ -159,7 +160,7 @@ impl LockError {
 
 /// `Invalid` outside of a Tokio runtime.
 pub(crate) fn refuse_outside_of_tokio(action: &'static str, lock: &str) -> Result<(), LockError> {
-    machine::outside_of_tokio().map_or(Ok(()), |why| Err(LockError::invalid(action, lock, why)))
+    clock::outside_of_tokio().map_or(Ok(()), |why| Err(LockError::invalid(action, lock, why)))
 }
 
 /// What is given back although nobody can wait for the answer.

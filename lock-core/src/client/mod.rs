@@ -71,7 +71,9 @@ impl Client {
     /// drive it. Once it has ended, acquires are refused with `Failed`, waits are cut off, and renewed holds
     /// are [lost](crate::LostReason::RuntimeEnded); what is held can be released from another.
     ///
-    /// Errors: `Failed` without an answer of a server or a majority; `Invalid` if a setting cannot work.
+    /// What passes by itself is waited for within the connect timeout: a script that runs, a file that is
+    /// read, a failover. Errors: `Failed` without an answer of a server or a majority; `Invalid` if a setting
+    /// cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::connect(target, &options, tls, &runtime).await;

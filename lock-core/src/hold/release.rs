@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::bounds::ANSWERS;
 use crate::client::client_core::ClientCore;
-use crate::clock::{Instant, sleep_until};
+use crate::clock::{Instant, outside_of_tokio, sleep_until};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError, in_the_background};
 use crate::hold::Hold;
@@ -14,7 +14,6 @@ use crate::hold::guard_event::{LostReason, Released};
 use crate::hold::watchdog;
 use crate::kind::{LockRequest, ReleaseAnswer};
 use crate::locks::lock_inner::LockInner;
-use crate::machine::outside_of_tokio;
 use crate::servers::quorum;
 use crate::servers::server_set::Servers;
 use crate::servers::{GiveBack, release_at};

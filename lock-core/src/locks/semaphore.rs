@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::bounds::ENDLESS;
 use crate::client::Client;
+use crate::clock::outside_of_tokio;
 use crate::error::{ErrorKind, LockError, in_the_background};
 use crate::hold::HolderIdentity;
 use crate::hold::acquire::acquire_for;
@@ -15,7 +16,6 @@ use crate::kind::semaphore::{self as requests, MissingCounter};
 use crate::kind::{LockFormat, RecordedRequest};
 use crate::locks::lock_inner::LockInner;
 use crate::locks::short_forms::unless_busy;
-use crate::machine::outside_of_tokio;
 use crate::names::Names;
 use crate::servers::server_set::Servers;
 
