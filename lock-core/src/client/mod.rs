@@ -150,7 +150,6 @@ impl Client {
                 background,
                 returns: Default::default(),
                 server_clock: Default::default(),
-                spent: Default::default(),
             }),
         })
     }

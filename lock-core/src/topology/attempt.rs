@@ -76,7 +76,11 @@ pub(crate) async fn attempt(
         return Box::pin(pipelined(request, node, lease, before, by_text, deadline)).await;
     }
     let sent_at = Instant::now();
-    match lease.conn.request(request, deadline.min(sent_at + node.dialer.response_timeout)).await {
+    match lease
+        .conn
+        .request(node.finished.deletions(), request, deadline.min(sent_at + node.dialer.response_timeout))
+        .await
+    {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
         Err(NoReply::Cut(why)) => Answer::Lost { message: why.to_string() },
@@ -102,6 +106,10 @@ async fn pipelined(
     let sent_at = Instant::now();
     let mut bytes = Vec::new();
     let mut position = 0;
+    for finished in node.finished.deletions() {
+        position += 1;
+        finished.write_to(&mut bytes);
+    }
     if before.load
         && let RequestCommand::Script(script) = request.what()
     {

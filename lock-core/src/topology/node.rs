@@ -9,6 +9,7 @@ use super::Script;
 use super::conn::Conn;
 use super::dial::{Dialer, Proof};
 use super::dial_error::DialError;
+use super::finished_records::FinishedRecords;
 use super::flight::Flight;
 use crate::client::target::Endpoint;
 use crate::clock::{Instant, timeout_at};
@@ -46,6 +47,8 @@ pub(crate) struct Node {
     pub(crate) untracked: Mutex<Option<String>>,
     /// Scripts that it was sent by their text over this connection, and so knows by their digests.
     scripts: Mutex<Vec<&'static Script>>,
+    /// Records there that the next request deletes.
+    pub(crate) finished: FinishedRecords,
 }
 
 impl Node {
@@ -63,6 +66,7 @@ impl Node {
             refusal: Mutex::default(),
             untracked: Mutex::default(),
             scripts: Mutex::default(),
+            finished: FinishedRecords::default(),
         })
     }
 
