@@ -7,7 +7,8 @@ mod support;
 use std::time::Duration;
 
 use lock_core::{
-    Client, ClientOptions, GuardEvent, KeyTracking, Kind, LostReason, Owner, diagnostics::ConcernKind,
+    Client, ClientOptions, Durability, GuardEvent, KeyTracking, Kind, LostReason, Owner,
+    diagnostics::ConcernKind,
 };
 use lock_support::shapes::Deployed;
 use support::{PATIENCE, Server};
@@ -112,7 +113,7 @@ async fn its_own_renewals_re_entries_and_releases_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
+async fn a_server_that_does_not_tell_is_a_concern() {
     for refused in [
         &["--rename-command", "HELLO", ""][..],
         &["--user", "default", "on", "nopass", "~*", "&*", "+@all", "-client|tracking"],
@@ -131,18 +132,26 @@ async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
             guards.push(lock.acquire().await.expect("it is free"));
         }
         let said = timeout(PATIENCE, async {
-            while !is_said(&on) {
+            while !is_said(&on) || !is_said(&auto) {
                 tokio::time::sleep(10 * MS).await;
             }
         });
         said.await.expect("it is said");
-        assert!(!is_said(&auto));
+        let off = client(&server, tracking(KeyTracking::Off)).await;
+        for (client, expected) in [(&auto, true), (&off, false)] {
+            let surveyed = client.survey().await;
+            let concerns = surveyed[0].concerns(Durability::None);
+            let is_said = concerns.iter().any(|concern| concern.kind == ConcernKind::Tracking);
+            assert_eq!(is_said, expected, "{concerns:?}");
+        }
+        off.close().await;
         // Who has been told so seldom asks again: at first after 1 s, and then after twice as long each time.
         let connections = || {
             let stats = server.ok(&["INFO", "stats"]);
             let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
             line.expect("it counts").trim().parse::<u32>().expect("a number")
         };
+        // Asked by the two that are left.
         let before = connections();
         tokio::time::sleep(2_500 * MS).await;
         let more = connections() - before;

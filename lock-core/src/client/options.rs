@@ -141,11 +141,11 @@ named! {
     pub enum KeyTracking {
         /// Never.
         Off = "off",
-        /// For renewed leases of 3 s and more, on servers that have it (Redis 6.0) and let this user use it.
+        /// For renewed leases of 3 s and more; a server that has it not (before Redis 6.0), or refuses it, is
+        /// among the [`concerns`](crate::Client::concerns).
         #[default]
         Auto = "auto",
-        /// For each renewed lease; a server that has it not, or refuses it, is among the
-        /// [`concerns`](crate::Client::concerns).
+        /// For each renewed lease, else as `Auto`.
         On = "on",
     }
 }
