@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use lock_core::{
     Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LockError, LostReason, MultiLock, Owner,
 };
-use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
+use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group, tls::Authority};
 use tokio::runtime::{Builder, Runtime};
 
 const MS: Duration = Duration::from_millis(1);
@@ -46,7 +46,7 @@ async fn a_waiter_that_is_not_polled_keeps_nobody_out() {
     let client = client(&server, options).await;
     for kind in Kind::ALL.iter().copied() {
         // A queued lock is given to a waiter, and stays so for its lease.
-        if matches!(kind, Kind::Queued | Kind::Redlock) {
+        if kind == Kind::Queued {
             continue;
         }
         let lock = client.lock(kind, kind.name()).expect("a good name");
@@ -75,6 +75,25 @@ async fn a_waiter_that_is_not_polled_keeps_nobody_out() {
     let other = semaphore.clone();
     let task = tokio::spawn(async move { other.acquire_timeout(1, PATIENCE).await.map(drop) });
     task.await.expect("no panic").expect("one is free");
+
+    let seats = client.permits("seats").expect("a good name");
+    assert!(seats.try_set_permits(1).await.expect("answered"));
+    let held = seats.acquire().await.expect("free");
+    let mut waits = pin!(seats.acquire());
+    left_alone(waits.as_mut()).await;
+    held.release().await.expect("held");
+    let other = seats.clone();
+    let task = tokio::spawn(async move { other.acquire_timeout(PATIENCE).await.map(drop) });
+    task.await.expect("no panic").expect("one is free");
+
+    let both = client.all_of(&["{g}1", "{g}2"]).expect("one slot");
+    let held = both.acquire().await.expect("free");
+    let mut waits = pin!(both.acquire());
+    left_alone(waits.as_mut()).await;
+    held.release().await.expect("held");
+    let other = both.clone();
+    let task = tokio::spawn(async move { other.acquire_timeout(PATIENCE).await.map(drop) });
+    task.await.expect("no panic").expect("both are free");
 
     let latch = client.latch("latch").expect("a good name");
     assert!(latch.try_set_count(1).await.expect("answered"));
@@ -126,10 +145,11 @@ enum Ends {
     Permits,
 }
 
-async fn main_of(server: &Server, ends: Ends) -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+async fn main_of(url: &str, ends: Ends) -> Result<(), Box<dyn std::error::Error>> {
+    let client = Client::connect(&url.parse()?, ClientOptions::default()).await?;
+    let kind = if url.starts_with("redlock") { Kind::Redlock } else { Kind::Reentrant };
     // The first that this client, and this server, ever give back.
-    let guard = client.lock(Kind::Reentrant, "job")?.acquire().await?;
+    let guard = client.lock(kind, "job")?.acquire().await?;
     match ends {
         Ends::Dropped => drop(guard),
         Ends::WithItsScope => {
@@ -171,7 +191,7 @@ fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back() {
                 0 => Builder::new_current_thread().enable_all().build().expect("a runtime"),
                 workers => runtime(workers),
             };
-            let _ = runtime.block_on(main_of(&server, ends));
+            let _ = runtime.block_on(main_of(&server.url(), ends));
             drop(runtime);
             server.wait_for(&["KEYS", "*"], |keys| {
                 let mut keys = keys.lines();
@@ -182,6 +202,30 @@ fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back() {
             if matches!(ends, Ends::Permits) {
                 server.wait_for(&["GET", "slots"], |free| free == "3");
                 server.wait_for(&["GET", "seats"], |free| free == "3");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back_on_every_topology() {
+    let authority = Authority::new();
+    let (secure, port) = authority.server(&[]);
+    let masters: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
+    let addresses: Vec<_> = masters.iter().map(|master| master.address().to_string()).collect();
+    let cluster = Cluster::start(2, false);
+    for (url, servers) in [
+        (format!("rediss://127.0.0.1:{port}{}", authority.query()), &[secure][..]),
+        (format!("redlock://{}", addresses.join(",")), &masters),
+        (cluster.url(), &cluster.nodes),
+    ] {
+        for ends in [Ends::Dropped, Ends::WithItsScope, Ends::WithAnError] {
+            let runtime = runtime(2);
+            let ended = runtime.block_on(main_of(&url, ends));
+            assert_eq!(ended.is_err(), matches!(ends, Ends::WithAnError), "{url}: {ended:?}");
+            drop(runtime);
+            for server in servers {
+                server.wait_for(&["KEYS", "job"], |keys| keys.is_empty());
             }
         }
     }
@@ -364,6 +408,29 @@ async fn work_that_is_held_for_gives_back_or_says_that_it_was_lost() {
     assert_eq!(ended.expect_err("lost").kind(), ErrorKind::NotHeld);
 }
 
+#[tokio::test]
+async fn a_prefix_stands_before_every_name() {
+    let server = Server::start(&[]);
+    let client = client(&server, ClientOptions::default().name_prefix("app:")).await;
+    let slots = client.semaphore("slots").expect("a good name");
+    let seats = client.permits("seats").expect("a good name");
+    let latch = client.latch("latch").expect("a good name");
+    assert!(slots.try_set_permits(2, None).await.expect("answered"));
+    assert!(seats.try_set_permits(2).await.expect("answered"));
+    assert!(latch.try_set_count(2).await.expect("answered"));
+    let _held = (
+        client.all_of(&["{g}1", "{g}2"]).expect("one slot").acquire().await.expect("free"),
+        client.election("jobs").expect("a good name").campaign().await.expect("nobody leads"),
+        client.fenced("fenced").expect("a good name").acquire().await.expect("free"),
+        client.read_write("shared").expect("a good name").read().acquire().await.expect("free"),
+        slots.acquire(1).await.expect("free"),
+        seats.acquire().await.expect("free"),
+    );
+    for key in server.ok(&["KEYS", "*"]).lines() {
+        assert!(key.starts_with("app:") || key.contains("{app:"), "{key}");
+    }
+}
+
 /// A service may start before its Redis, which an acquire waits for as it does for the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_is_there_before_its_servers() {
@@ -419,8 +486,11 @@ async fn a_hold_is_lost_when_it_lasts_longer_than_it_may() {
     let server = Server::start(&[]);
     let options = ClientOptions::default().watchdog_lease(600 * MS);
     let client = client(&server, options).await;
-    for kind in [Kind::Plain, Kind::Reentrant, Kind::Queued, Kind::Redlock] {
-        let lock = client.lock(kind, kind.name()).expect("a good name");
+    let both = client.all_of(&["{g}1", "{g}2"]).expect("one slot");
+    let locks =
+        [Kind::Plain, Kind::Reentrant, Kind::Fenced, Kind::Fair, Kind::Queued, Kind::Write, Kind::Redlock]
+            .map(|kind| client.lock(kind, kind.name()).expect("a good name"));
+    for lock in locks.iter().chain([&both]) {
         let how = Acquire::default().max_hold(1_000 * MS);
         let guard = lock.acquire_with(how).await.expect("free");
         let ends = guard.sent_at() + 1_000 * MS;
@@ -429,10 +499,17 @@ async fn a_hold_is_lost_when_it_lasts_longer_than_it_may() {
         guard.extend(PATIENCE).await.expect("held");
         assert!(guard.valid_until() <= ends + MS);
         assert_eq!(guard.lost().await, LostReason::MaxHold);
-        assert!(Instant::now() >= guard.valid_until());
+        // Not before, and in time: within the lease that the last renewal gave.
+        let late = Instant::now().duration_since(guard.valid_until());
+        assert!(Instant::now() >= guard.valid_until() && late < 600 * MS, "{late:?}");
         drop(guard);
-        server.wait_for(&["EXISTS", kind.name()], |there| there == "0");
+        server.wait_for(&["EXISTS", lock.name()], |there| there == "0");
     }
+    let seats = client.permits("seats").expect("a good name");
+    assert!(seats.try_set_permits(1).await.expect("answered"));
+    let seat = seats.acquire_with(Acquire::default().max_hold(300 * MS)).await.expect("free");
+    assert_eq!(seat.lost().await, LostReason::MaxHold);
+    drop(seats.acquire_timeout(PATIENCE).await.expect("its lease ends"));
     // Nothing renews it then, also if it is kept: it ends with its lease.
     let lock = client.lock(Kind::Reentrant, "kept").expect("a good name");
     let how = Acquire::default().max_hold(300 * MS);

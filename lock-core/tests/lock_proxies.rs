@@ -7,10 +7,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use lock_core::{AddressMap, Client, ClientOptions, ErrorKind, Kind};
+use lock_core::{AddressMap, Client, ClientOptions, ErrorKind, Kind, diagnostics::ConcernKind};
 use support::{
     PATIENCE, Server,
     cluster::Cluster,
@@ -106,4 +106,64 @@ async fn who_connects_in_the_middle_of_a_failover_waits_for_its_end() {
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     lock.acquire_timeout(PATIENCE).await.expect("free").release().await.expect("held");
     client.close().await;
+}
+
+/// A lock is taken, a waiter is woken by a message and no poll, and what is missing is named.
+async fn locks_through(what: &str, proxy: &Proxy, concern: Option<ConcernKind>) {
+    let options = ClientOptions::default().poll_bound(Duration::from_secs(60)).client_name("tests");
+    let target = proxy.url().parse().expect("a good URL");
+    let connected = Client::connect(&target, options).await;
+    let client = connected.unwrap_or_else(|error| panic!("{what}: {error}"));
+    for kind in [Kind::Plain, Kind::Reentrant, Kind::Fair, Kind::Queued] {
+        let lock = client.lock(kind, kind.name()).expect("a good name");
+        let taken = lock.acquire_timeout(PATIENCE).await;
+        let held = taken.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+        let waits = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire_timeout(PATIENCE).await }
+        });
+        held.release().await.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+        let woken = waits.await.expect("no panic");
+        let woken = woken.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+        woken.release().await.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+    }
+    let other = Client::connect(&target, client.options().clone()).await.expect("it answers");
+    let (ours, theirs) = [&client, &other].map(|client| client.lock(Kind::Reentrant, "shared")).into();
+    let held = theirs.expect("a good name").acquire_timeout(PATIENCE).await.expect("free");
+    let waits = tokio::spawn(async move { ours.expect("a good name").acquire_timeout(PATIENCE).await });
+    let named = |client: &Client| client.concerns().iter().any(|one| Some(one.kind) == concern);
+    let until = Instant::now() + PATIENCE;
+    while concern.is_some() && !named(&other) {
+        assert!(Instant::now() < until, "{what}: {:?}", other.concerns());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    held.release().await.expect("held");
+    let woken = waits.await.expect("no panic");
+    woken.unwrap_or_else(|error| panic!("{what}: {error}")).release().await.expect("held");
+    client.close().await;
+    other.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_answers_otherwise_is_locked_through() {
+    type Answer = fn() -> Passage;
+    let tracking = Some(ConcernKind::Tracking);
+    let cases: [(&[&str], Answer, Option<ConcernKind>); 8] = [
+        (&["HELLO"], || Passage::Refused("ERR unsupported command 'HELLO'".to_owned()), tracking),
+        (&["HELLO"], || Passage::Refused("NOPROTO unsupported protocol version".to_owned()), tracking),
+        (&["HELLO"], || Passage::HungUp, tracking),
+        (&["CLIENT"], || Passage::Refused("ERR unknown command 'CLIENT'".to_owned()), tracking),
+        (&["EVALSHA"], || Passage::Refused("ERR unknown command 'EVALSHA'".to_owned()), None),
+        (&["EVALSHA"], || Passage::HungUp, None),
+        (&["SCRIPT"], || Passage::HungUp, None),
+        (&["EVALSHA", "SCRIPT", "HELLO"], || Passage::HungUp, tracking),
+    ];
+    for (commands, answer, concern) in cases {
+        let server = Server::start(&[]);
+        let proxy = Proxy::before(server.address(), move |words| match commands.contains(&&*words[0]) {
+            true => answer(),
+            false => Passage::Forwarded,
+        });
+        locks_through(&format!("{commands:?}"), &proxy, concern).await;
+    }
 }

@@ -168,7 +168,8 @@ impl Client {
     /// then; the worst of each server first. Empty where there is nothing to say. Settings that this user may
     /// not read are reported as unknown, and servers that were not reached are not judged:
     /// [`survey`](Client::survey) asks all. A refused subscription is there once a waiter has wanted it,
-    /// while it is refused; so is what [`KeyTracking`](crate::KeyTracking) needs, once a hold is to be followed.
+    /// while it is refused; so is what [`KeyTracking`](crate::KeyTracking) needs, once a hold is to be
+    /// followed.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
         let masters: Vec<_> = masters.collect();

@@ -52,7 +52,8 @@ pub(crate) struct RequestPrefix {
 /// Whether a script is asked for by its text (EVAL) and not by its digest.
 pub(crate) fn goes_by_text(request: &Request, node: &Node, before: RequestPrefix) -> bool {
     let is_new = |script: &Script| request.leaves_at_once && script.is_alone && !node.knows(script);
-    before.text || matches!(request.what(), RequestCommand::Script(script) if is_new(script))
+    let RequestCommand::Script(script) = request.what() else { return before.text };
+    before.text || is_new(script) || node.wants_texts()
 }
 
 /// One attempt on one connection. Ends at the deadline or the response timeout at the latest, as lost.
