@@ -228,3 +228,32 @@ fn doctor_judges_a_servers_settings() {
     let nonsense = run(dir.path(), &["doctor", "nonsense"]);
     assert_eq!(code(&nonsense), 64, "{}", stderr(&nonsense));
 }
+
+/// What locks need beside good settings, and how to have it.
+#[test]
+fn doctor_names_what_a_server_refuses() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    for (rule, kind, remedy) in [
+        ("resetchannels", "messages", "+subscribe"),
+        ("-subscribe", "messages", "+subscribe"),
+        ("-client|tracking", "tracking", "+client|tracking"),
+        ("-eval", "scripts", "+eval"),
+        ("-pexpire", "scripts", "+@write"),
+    ] {
+        server.cli(&["ACL", "SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "+@all", rule]);
+        let url = server.url().replace("redis://", "redis://app:secret@");
+        let output = run(dir.path(), &["doctor", &url, "--json"]);
+        assert_eq!(code(&output), 1, "nothing is written to a disk");
+        let report = json(&stdout(&output));
+        let concerns = report["nodes"][0]["concerns"].as_array().expect("some");
+        let named: Vec<_> = concerns.iter().filter(|concern| concern["kind"] == kind).collect();
+        assert_eq!(named.len(), 1, "{rule}: {report}");
+        let text = stdout(&run(dir.path(), &["doctor", &url]));
+        assert!(text.contains(remedy) && !text.contains("secret"), "{rule}: {text}");
+    }
+    // A user who may all is told of none of them.
+    let report = json(&stdout(&run(dir.path(), &["doctor", &server.url(), "--json"])));
+    let concerns = report["nodes"][0]["concerns"].as_array().expect("some");
+    assert!(concerns.iter().all(|concern| concern["kind"] == "forgets"), "{report}");
+}

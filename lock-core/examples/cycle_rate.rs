@@ -47,6 +47,7 @@ async fn main() -> Result<(), Failure> {
     {
         println!("{tasks} tasks: library {ours:.0} cycles/s, bare {theirs:.0} cycles/s, ratio {ratio:.3}");
     }
+    client.close().await;
     Ok(())
 }
 

@@ -40,6 +40,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).ok_or("usage: order_handler URL")?;
     let client = lock_core::connect(&url).await?;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
-    axum::serve(listener, app(client)).await?;
+    let told = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
+    axum::serve(listener, app(client.clone())).with_graceful_shutdown(told).await?;
+    client.close().await;
     Ok(())
 }

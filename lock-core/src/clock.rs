@@ -11,10 +11,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::error::Elapsed;
-
 /// The longest sleep between two looks at the clock.
 const SLICE: Duration = Duration::from_secs(1);
+
+/// The moment came before the future's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Elapsed;
 
 /// A moment on a clock that never stands still. As [`std::time::Instant`] in all else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,8 +90,30 @@ pub(crate) async fn sleep_until(at: Instant) {
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(SLICE)).await;
+        slept(left.min(SLICE)).await;
     }
+}
+
+/// Why nothing can be waited for here, if so.
+pub(crate) fn outside_of_tokio() -> Option<&'static str> {
+    // Within a task, which is mostly so, the runtime's own counter is not touched.
+    let inside = tokio::task::try_id().is_some() || tokio::runtime::Handle::try_current().is_ok();
+    (!inside).then_some(
+        "it is polled outside of a Tokio runtime, which its timers and connections need; other executors can enter one by Handle::enter",
+    )
+}
+
+/// A timer, or outside of a Tokio runtime, which has none, a thread that sleeps.
+async fn slept(pause: Duration) {
+    if outside_of_tokio().is_none() {
+        return tokio::time::sleep(pause).await;
+    }
+    let (tell, told) = tokio::sync::oneshot::channel::<()>();
+    std::thread::spawn(move || {
+        std::thread::sleep(pause);
+        drop(tell);
+    });
+    let _ = told.await;
 }
 
 /// The future's output, or an error if the moment comes first; as late as [`sleep_until`].
@@ -97,7 +121,15 @@ pub(crate) async fn timeout_at<T>(at: Instant, future: impl Future<Output = T>) 
     let mut future = pin!(future);
     loop {
         let left = at - Instant::now();
-        match tokio::time::timeout(left.min(SLICE), future.as_mut()).await {
+        let ended = match outside_of_tokio() {
+            None => tokio::time::timeout(left.min(SLICE), future.as_mut()).await.map_err(|_| Elapsed),
+            Some(_) => tokio::select! {
+                biased;
+                output = future.as_mut() => Ok(output),
+                () = slept(left.min(SLICE)) => Err(Elapsed),
+            },
+        };
+        match ended {
             Err(_) if Instant::now() < at => {}
             ended => return ended,
         }

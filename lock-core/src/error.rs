@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::clock;
 use crate::machine;
 use crate::named_enum::named;
 use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, WRONG_TYPE};
@@ -155,6 +156,17 @@ impl LockError {
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
+}
+
+/// `Invalid` outside of a Tokio runtime.
+pub(crate) fn refuse_outside_of_tokio(action: &'static str, lock: &str) -> Result<(), LockError> {
+    clock::outside_of_tokio().map_or(Ok(()), |why| Err(LockError::invalid(action, lock, why)))
+}
+
+/// What is given back although nobody can wait for the answer.
+pub(crate) fn in_the_background(action: &'static str, lock: &str, why: &str) -> LockError {
+    let why = format!("{why}; it is given back in the background");
+    LockError::local(ErrorKind::Unknown, action, lock, why)
 }
 
 /// Whether a server sends this code. The other codes are this crate's own, for errors without a reply.

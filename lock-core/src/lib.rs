@@ -89,8 +89,8 @@
 //! - **Sizes that change by a deploy.** Each instance calls [`Permits::set_permits`] when it starts: the
 //!   number that was set last holds, whatever is taken then. A [`Semaphore`] is a counter that does not know
 //!   what is taken: one process changes it, by [`Semaphore::add_permits`].
-//! - **Within Tokio.** A client's futures are polled on a Tokio runtime; elsewhere an acquire is refused as
-//!   `Invalid`.
+//! - **Within Tokio.** A client's futures are polled on a Tokio runtime; elsewhere each call is refused as
+//!   `Invalid`, and what a guard gives back is given back in the background.
 //!
 //! # Servers
 //!

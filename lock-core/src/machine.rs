@@ -172,15 +172,6 @@ impl ClientRuntime {
     }
 }
 
-/// Why nothing can be waited for here, if so.
-pub(crate) fn outside_of_tokio() -> Option<&'static str> {
-    // Within a task, which is mostly so, the runtime's own counter is not touched.
-    let inside = tokio::task::try_id().is_some() || tokio::runtime::Handle::try_current().is_ok();
-    (!inside).then_some(
-        "it is polled outside of a Tokio runtime, which its timers and connections need; other executors can enter one by Handle::enter",
-    )
-}
-
 /// Whether a simulation stands in the place of the machine, in which work is done by tasks alone.
 pub(crate) fn is_simulated() -> bool {
     here().is_some()

@@ -4,6 +4,7 @@
 use std::{fmt::Display, time::Duration};
 
 use crate::clock::Instant;
+use crate::diagnostics::concern::Concern;
 #[cfg(any(feature = "tracing", feature = "metrics"))]
 use crate::error::LockError;
 
@@ -141,7 +142,13 @@ impl HoldTelemetry {
 
 /// Something that the library needs of a server is missing there, and it goes on without it.
 #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
-pub(crate) fn degraded(server: &str, found: &str) {
+pub(crate) fn degraded(concern: &Concern) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(server.address = server, found, "a server lacks what locks need");
+    tracing::warn!(
+        server.address = concern.node,
+        found = concern.found,
+        cost = concern.why,
+        remedy = concern.remedy,
+        "a server lacks what locks need"
+    );
 }

@@ -12,8 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, LockError, LostReason};
-use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
+use futures_util::StreamExt;
+use lock_core::{
+    Acquire, Client, ClientOptions, ErrorKind, Guard, Kind, Lease, LockError, LostReason, MultiLock, Owner,
+};
+use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group, tls::Authority};
 use tokio::runtime::{Builder, Runtime};
 
 const MS: Duration = Duration::from_millis(1);
@@ -43,7 +46,7 @@ async fn a_waiter_that_is_not_polled_keeps_nobody_out() {
     let client = client(&server, options).await;
     for kind in Kind::ALL.iter().copied() {
         // A queued lock is given to a waiter, and stays so for its lease.
-        if matches!(kind, Kind::Queued | Kind::Redlock) {
+        if kind == Kind::Queued {
             continue;
         }
         let lock = client.lock(kind, kind.name()).expect("a good name");
@@ -72,6 +75,25 @@ async fn a_waiter_that_is_not_polled_keeps_nobody_out() {
     let other = semaphore.clone();
     let task = tokio::spawn(async move { other.acquire_timeout(1, PATIENCE).await.map(drop) });
     task.await.expect("no panic").expect("one is free");
+
+    let seats = client.permits("seats").expect("a good name");
+    assert!(seats.try_set_permits(1).await.expect("answered"));
+    let held = seats.acquire().await.expect("free");
+    let mut waits = pin!(seats.acquire());
+    left_alone(waits.as_mut()).await;
+    held.release().await.expect("held");
+    let other = seats.clone();
+    let task = tokio::spawn(async move { other.acquire_timeout(PATIENCE).await.map(drop) });
+    task.await.expect("no panic").expect("one is free");
+
+    let both = client.all_of(&["{g}1", "{g}2"]).expect("one slot");
+    let held = both.acquire().await.expect("free");
+    let mut waits = pin!(both.acquire());
+    left_alone(waits.as_mut()).await;
+    held.release().await.expect("held");
+    let other = both.clone();
+    let task = tokio::spawn(async move { other.acquire_timeout(PATIENCE).await.map(drop) });
+    task.await.expect("no panic").expect("both are free");
 
     let latch = client.latch("latch").expect("a good name");
     assert!(latch.try_set_count(1).await.expect("answered"));
@@ -123,10 +145,11 @@ enum Ends {
     Permits,
 }
 
-async fn main_of(server: &Server, ends: Ends) -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+async fn main_of(url: &str, ends: Ends) -> Result<(), Box<dyn std::error::Error>> {
+    let client = Client::connect(&url.parse()?, ClientOptions::default()).await?;
+    let kind = if url.starts_with("redlock") { Kind::Redlock } else { Kind::Reentrant };
     // The first that this client, and this server, ever give back.
-    let guard = client.lock(Kind::Reentrant, "job")?.acquire().await?;
+    let guard = client.lock(kind, "job")?.acquire().await?;
     match ends {
         Ends::Dropped => drop(guard),
         Ends::WithItsScope => {
@@ -168,7 +191,7 @@ fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back() {
                 0 => Builder::new_current_thread().enable_all().build().expect("a runtime"),
                 workers => runtime(workers),
             };
-            let _ = runtime.block_on(main_of(&server, ends));
+            let _ = runtime.block_on(main_of(&server.url(), ends));
             drop(runtime);
             server.wait_for(&["KEYS", "*"], |keys| {
                 let mut keys = keys.lines();
@@ -179,6 +202,30 @@ fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back() {
             if matches!(ends, Ends::Permits) {
                 server.wait_for(&["GET", "slots"], |free| free == "3");
                 server.wait_for(&["GET", "seats"], |free| free == "3");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_guard_that_is_dropped_at_the_end_of_main_is_given_back_on_every_topology() {
+    let authority = Authority::new();
+    let (secure, port) = authority.server(&[]);
+    let masters: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
+    let addresses: Vec<_> = masters.iter().map(|master| master.address().to_string()).collect();
+    let cluster = Cluster::start(2, false);
+    for (url, servers) in [
+        (format!("rediss://127.0.0.1:{port}{}", authority.query()), &[secure][..]),
+        (format!("redlock://{}", addresses.join(",")), &masters),
+        (cluster.url(), &cluster.nodes),
+    ] {
+        for ends in [Ends::Dropped, Ends::WithItsScope, Ends::WithAnError] {
+            let runtime = runtime(2);
+            let ended = runtime.block_on(main_of(&url, ends));
+            assert_eq!(ended.is_err(), matches!(ends, Ends::WithAnError), "{url}: {ended:?}");
+            drop(runtime);
+            for server in servers {
+                server.wait_for(&["KEYS", "job"], |keys| keys.is_empty());
             }
         }
     }
@@ -361,6 +408,29 @@ async fn work_that_is_held_for_gives_back_or_says_that_it_was_lost() {
     assert_eq!(ended.expect_err("lost").kind(), ErrorKind::NotHeld);
 }
 
+#[tokio::test]
+async fn a_prefix_stands_before_every_name() {
+    let server = Server::start(&[]);
+    let client = client(&server, ClientOptions::default().name_prefix("app:")).await;
+    let slots = client.semaphore("slots").expect("a good name");
+    let seats = client.permits("seats").expect("a good name");
+    let latch = client.latch("latch").expect("a good name");
+    assert!(slots.try_set_permits(2, None).await.expect("answered"));
+    assert!(seats.try_set_permits(2).await.expect("answered"));
+    assert!(latch.try_set_count(2).await.expect("answered"));
+    let _held = (
+        client.all_of(&["{g}1", "{g}2"]).expect("one slot").acquire().await.expect("free"),
+        client.election("jobs").expect("a good name").campaign().await.expect("nobody leads"),
+        client.fenced("fenced").expect("a good name").acquire().await.expect("free"),
+        client.read_write("shared").expect("a good name").read().acquire().await.expect("free"),
+        slots.acquire(1).await.expect("free"),
+        seats.acquire().await.expect("free"),
+    );
+    for key in server.ok(&["KEYS", "*"]).lines() {
+        assert!(key.starts_with("app:") || key.contains("{app:"), "{key}");
+    }
+}
+
 /// A service may start before its Redis, which an acquire waits for as it does for the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_is_there_before_its_servers() {
@@ -416,8 +486,11 @@ async fn a_hold_is_lost_when_it_lasts_longer_than_it_may() {
     let server = Server::start(&[]);
     let options = ClientOptions::default().watchdog_lease(600 * MS);
     let client = client(&server, options).await;
-    for kind in [Kind::Plain, Kind::Reentrant, Kind::Queued, Kind::Redlock] {
-        let lock = client.lock(kind, kind.name()).expect("a good name");
+    let both = client.all_of(&["{g}1", "{g}2"]).expect("one slot");
+    let locks =
+        [Kind::Plain, Kind::Reentrant, Kind::Fenced, Kind::Fair, Kind::Queued, Kind::Write, Kind::Redlock]
+            .map(|kind| client.lock(kind, kind.name()).expect("a good name"));
+    for lock in locks.iter().chain([&both]) {
         let how = Acquire::default().max_hold(1_000 * MS);
         let guard = lock.acquire_with(how).await.expect("free");
         let ends = guard.sent_at() + 1_000 * MS;
@@ -426,10 +499,17 @@ async fn a_hold_is_lost_when_it_lasts_longer_than_it_may() {
         guard.extend(PATIENCE).await.expect("held");
         assert!(guard.valid_until() <= ends + MS);
         assert_eq!(guard.lost().await, LostReason::MaxHold);
-        assert!(Instant::now() >= guard.valid_until());
+        // Not before, and in time: within the lease that the last renewal gave.
+        let late = Instant::now().duration_since(guard.valid_until());
+        assert!(Instant::now() >= guard.valid_until() && late < 600 * MS, "{late:?}");
         drop(guard);
-        server.wait_for(&["EXISTS", kind.name()], |there| there == "0");
+        server.wait_for(&["EXISTS", lock.name()], |there| there == "0");
     }
+    let seats = client.permits("seats").expect("a good name");
+    assert!(seats.try_set_permits(1).await.expect("answered"));
+    let seat = seats.acquire_with(Acquire::default().max_hold(300 * MS)).await.expect("free");
+    assert_eq!(seat.lost().await, LostReason::MaxHold);
+    drop(seats.acquire_timeout(PATIENCE).await.expect("its lease ends"));
     // Nothing renews it then, also if it is kept: it ends with its lease.
     let lock = client.lock(Kind::Reentrant, "kept").expect("a good name");
     let how = Acquire::default().max_hold(300 * MS);
@@ -458,29 +538,118 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// What a call answers to an executor that is not Tokio, on a thread that Tokio does not know.
+macro_rules! elsewhere {
+    ($call:expr) => {
+        thread::scope(|scope| scope.spawn(|| block_on($call)).join()).expect("no panic")
+    };
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn outside_of_tokio_an_acquire_is_refused_and_harms_nobody() {
+async fn outside_of_tokio_each_call_is_refused_and_harms_nobody() {
     let server = Server::start(&[]);
     let options = ClientOptions::default().poll_bound(Duration::from_secs(60));
-    let client = client(&server, options).await;
+    let target = server.url().parse().expect("a good URL");
+    let client = Client::connect(&target, options.clone()).await.expect("it answers");
+    fn refused<T>(call: &str, asked: Result<T, LockError>) {
+        let error = asked.err().unwrap_or_else(|| panic!("{call}: no runtime"));
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{call}: {error}");
+        assert!(error.to_string().contains("Tokio"), "{call}: {error}");
+    }
+    macro_rules! refused {
+        ($($call:expr),* $(,)?) => { $( refused(stringify!($call), elsewhere!($call)); )* };
+    }
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let elsewhere = |lock: lock_core::Lock| {
-        thread::spawn(move || block_on(lock.acquire()).map(drop)).join().expect("no panic")
+    let free = client.lock(Kind::Reentrant, "free").expect("a good name");
+    let fenced = client.fenced("fenced").expect("a good name");
+    let several = MultiLock::new([free.clone(), lock.clone()]).expect("two");
+    let semaphore = client.semaphore("semaphore").expect("a good name");
+    let permits = client.permits("permits").expect("a good name");
+    let latch = client.latch("latch").expect("a good name");
+    let election = client.election("jobs").expect("a good name");
+    assert!(semaphore.try_set_permits(3, None).await.expect("it answers"));
+    assert!(permits.try_set_permits(3).await.expect("it answers"));
+    assert!(latch.try_set_count(1).await.expect("it answers"));
+    let permit = permits.acquire().await.expect("free");
+    let ids = [permit.id()];
+    let (one, second) = (Acquire::default(), Duration::from_secs(1));
+    let owner = Owner::numbered(1);
+    refused!(
+        Client::connect(&target, options.clone()),
+        async { Client::new(&target, options.clone()) },
+        lock.acquire(),
+        lock.try_acquire(),
+        lock.acquire_timeout(second),
+        lock.acquire_with(one.clone()),
+        lock.is_locked(),
+        lock.holder(),
+        lock.holders(),
+        lock.holds_of(owner),
+        lock.force_release(),
+        fenced.acquire(),
+        several.acquire(),
+        several.try_acquire(),
+        semaphore.try_set_permits(1, None),
+        semaphore.acquire(1),
+        semaphore.try_acquire(1),
+        semaphore.take(1),
+        semaphore.try_take(1),
+        semaphore.release(1),
+        semaphore.add_permits(1),
+        semaphore.drain(),
+        semaphore.available(),
+        semaphore.delete(),
+        permits.try_set_permits(1),
+        permits.set_permits(1),
+        permits.add_permits(1),
+        permits.acquire(),
+        permits.try_acquire_many(2),
+        permits.release(&ids),
+        permits.release_held(&ids),
+        permits.update_lease(ids[0], second),
+        permits.available(),
+        permits.acquired(),
+        permits.total(),
+        permits.list(),
+        permits.delete(),
+        permit.extend(second),
+        latch.try_set_count(1),
+        latch.count_down(),
+        latch.count(),
+        latch.delete(),
+        latch.wait(),
+        latch.wait_timeout(second),
+        election.campaign(),
+        election.leader(),
+        async { election.observe().next().await.expect("an error") },
+    );
+    assert_eq!(permits.acquired().await.expect("it answers"), 1);
+    assert_eq!(latch.count().await.expect("it answers"), 1);
+    // What has no error to answer with does its work.
+    let report = elsewhere!(client.survey()).pop().expect("a server");
+    assert_eq!(report.silence, None);
+    let short = free.acquire_with(one.lease(Lease::Fixed(300 * MS))).await.expect("free");
+    assert_eq!(elsewhere!(short.lost()), LostReason::Expired);
+    assert!(elsewhere!(short.run(async {})).is_err());
+    // What is given back is given back in the background.
+    let unasked = |released: Result<(), LockError>| {
+        let error = released.expect_err("in the background");
+        assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     };
-    let refused = |asked: Result<(), LockError>| {
-        let error = asked.expect_err("no runtime");
-        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
-        assert!(error.to_string().contains("Tokio"), "{error}");
-    };
-    refused(elsewhere(lock.clone()));
+    let guard = semaphore.acquire(2).await.expect("free");
+    unasked(elsewhere!(guard.release()));
+    unasked(elsewhere!(permit.release()));
     let held = lock.acquire().await.expect("free");
-    refused(elsewhere(lock.clone()));
+    refused("acquire", elsewhere!(lock.acquire()));
     // By a message alone, since nobody polls.
     let waiter = tokio::spawn(async move { lock.acquire_timeout(PATIENCE).await });
     let channel = ["PUBSUB", "NUMSUB", "redisson_lock__channel:{n}"];
     server.wait_for(&channel, |answer| answer.ends_with('1'));
-    let released = thread::spawn(move || block_on(held.release())).join();
-    let error = released.expect("no panic").expect_err("in the background");
-    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    unasked(elsewhere!(held.release()).map(drop));
     drop(waiter.await.expect("no panic").expect("given back"));
+    server.wait_for(&["GET", "semaphore"], |answer| answer == "3");
+    let left = semaphore.acquire(1).await.expect("free");
+    elsewhere!(client.close_and_release());
+    assert_eq!(server.ok(&["GET", "semaphore"]), "3");
+    left.leave();
 }

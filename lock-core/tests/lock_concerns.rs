@@ -107,6 +107,17 @@ async fn a_user_who_may_not_renew_is_named() {
     }
 }
 
+/// Who takes locks without replicas does without it.
+#[tokio::test]
+async fn a_server_without_wait_is_named_to_who_waits_for_replicas() {
+    let server = Server::start(&["--rename-command", "WAIT", ""]);
+    for (durability, is_said) in [(Durability::None, false), (Durability::Wait(1), true)] {
+        let concerns = client(&server.url(), durability).await.concerns();
+        let found = concerns.iter().find(|one| one.kind == ConcernKind::Waits);
+        assert_eq!(found.is_some(), is_said, "{concerns:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_survey_names_every_master_also_the_silent() {
     let mut cluster = Cluster::start(2, false);

@@ -6,7 +6,7 @@ mod support;
 use std::{
     io::Read as _,
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -100,7 +100,11 @@ async fn a_leader_that_is_killed_is_followed_within_its_lease() {
     leading.wait().expect("it is dead");
     let left: i64 = server.ok(&["PTTL", "jobs"]).parse().expect("ms");
     assert!(left <= 600, "{left}");
+    let killed_at = Instant::now();
     let leadership = next.await.expect("no panic");
+    // The candidate asks at the lease's end, and another time if it was too early.
+    let (took, lease) = (killed_at.elapsed(), 600 * MS);
+    assert!(took < 3 * lease, "{took:?} without a leader after a lease of {lease:?}");
     assert!(leadership.term() > killed.term);
     let leader = seen.next().await.expect("open").expect("answered");
     assert_eq!((leader.client(), leader.term), (client.id(), leadership.term()));

@@ -76,7 +76,8 @@ impl Bench {
             else {
                 continue;
             };
-            let outer = ["eval", "script", "config", "info", "ping", "client", "subscribe", "hello"];
+            let outer =
+                ["eval", "script", "config", "info", "ping", "client", "subscribe", "hello", "unlink"];
             if outer.iter().any(|outer| name.starts_with(outer)) {
                 continue;
             }

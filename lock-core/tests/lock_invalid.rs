@@ -131,6 +131,21 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
 }
 
 #[tokio::test]
+async fn a_longest_time_of_holding_has_bounds() {
+    let server = Server::start(&[]);
+    let client = client(&server).await;
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let seats = client.permits("seats").expect("a good name");
+    let before = client.stats().commands;
+    for longest in [Duration::ZERO, 2 * MS, Duration::MAX] {
+        let how = once().max_hold(longest);
+        refused(lock.acquire_with(how.clone()).await, "3 ms to a hundred years");
+        refused(seats.acquire_with(how).await, "3 ms to a hundred years");
+    }
+    assert_eq!(client.stats().commands, before, "something was sent");
+}
+
+#[tokio::test]
 async fn no_replica_is_no_durability() {
     let server = Server::start(&[]);
     let client = client(&server).await;

@@ -4,10 +4,11 @@
 mod lock_support;
 mod support;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_core::{
-    Client, ClientOptions, GuardEvent, KeyTracking, Kind, LostReason, Owner, diagnostics::ConcernKind,
+    Client, ClientOptions, Durability, GuardEvent, KeyTracking, Kind, LostReason, Owner,
+    diagnostics::ConcernKind,
 };
 use lock_support::shapes::Deployed;
 use support::{PATIENCE, Server};
@@ -45,7 +46,7 @@ fn calls(server: &Server, command: &str) -> u32 {
 }
 
 /// With a lease of 5 min neither learns it by a renewal before the test is over: the client that follows its
-/// keys is told, its twin is not.
+/// keys is told, far sooner than by its next renewal, its twin is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_is_told_at_once_and_its_twin_that_follows_no_keys_is_not() {
     for foreign in ["DEL", "SET", "PEXPIRE", "FLUSHALL"] {
@@ -62,11 +63,12 @@ async fn a_holder_is_told_at_once_and_its_twin_that_follows_no_keys_is_not() {
             }
         }
         tracked(&server, KINDS.len());
+        let done = Instant::now();
         for name in KINDS.iter().flat_map(|kind| [format!("told-{kind}"), format!("twin-{kind}")]) {
             match foreign {
                 "DEL" => server.ok(&["DEL", &name]),
                 "SET" => server.ok(&["SET", &name, "somebody's"]),
-                "PEXPIRE" => server.ok(&["PEXPIRE", &name, "0"]),
+                "PEXPIRE" => server.ok(&["PEXPIRE", &name, "50"]),
                 _ => continue,
             };
         }
@@ -77,6 +79,8 @@ async fn a_holder_is_told_at_once_and_its_twin_that_follows_no_keys_is_not() {
             let lost = timeout(PATIENCE, guard.lost()).await;
             assert_eq!(lost, Ok(LostReason::Missing), "{kind} after {foreign}");
         }
+        let (told_after, renewal_after) = (done.elapsed(), lease / 3);
+        assert!(told_after < renewal_after / 50, "{foreign}: told after {told_after:?}");
         for (kind, guard) in &twin_guards {
             assert!(guard.check().is_ok(), "{kind} after {foreign}");
         }
@@ -112,7 +116,7 @@ async fn its_own_renewals_re_entries_and_releases_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
+async fn a_server_that_does_not_tell_is_a_concern() {
     for refused in [
         &["--rename-command", "HELLO", ""][..],
         &["--user", "default", "on", "nopass", "~*", "&*", "+@all", "-client|tracking"],
@@ -131,18 +135,26 @@ async fn a_server_that_does_not_tell_is_a_concern_of_who_wants_it() {
             guards.push(lock.acquire().await.expect("it is free"));
         }
         let said = timeout(PATIENCE, async {
-            while !is_said(&on) {
+            while !is_said(&on) || !is_said(&auto) {
                 tokio::time::sleep(10 * MS).await;
             }
         });
         said.await.expect("it is said");
-        assert!(!is_said(&auto));
+        let off = client(&server, tracking(KeyTracking::Off)).await;
+        for (client, expected) in [(&auto, true), (&off, false)] {
+            let surveyed = client.survey().await;
+            let concerns = surveyed[0].concerns(Durability::None);
+            let is_said = concerns.iter().any(|concern| concern.kind == ConcernKind::Tracking);
+            assert_eq!(is_said, expected, "{concerns:?}");
+        }
+        off.close().await;
         // Who has been told so seldom asks again: at first after 1 s, and then after twice as long each time.
         let connections = || {
             let stats = server.ok(&["INFO", "stats"]);
             let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
             line.expect("it counts").trim().parse::<u32>().expect("a number")
         };
+        // Asked by the two that are left.
         let before = connections();
         tokio::time::sleep(2_500 * MS).await;
         let more = connections() - before;

@@ -327,4 +327,23 @@ async fn a_name_that_another_kind_has_is_said_in_every_kind() {
         says("wait", latch.wait().await);
         held.release().await.expect("left alone");
     }
+    // What is counted is a number under its name, and a queued lock's is a hash.
+    let counted = |name| client.semaphore(name).expect("a good name");
+    counted("semaphore").try_set_permits(2, None).await.expect("answered");
+    client.permits("permits").expect("a good name").set_permits(2).await.expect("answered");
+    client.latch("latch").expect("a good name").try_set_count(2).await.expect("answered");
+    for name in ["semaphore", "permits", "latch"] {
+        for kind in Kind::ALL.iter().copied().filter(|kind| *kind != Kind::Plain) {
+            let lock = client.lock(kind, name).expect("a good name");
+            says(&format!("{kind} of the {name}"), lock.acquire_with(once()).await.map(drop));
+        }
+        let both = client.all_of(&[name]).expect("one slot");
+        says(&format!("all of the {name}"), both.acquire_with(once()).await.map(drop));
+        assert_eq!(counted(name).available().await.expect("answered"), 2, "{name}");
+    }
+    let held = client.lock(Kind::Queued, "queued").expect("a good name");
+    let held = held.acquire_with(once()).await.expect("free");
+    says("a queued lock", counted("queued").try_take(1).await.map(drop));
+    says("a queued lock", client.latch("queued").expect("a good name").wait().await);
+    held.release().await.expect("left alone");
 }

@@ -384,9 +384,15 @@ async fn a_server_without_names_and_digests_is_locked_all_the_same() {
             passes_on(&url, kind).await;
         }
     }
+    // A refusal repeats its words up to some length, and may end within a character.
+    for name in ["a".repeat(100), "ä".repeat(50), format!("x{}", "ä".repeat(50)), "日本".repeat(20)] {
+        let client = lock_core::connect(&unknown.url()).await.expect("it answers");
+        let lock = client.lock(Kind::Reentrant, &name).expect("a good name");
+        let guard = lock.acquire_with(minute()).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        guard.release().await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
 }
 
-/// A script that runs at the server refuses everything else, also the first words of a connection.
 /// The rule that the book has, line by line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_of_the_books_rule_may_all_that_locks_need() {
@@ -428,6 +434,7 @@ async fn a_user_of_the_books_rule_may_all_that_locks_need() {
     assert!((concerns.iter()).all(|concern| concern.kind != ConcernKind::Unread));
 }
 
+/// A script that runs at the server refuses everything else, also the first words of a connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_busy_while_a_client_connects_is_waited_for() {
     let server = Server::start(&["--lua-time-limit", "20"]);

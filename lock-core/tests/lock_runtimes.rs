@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{Client, ClientOptions, Guard, Kind, diagnostics::Tracer};
+use lock_core::{Client, ClientOptions, Guard, GuardEvent, Kind, diagnostics::Tracer};
 use support::{PATIENCE, Server};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -78,7 +78,9 @@ fn who_waits_on_a_runtime_that_ends_takes_no_subscriptions_along() {
 fn a_thread_that_stops_in_the_middle_of_its_dial_keeps_nobody_from_dialling() {
     let server = Server::start(&[]);
     let main = several_workers();
-    let client = main.block_on(connect(&server));
+    let options = ClientOptions::default().poll_bound(RARELY).watchdog_lease(3_000 * MS);
+    let client = main.block_on(connect_with(&server, options));
+    let kept = main.block_on(acquire(&client, "kept"));
     server.call(&["CLIENT", "KILL", "TYPE", "normal"]);
     let frozen = server.freeze();
     let (stop, stopped) = mpsc::channel::<()>();
@@ -104,9 +106,16 @@ fn a_thread_that_stops_in_the_middle_of_its_dial_keeps_nobody_from_dialling() {
             tokio::time::sleep(20 * MS).await;
         }
     });
+    // A lock that was held meanwhile is renewed, over a connection that others dialled.
+    main.block_on(async {
+        let mut events = kept.events();
+        let event = timeout(PATIENCE, events.next()).await.expect("renewed");
+        assert!(matches!(event, Some(GuardEvent::Extended { .. })), "{event:?}");
+    });
     drop(stop);
     parked.join().expect("no panic");
     main.block_on(guard.release()).expect("held");
+    main.block_on(kept.release()).expect("held");
 }
 
 #[test]

@@ -142,4 +142,23 @@ async fn waits_holds_renewals_and_losses_are_told() {
     assert!(lines.has("lock.hold", "lock.handed_over=true"));
     assert!(lines.has("event", "renewed"));
     assert!(lines.has("event", "message=lost"));
+    // What a server lacks is told with its cost and its remedy.
+    server.ok(&["ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels"]);
+    let url = server.url().replace("redis://", "redis://deaf:secret@");
+    let client = lock_core::connect(&url).await.expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "orders").expect("a good name");
+    let held = lock.acquire().await.expect("free");
+    let waits = tokio::spawn(async move { lock.acquire().await });
+    let begin =
+        format!("event message=a server lacks what locks need server.address=\"{}\"", server.address());
+    let said = async {
+        while !lines.has(&begin, "found=\"SUBSCRIBE redisson_lock__channel:{orders}") {
+            tokio::time::sleep(10 * MS).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, said).await.expect("told");
+    assert!(lines.has(&begin, "cost=\"nobody is told") && lines.has(&begin, "remedy=\"allow the channels"));
+    held.release().await.expect("held");
+    drop(waits.await.expect("no panic").expect("given back"));
+    client.close().await;
 }

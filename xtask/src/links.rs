@@ -37,7 +37,8 @@ pub(crate) fn check(root: &Path) -> Findings {
     findings
 }
 
-/// What stands in `](…)`, outside of code blocks, without a title.
+/// What stands in `](…)`, or behind `[…]: ` where a line begins with that, outside of code blocks, without a
+/// title.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let mut code = false;
     let lines = text.lines().filter(move |line| {
@@ -45,7 +46,11 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
         code ^= fence;
         !code && !fence
     });
-    lines.flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split([')', ' ']).next())
+    let all = lines.flat_map(|line| {
+        let reference = line.split_once("]: ").filter(|_| line.starts_with('['));
+        line.split("](").skip(1).chain(reference.map(|(_, target)| target))
+    });
+    all.filter_map(|rest| rest.split([')', ' ']).next())
 }
 
 /// The files that mdbook puts in, without their anchors.
@@ -97,8 +102,8 @@ mod tests {
 
     #[test]
     fn links_are_found_outside_of_code_and_anchors_are_those_of_headings() {
-        let text = "[a](b.md \"title\") and [c](#d)\n```\n[no](x.md)\n```\n[e](f#g)";
-        assert_eq!(links(text).collect::<Vec<_>>(), ["b.md", "#d", "f#g"]);
+        let text = "[a](b.md \"title\") and [c](#d)\n```\n[no](x.md)\n```\n[e](f#g)\n[`h`]: i.rs \"title\"";
+        assert_eq!(links(text).collect::<Vec<_>>(), ["b.md", "#d", "f#g", "i.rs"]);
         let page = "{{#include ../../x.toml}} {{#include y.md:part}}";
         assert_eq!(includes(page).collect::<Vec<_>>(), ["../../x.toml", "y.md"]);
         assert_eq!(anchor_of("## Read, write (both)"), "read-write-both");

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tokio::{sync::watch, time::timeout};
+use tokio::sync::watch;
 
+use crate::clock::{Instant, timeout_at};
 use crate::machine::{self, ClientRuntime};
 
 #[derive(Debug)]
@@ -111,7 +112,7 @@ impl Background {
     /// Sleeps, or returns true at once when the client closes.
     pub(crate) async fn closed_within(&self, pause: Duration) -> bool {
         let mut closed = self.closed.subscribe();
-        timeout(pause, closed.wait_for(|closed| *closed)).await.is_ok()
+        timeout_at(Instant::now() + pause, closed.wait_for(|closed| *closed)).await.is_ok()
     }
 
     /// Nothing waits any more.
@@ -132,6 +133,6 @@ impl Background {
             }
         };
         // What is left after that is given up: its locks end with their leases.
-        let _ = timeout(longest, idle).await;
+        let _ = timeout_at(Instant::now() + longest, idle).await;
     }
 }

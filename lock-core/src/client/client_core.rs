@@ -10,7 +10,6 @@ use crate::client::target::TopologyKind;
 use crate::diagnostics::concern::Concern;
 use crate::hold::Hold;
 use crate::hold::acquire_options::Owner;
-use crate::hold::finished_records::FinishedRecords;
 use crate::hold::guarded::Guarded;
 use crate::hold::pending_releases::PendingReleases;
 use crate::hold::renewals::RenewalQueue;
@@ -40,7 +39,6 @@ pub(crate) struct ClientCore {
     pub(crate) background: Background,
     pub(crate) returns: Arc<PendingReleases>,
     pub(crate) server_clock: ServerClock,
-    pub(crate) spent: FinishedRecords,
 }
 
 /// Every guard, lock and hold has it, so that it says no more than which client it is.

@@ -22,7 +22,6 @@ use std::sync::{Arc, Weak};
 use futures_util::future::join_all;
 use uuid::{Builder, Uuid, Version};
 
-use crate::KeyTracking;
 use crate::client::background::Background;
 use crate::client::client_core::ClientCore;
 pub use crate::client::options::{AddressMap, ClientOptions};
@@ -71,7 +70,9 @@ impl Client {
     /// drive it. Once it has ended, acquires are refused with `Failed`, waits are cut off, and renewed holds
     /// are [lost](crate::LostReason::RuntimeEnded); what is held can be released from another.
     ///
-    /// Errors: `Failed` without an answer of a server or a majority; `Invalid` if a setting cannot work.
+    /// What passes by itself is waited for within the connect timeout: a script that runs, a file that is
+    /// read, a failover. Errors: `Failed` without an answer of a server or a majority; `Invalid` if a setting
+    /// cannot work.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Self, LockError> {
         let (options, tls, runtime) = prepared(target, options)?;
         let routes = topology::connect(target, &options, tls, &runtime).await;
@@ -87,7 +88,7 @@ impl Client {
             LockError::at_node(kind, CONNECT, &target.to_string(), error)
         })?;
         let concerns = concerns(&routes, &options).await;
-        concerns.iter().for_each(|one| degraded(&one.node, &one.found));
+        concerns.iter().for_each(degraded);
         Client::of(target, options, routes, concerns, runtime)
     }
 
@@ -148,7 +149,6 @@ impl Client {
                 background,
                 returns: Default::default(),
                 server_clock: Default::default(),
-                spent: Default::default(),
             }),
         })
     }
@@ -168,16 +168,16 @@ impl Client {
     /// then; the worst of each server first. Empty where there is nothing to say. Settings that this user may
     /// not read are reported as unknown, and servers that were not reached are not judged:
     /// [`survey`](Client::survey) asks all. A refused subscription is there once a waiter has wanted it,
-    /// while it is refused; so is what [`KeyTracking::On`] needs.
+    /// while it is refused; so is what [`KeyTracking`](crate::KeyTracking) needs, once a hold is to be
+    /// followed.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
-        let is_wanted = self.inner.options.key_tracking == KeyTracking::On;
         let masters: Vec<_> = masters.collect();
         let refused = masters.iter().filter_map(|node| {
             let (_, found) = node.refusal.lock().clone()?;
             Some(Concern::messages(&node.label, found))
         });
-        let untracked = masters.iter().filter(|_| is_wanted).filter_map(|node| {
+        let untracked = masters.iter().filter_map(|node| {
             let why = node.untracked.lock().clone()?;
             Some(Concern::tracking(&node.label, &why))
         });

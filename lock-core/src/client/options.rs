@@ -34,6 +34,18 @@ impl fmt::Debug for Pem {
 }
 
 /// How TLS connections are made. What is not set here is taken from the target's URL.
+///
+/// ```no_run
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use lock_core::{Client, ClientOptions, TlsOptions};
+///
+/// let tls = TlsOptions::default().ca_pem(std::env::var("REDIS_CA")?);
+/// let options = ClientOptions::default().tls(tls);
+/// let client = Client::connect(&"rediss://redis.example:6380".parse()?, options).await?;
+/// client.close().await;
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 #[must_use = "it does nothing until a client connects with it"]
@@ -136,16 +148,34 @@ named! {
     /// It begins with the first renewal, which comes after 1 s then: holds that are shorter cost nothing.
     /// What is followed costs one short read for each renewal. What the server says is only a reason to renew
     /// at once: a hold is lost when that finds nothing.
+    ///
+    /// ```
+    /// # #[path = "../../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = support::Server::start(&[]);
+    /// # use lock_core::{Client, ClientOptions, Kind, KeyTracking, LostReason};
+    /// let options = ClientOptions::default().key_tracking(KeyTracking::On);
+    /// let client = Client::connect(&server.url().parse()?, options).await?;
+    /// let guard = client.lock(Kind::Reentrant, "orders")?.acquire().await?;
+    /// # server.wait_for(&["INFO", "stats"], |info| info.contains("tracking_total_keys:1"));
+    /// # server.ok(&["DEL", "orders"]);
+    /// // Somebody deletes the key: told within milliseconds, and not by the renewal after 10 s.
+    /// assert_eq!(guard.lost().await, LostReason::Missing);
+    /// client.close().await;
+    /// # Ok(()) }
+    /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     #[non_exhaustive]
     pub enum KeyTracking {
         /// Never.
         Off = "off",
-        /// For renewed leases of 3 s and more, on servers that have it (Redis 6.0) and let this user use it.
+        /// For renewed leases of 3 s and more; a server that has it not (before Redis 6.0), or refuses it, is
+        /// among the [`concerns`](crate::Client::concerns).
         #[default]
         Auto = "auto",
-        /// For each renewed lease; a server that has it not, or refuses it, is among the
-        /// [`concerns`](crate::Client::concerns).
+        /// For each renewed lease, else as `Auto`.
         On = "on",
     }
 }
@@ -314,6 +344,20 @@ impl ClientOptions {
     }
 
     /// Sets what stands before every name.
+    ///
+    /// ```
+    /// # #[path = "../../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = support::Server::start(&[]);
+    /// # use lock_core::{Client, ClientOptions, Kind};
+    /// let options = ClientOptions::default().name_prefix("shop:");
+    /// let client = Client::connect(&server.url().parse()?, options).await?;
+    /// assert_eq!(client.lock(Kind::Reentrant, "orders")?.name(), "shop:orders");
+    /// client.close().await;
+    /// # Ok(()) }
+    /// ```
     pub fn name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.name_prefix = prefix.into();
         self

@@ -131,6 +131,11 @@ impl fmt::Display for Endpoint {
 /// let target: lock_core::Target = "redis-sentinel://127.0.0.1:26379/m".parse()?;
 /// assert!(target.is_loopback());
 /// assert_eq!(target.to_string(), "redis-sentinel://127.0.0.1:26379/m");
+///
+/// // Sentinels with a password of their own; neither is ever shown.
+/// let url = "redis-sentinel://app:secret@127.0.0.1:26379/m?sentinel-password=another";
+/// let target: lock_core::Target = url.parse()?;
+/// assert!(!target.to_string().contains("another"));
 /// # Ok::<(), lock_core::TargetError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]

@@ -46,6 +46,8 @@ named! {
         Messages = "messages",
         /// Holders are not told at once of a lost key, since the server does not say when keys change.
         Tracking = "tracking",
+        /// Grants cannot wait for replicas, since WAIT is refused.
+        Waits = "waits",
         /// A setting could not be read.
         Unread = "unread",
         /// The server did not answer.
@@ -80,7 +82,7 @@ impl Concern {
             node: node.to_owned(),
             found: format!("CLIENT TRACKING: {why}"),
             why: "a holder whose key somebody else deletes learns it at its next renewal, after a third of its lease (10 s of 30 s), and not within milliseconds",
-            remedy: "allow it (ACL SETUSER USER +hello +client|tracking), connect past the proxy that refuses it, or set key_tracking to auto",
+            remedy: "allow it (ACL SETUSER USER +hello +client|tracking), connect past the proxy that refuses it, or set key_tracking to off where that is enough",
         }
     }
 
@@ -127,6 +129,10 @@ pub struct ServerReport {
     pub refused_scripts: Option<String>,
     /// The subscription that it refused, and what it said, if so.
     pub refused_messages: Option<String>,
+    /// What it said to HELLO and CLIENT TRACKING, if it refused them.
+    pub refused_tracking: Option<String>,
+    /// What it said to WAIT, if it refused that.
+    pub refused_waits: Option<String>,
     /// Why it said nothing at all, if so.
     pub silence: Option<String>,
 }
@@ -159,6 +165,15 @@ impl ServerReport {
             return concerns.all;
         }
         concerns.all.extend(self.refused_messages.clone().map(|found| Concern::messages(&self.node, found)));
+        concerns.all.extend(self.refused_tracking.iter().map(|why| Concern::tracking(&self.node, why)));
+        if let Some(why) = self.refused_waits.as_ref().filter(|_| durability != Durability::None) {
+            concerns.add(
+                (Severity::Danger, ConcernKind::Waits),
+                format!("WAIT: {why}"),
+                "no lock that waits for replicas can be taken: each acquire costs an undo and ends with an error",
+                "allow it (ACL SETUSER USER +wait), connect past the proxy that refuses it, or take locks with durability none",
+            );
+        }
         if let Some(why) = &self.refused_scripts {
             concerns.add(
                 (Severity::Danger, ConcernKind::Scripts),

@@ -35,10 +35,10 @@ use tokio::net::TcpStream;
 pub use self::concern::{Concern, ConcernKind, ServerReport, Severity};
 pub use self::trace::{Traced, Tracer};
 
-use crate::Target;
 use crate::client::Client;
 use crate::clock::Instant;
 use crate::topology::{Secure, survey};
+use crate::{KeyTracking, Target};
 
 impl Client {
     /// Asks every master that is known now about itself, and those that do not answer within the connect
@@ -53,6 +53,9 @@ impl Client {
             let mut report = survey::ask_any(&node, deadline).await;
             let said = down_after_ms.map(|ms| (ServerReport::DOWN_AFTER.to_owned(), ms.to_string()));
             report.settings.extend(said);
+            if options.key_tracking == KeyTracking::Off {
+                report.refused_tracking = None;
+            }
             report
         });
         join_all(reports).await

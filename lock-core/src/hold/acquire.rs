@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::bounds::LAST_LOOK;
-use crate::clock::{Instant, sleep_until, timeout_at};
+use crate::clock::{Instant, outside_of_tokio, sleep_until, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
 use crate::hold::acquire_options::{Acquire, Lease, Owner, Wait};
@@ -16,7 +16,6 @@ use crate::hold::watchdog;
 use crate::hold::{Hold, HolderIdentity, bad_lease, bad_max_hold, bad_token_life};
 use crate::kind::ServerLine;
 use crate::locks::lock_inner::LockInner;
-use crate::machine::outside_of_tokio;
 use crate::servers::server_set::Servers;
 use crate::servers::{AttemptAnswer, GiveBack, backoff, release_at};
 use crate::topology::{NodeError, RequestPurpose, passes};

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bounds::ANSWERS;
 use crate::clock;
-use crate::error::{ErrorKind, LockError};
+use crate::error::{ErrorKind, LockError, refuse_outside_of_tokio};
 use crate::hold::guard_event::{GuardEvent, LostReason, Released};
 use crate::hold::release;
 use crate::hold::watchdog;
@@ -113,6 +113,24 @@ impl Guard {
     }
 
     /// A token that is cancelled when the hold is lost, and only then: for code or tasks that take one.
+    ///
+    /// ```
+    /// # #[path = "../../tests/support/mod.rs"]
+    /// # mod support;
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = support::Server::start(&[]);
+    /// # let client = lock_core::connect(&server.url()).await?;
+    /// let lock = client.lock(lock_core::Kind::Reentrant, "orders")?;
+    /// let guard = lock.acquire().await?;
+    /// let stop = guard.cancellation_token();
+    /// let work = tokio::spawn(async move { stop.cancelled().await });
+    /// lock.force_release().await?; // found by the next renewal at the latest
+    /// # guard.extend(std::time::Duration::from_secs(60)).await.unwrap_err();
+    /// work.await?;
+    /// client.close().await;
+    /// # Ok(()) }
+    /// ```
     pub fn cancellation_token(&self) -> CancellationToken {
         let token = CancellationToken::new();
         let (told, hold) = (token.clone(), Arc::clone(&self.hold));
@@ -218,6 +236,7 @@ impl Guard {
         if let Some(why) = bad_extension(lease) {
             return Err(LockError::invalid(ACTION, name, why));
         }
+        refuse_outside_of_tokio(ACTION, name)?;
         let not_held = |why: String| LockError::local(ErrorKind::NotHeld, ACTION, name, why);
         if let Some(reason) = hold.lost() {
             return Err(not_held(reason.to_string()));

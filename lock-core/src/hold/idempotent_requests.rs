@@ -1,6 +1,6 @@
 //! Requests that are safe to repeat, asked until answered: with the caller waiting or in the background.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 use tokio::sync::oneshot;
@@ -8,47 +8,38 @@ use tokio::sync::oneshot;
 use crate::bounds::ANSWERS;
 use crate::client::client_core::ClientCore;
 use crate::clock::Instant;
-use crate::error::{ErrorKind, LockError};
-use crate::hold::finished_records::{BATCH_LIFE, RecordsKept};
+use crate::error::{ErrorKind, LockError, refuse_outside_of_tokio};
 use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
-use crate::topology::{NodeError, Request, RequestPurpose, ServerReply, WRONG_TYPE, slot};
+use crate::topology::{NodeError, Request, RequestPurpose, ServerReply, WRONG_TYPE};
 
 /// For how long something that must be done is tried in the background: well within the time in which a
 /// server knows a repetition, since later it could be done twice.
 const LONGEST: Duration = Duration::from_secs(1_800);
 
-/// Keeps the record of a request that was answered and never sent twice, until several are deleted.
+/// After so long without a request the record of an answered one is deleted by a command of its own.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// Leaves the record of a request that was answered and never sent twice to the next request, or to a timer.
 pub(crate) fn finished(client: &Arc<ClientCore>, record: Vec<u8>) {
-    match client.spent.add(record) {
-        RecordsKept::Enough => forget_finished(client),
-        RecordsKept::First => {
-            let owner = Arc::downgrade(client);
-            client.background.spawn_uncounted(async move {
-                tokio::time::sleep(BATCH_LIFE).await;
-                if let Some(client) = owner.upgrade() {
-                    forget_finished(&client);
-                }
-            });
-        }
-        RecordsKept::More => {}
+    let owner = client.route().owner(&Request::new("UNLINK").key(&record));
+    if owner.is_some_and(|node| node.finished.add(record)) {
+        let owner = Arc::downgrade(client);
+        client.background.spawn_uncounted(async move {
+            tokio::time::sleep(QUIET).await;
+            if let Some(client) = owner.upgrade() {
+                forget_finished(&client);
+            }
+        });
     }
 }
 
 /// Deletes the records of finished requests in the background; else they end by themselves.
 pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
-    let is_sharded = client.route().is_sharded();
-    // One request reaches one slot.
-    let mut together: BTreeMap<u16, Request> = BTreeMap::new();
-    for record in client.spent.take() {
-        let slot = if is_sharded { slot(&record) } else { 0 };
-        let request = together.remove(&slot);
-        let request = request.unwrap_or_else(|| Request::new("UNLINK"));
-        together.insert(slot, request.key(&record));
-    }
-    for request in together.into_values() {
+    let masters = client.route().masters();
+    for request in masters.iter().flat_map(|node| node.finished.timed_deletions()) {
         let (of, client) = (Arc::clone(client), Arc::clone(client));
         of.background.spawn(async move {
             let deadline = Instant::now() + client.options.response_timeout;
@@ -86,6 +77,7 @@ impl Subject<'_> {
         once: impl Into<RecordedRequest>,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        refuse_outside_of_tokio(action, &self.names.key)?;
         let RecordedRequest { request, record } = once.into();
         let asked = self.ask_for_long(&request, read).await;
         note(self.client, &asked, record);
@@ -98,8 +90,10 @@ impl Subject<'_> {
         request: Request,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        const ACTION: &str = "look at";
+        refuse_outside_of_tokio(ACTION, &self.names.key)?;
         let asked = self.ask_for_long(&request, read).await;
-        Ok(asked.map_err(|error| LockError::from_read("look at", &self.names.key, error))?.said)
+        Ok(asked.map_err(|error| LockError::from_read(ACTION, &self.names.key, error))?.said)
     }
 
     async fn ask_for_long<T>(
@@ -118,6 +112,7 @@ impl Subject<'_> {
         once: RecordedRequest,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
+        refuse_outside_of_tokio(action, &self.names.key)?;
         match tokio::time::timeout(self.patience(), self.begin(once, read)).await {
             Ok(Ok(asked)) => self.said(action, asked),
             _ => {

@@ -6,11 +6,10 @@
 //! | `guard.rs`, `guard_event.rs`, `guarded.rs` | what the holder has and hears; all guards of a client |
 //! | `watchdog.rs`, `renewals.rs` | renewals, and when each is due |
 //! | `release.rs`, `pending_releases.rs` | giving back, also in the background |
-//! | `idempotent_requests.rs`, `finished_records.rs` | requests that may be repeated, and their records at the server |
+//! | `idempotent_requests.rs` | requests that may be repeated |
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_options;
-pub(crate) mod finished_records;
 pub(crate) mod guard;
 pub(crate) mod guard_event;
 pub(crate) mod guarded;

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use crate::bounds::ANSWERS;
 use crate::client::client_core::ClientCore;
-use crate::clock::{Instant, sleep_until};
+use crate::clock::{Instant, outside_of_tokio, sleep_until};
 use crate::durability::Durability;
-use crate::error::{ErrorKind, LockError};
+use crate::error::{ErrorKind, LockError, in_the_background};
 use crate::hold::Hold;
 use crate::hold::guard_event::{LostReason, Released};
 use crate::hold::watchdog;
 use crate::kind::{LockRequest, ReleaseAnswer};
 use crate::locks::lock_inner::LockInner;
-use crate::machine::outside_of_tokio;
 use crate::servers::quorum;
 use crate::servers::server_set::Servers;
 use crate::servers::{GiveBack, release_at};
@@ -90,9 +89,7 @@ pub(crate) async fn release(hold: &Arc<Hold>) -> Result<Released, LockError> {
     let mut open = Open::new(hold, ReleaseReason::Release);
     open.add_all();
     if let Some(why) = outside_of_tokio() {
-        let (kind, name) = (ErrorKind::Unknown, &hold.lock.names.key);
-        let why = format!("{why}; it is given back in the background");
-        return Err(LockError::local(kind, ACTION, name, why));
+        return Err(in_the_background(ACTION, &hold.lock.names.key, why));
     }
     let how = GiveBack { valid, deadline: Instant::now() + client.options.response_timeout * ANSWERS };
     let successors = Handoff::of(hold, how.deadline);

@@ -406,8 +406,8 @@ pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
 }
 
 /// How long a server keeps the record of a request without a lease, and of what an acquire took: longer than
-/// anybody sends it again. Records of answered requests go within a quarter of a second (`FinishedRecords`).
-/// A killed client leaves its last ones: a server cannot tell whether an answer arrived.
+/// anybody sends it again. Records of answered requests go with the next request (`FinishedRecords`). A
+/// killed client leaves its last ones: a server cannot tell whether an answer arrived.
 pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(3_600);
 
 /// How long a server refuses an undone acquire: none arrives more than seconds after its caller's wait.

@@ -6,7 +6,7 @@ use crate::bounds::LAST_LOOK;
 use crate::client::Client;
 use crate::client::client_core::ClientCore;
 use crate::clock::Instant;
-use crate::error::LockError;
+use crate::error::{LockError, refuse_outside_of_tokio};
 use crate::hold::acquire::within;
 use crate::hold::acquire_options::Wait;
 use crate::hold::idempotent_requests::{Subject, no_number, number, yes};
@@ -70,6 +70,8 @@ impl Client {
     }
 }
 
+const WAIT_FOR: &str = "wait for";
+
 impl Latch {
     /// Its name, which is the Redis key itself.
     pub fn name(&self) -> &str {
@@ -122,6 +124,7 @@ impl Latch {
     ///
     /// Errors: `Failed` where the last look had no answer or a refusal. A dropped future leaves nothing.
     pub async fn wait_with(&self, wait: Wait) -> Result<bool, LockError> {
+        refuse_outside_of_tokio(WAIT_FOR, self.name())?;
         tokio::select! {
             biased;
             ended = self.wait_until_open(wait) => ended,
@@ -204,6 +207,6 @@ impl LatchInner {
     }
 
     fn failed(&self, error: NodeError) -> LockError {
-        LockError::from_read("wait for", &self.names.key, error)
+        LockError::from_read(WAIT_FOR, &self.names.key, error)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Instant;
-use crate::error::LockError;
+use crate::error::{LockError, refuse_outside_of_tokio};
 use crate::hold::acquire;
 use crate::hold::acquire_options::{Acquire, Owner};
 use crate::hold::guard::Guard;
@@ -12,6 +12,8 @@ use crate::kind::{CurrentHolder, Kind};
 use crate::locks::lock_inner::LockInner;
 use crate::locks::short_forms::short_forms;
 use crate::topology::NodeError;
+
+const LOOK_AT: &str = "look at";
 
 /// Who holds a lock, as the server says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +68,7 @@ impl Lock {
     /// lock is held by who reads, a write lock by who writes. Errors: `Failed`, also where no answer came, as
     /// of everything that only looks.
     pub async fn is_locked(&self) -> Result<bool, LockError> {
-        let deadline = Instant::now() + self.inner.client.options.response_timeout;
+        let deadline = self.deadline(LOOK_AT)?;
         let asked = self.inner.servers.is_locked(&self.inner, deadline).await;
         asked.map_err(|error| self.unseen(error))
     }
@@ -74,14 +76,14 @@ impl Lock {
     /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers
     /// the one with the longest lease. Only a look: it may be over when it is read.
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
-        let deadline = Instant::now() + self.inner.client.options.response_timeout;
+        let deadline = self.deadline(LOOK_AT)?;
         let asked = self.inner.servers.holder(&self.inner, deadline).await;
         Ok(asked.map_err(|error| self.unseen(error))?.map(Holder::from))
     }
 
     /// All who hold it now: several where readers share it. As [`holder`](Lock::holder) in all else.
     pub async fn holders(&self) -> Result<Vec<Holder>, LockError> {
-        let deadline = Instant::now() + self.inner.client.options.response_timeout;
+        let deadline = self.deadline(LOOK_AT)?;
         let asked = self.inner.servers.holders(&self.inner, deadline).await;
         Ok(asked.map_err(|error| self.unseen(error))?.into_iter().map(Holder::from).collect())
     }
@@ -91,7 +93,7 @@ impl Lock {
     /// Errors: `Invalid` for a number that is no caller's, else as [`holder`](Lock::holder).
     pub async fn holds_of(&self, owner: Owner) -> Result<u64, LockError> {
         if let Some(why) = owner.mistake() {
-            return Err(LockError::invalid("look at", self.name(), why));
+            return Err(LockError::invalid(LOOK_AT, self.name(), why));
         }
         let text = self.inner.client.owner_text(owner);
         let holders = self.holders().await?;
@@ -101,12 +103,19 @@ impl Lock {
     /// Takes it away from its holder; true if somebody did. The holder learns at its next renewal, extension
     /// or release; also where its owner has taken the lock anew, which the old guard leaves.
     pub async fn force_release(&self) -> Result<bool, LockError> {
-        let deadline = Instant::now() + self.inner.client.options.response_timeout;
+        const ACTION: &str = "take away";
+        let deadline = self.deadline(ACTION)?;
         let asked = self.inner.servers.force_release(&self.inner, deadline);
-        asked.await.map_err(|error| LockError::from_write("take away", self.name(), error))
+        asked.await.map_err(|error| LockError::from_write(ACTION, self.name(), error))
+    }
+
+    /// Until when one answer is waited for.
+    fn deadline(&self, action: &'static str) -> Result<Instant, LockError> {
+        refuse_outside_of_tokio(action, self.name())?;
+        Ok(Instant::now() + self.inner.client.options.response_timeout)
     }
 
     fn unseen(&self, error: NodeError) -> LockError {
-        LockError::from_read("look at", self.name(), error)
+        LockError::from_read(LOOK_AT, self.name(), error)
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::bounds::ENDLESS;
 use crate::client::Client;
-use crate::error::{ErrorKind, LockError};
+use crate::clock::outside_of_tokio;
+use crate::error::{ErrorKind, LockError, in_the_background};
 use crate::hold::HolderIdentity;
 use crate::hold::acquire::acquire_for;
 use crate::hold::acquire_options::{Acquire, Lease, Wait};
@@ -254,6 +255,9 @@ impl SemaphoreGuard {
     /// Gives them back now; as [`Semaphore::release`], but a semaphore that has ended meanwhile is not begun
     /// again. `NotHeld` if its client [has given them back](Client::close_and_release).
     pub async fn release(mut self) -> Result<(), LockError> {
+        if let Some(why) = outside_of_tokio() {
+            return Err(in_the_background("release", self.semaphore.name(), why));
+        }
         if !self.end() {
             let (kind, name) = (ErrorKind::NotHeld, self.semaphore.name());
             return Err(LockError::local(kind, "release", name, LostReason::Closed.to_string()));

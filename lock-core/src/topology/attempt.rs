@@ -52,7 +52,8 @@ pub(crate) struct RequestPrefix {
 /// Whether a script is asked for by its text (EVAL) and not by its digest.
 pub(crate) fn goes_by_text(request: &Request, node: &Node, before: RequestPrefix) -> bool {
     let is_new = |script: &Script| request.leaves_at_once && script.is_alone && !node.knows(script);
-    before.text || matches!(request.what(), RequestCommand::Script(script) if is_new(script))
+    let RequestCommand::Script(script) = request.what() else { return before.text };
+    before.text || is_new(script) || node.wants_texts()
 }
 
 /// One attempt on one connection. Ends at the deadline or the response timeout at the latest, as lost.
@@ -76,7 +77,11 @@ pub(crate) async fn attempt(
         return Box::pin(pipelined(request, node, lease, before, by_text, deadline)).await;
     }
     let sent_at = Instant::now();
-    match lease.conn.request(request, deadline.min(sent_at + node.dialer.response_timeout)).await {
+    match lease
+        .conn
+        .request(node.finished.deletions(), request, deadline.min(sent_at + node.dialer.response_timeout))
+        .await
+    {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
         Err(NoReply::Cut(why)) => Answer::Lost { message: why.to_string() },
@@ -102,6 +107,10 @@ async fn pipelined(
     let sent_at = Instant::now();
     let mut bytes = Vec::new();
     let mut position = 0;
+    for finished in node.finished.deletions() {
+        position += 1;
+        finished.write_to(&mut bytes);
+    }
     if before.load
         && let RequestCommand::Script(script) = request.what()
     {

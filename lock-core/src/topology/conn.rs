@@ -69,11 +69,22 @@ impl Conn {
     }
 
     /// Sends a request and waits for the reply, until the deadline. A server's error is a value here.
-    pub(crate) async fn request(&self, request: &Request, deadline: Instant) -> Result<Value, NoReply> {
+    /// What goes `before` it in the same write is not asked about.
+    pub(crate) async fn request(
+        &self,
+        before: Vec<Request>,
+        request: &Request,
+        deadline: Instant,
+    ) -> Result<Value, NoReply> {
         let write = |out: &mut Vec<u8>| {
+            let mut count = 1;
+            for request in &before {
+                request.write_to(out);
+                count += 1;
+            }
             request.write_to(out);
-            self.dialer.count(1);
-            1
+            self.dialer.count(count.into());
+            count
         };
         let asked = (self.wire).ask(write, Some(deadline.std()), request.leaves_at_once);
         let replies = if self.dialer.runtime.is_current() {
@@ -85,7 +96,7 @@ impl Conn {
         };
         match replies? {
             Replies::One(value) => Ok(value),
-            Replies::All(values) => Ok(values.into_iter().next().unwrap_or_default()),
+            Replies::All(values) => Ok(values.into_iter().next_back().unwrap_or_default()),
         }
     }
 

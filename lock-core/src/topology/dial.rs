@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::conn::Conn;
 use super::dial_error::DialError;
 use super::info_field;
-use super::refusal::MAX_CLIENTS;
+use super::refusal::{MAX_CLIENTS, is_passing};
 use super::shared_connection::{IdleProbe, SharedConnection, Socket};
 use super::subscriber::Subscriber;
 use super::tls::Secure;
@@ -30,7 +30,10 @@ use crate::{AddressMap, ClientOptions};
 /// so long without an acknowledgement of what was sent it ends the connection.
 const LINK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Between two questions to a server that is busy with a script, or to a provider of credentials.
+/// The code of a server that is no master.
+const READONLY: &str = "READONLY";
+
+/// Between two questions to a server that is not ready, or to a provider of credentials.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What a new connection must prove before it is used.
@@ -229,14 +232,17 @@ impl Dialer {
             error.message = format!("could not connect to {to}: {}", error.message);
             error
         };
-        let mut busy = None;
+        let mut passing = None;
         let connect = async {
             loop {
                 match set_up(self.socket(to).await?).await {
                     Err(error) if self.learns_from(&error) => {}
-                    // A script runs there, and ends.
-                    Err(error) if error.code.as_deref() == Some("BUSY") => {
-                        busy = Some(error);
+                    // A script that runs there ends, a file has been read. A replica stays one for long:
+                    // whoever looks for the master asks who that is now.
+                    Err(error)
+                        if error.code.as_deref() != Some(READONLY) && is_passing(error.code.as_deref()) =>
+                    {
+                        passing = Some(error);
                         sleep(PAUSE).await;
                     }
                     connected => return connected,
@@ -246,7 +252,7 @@ impl Dialer {
         let began = Instant::now();
         match timeout(self.connect_timeout, connect).await {
             Ok(connected) => connected.map_err(failed),
-            Err(_) => Err(failed(busy.unwrap_or_else(|| {
+            Err(_) => Err(failed(passing.unwrap_or_else(|| {
                 let guess = if began.elapsed() < self.connect_timeout / 2 {
                     "; Tokio's clock is paused (start_paused), and jumps over the time that an answer takes"
                 } else if self.tls.is_some() {
@@ -423,7 +429,7 @@ fn is_master(role: Option<&Value>) -> Result<(), DialError> {
         Some(Value::Array(parts)) => match parts.first() {
             Some(Value::BulkString(role)) if role == b"master" => Ok(()),
             Some(Value::BulkString(role)) => {
-                refused("READONLY", format!("its role is {}, not master", String::from_utf8_lossy(role)))
+                refused(READONLY, format!("its role is {}, not master", String::from_utf8_lossy(role)))
             }
             _ => Err(DialError::new("ROLE was answered without a role")),
         },

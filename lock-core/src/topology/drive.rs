@@ -75,6 +75,14 @@ pub(super) async fn drive(
         if let Some(tracer) = &node.dialer.tracer {
             tracer.tell(traced(request, by_text, &node, &answer, asked_at));
         }
+        let by_digest = !by_text && matches!(request.what(), RequestCommand::Script(_));
+        if by_digest && !node.knows_digests.get() {
+            match answer {
+                Answer::Lost { .. } if lease.conn.is_dead() => node.ends_at_digests(),
+                Answer::Lost { .. } => {}
+                _ => node.knows_digests.set(true),
+            }
+        }
         let (code, message) = match answer {
             Answer::Done { value, acked, sent_at } => {
                 if acked.is_some_and(|(acked, wanted)| acked < wanted) {

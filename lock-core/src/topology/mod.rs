@@ -5,6 +5,7 @@
 //! | `request.rs`, `slot.rs` | a command or script call as bytes, and the cluster slot of its key |
 //! | `drive.rs`, `attempt.rs`, `refusal.rs` | sends until done: the loop, one attempt, refusals by code |
 //! | `single.rs`, `sentinel/`, `cluster/` | the routes: which node a request goes to |
+//! | `finished_records.rs` | records at a node that the next request deletes |
 //! | `vote.rs` | which of several independent masters a connection leads to |
 //! | `node.rs`, `flight.rs` | the connections of a node; work that many ask for at once, done once |
 //! | `dial.rs`, `dial_error.rs`, `tls/` | makes a connection, or says why there is none |
@@ -18,6 +19,7 @@ mod conn;
 mod dial;
 mod dial_error;
 mod drive;
+mod finished_records;
 mod flight;
 mod node;
 mod pubsub;

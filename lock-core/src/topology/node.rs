@@ -9,6 +9,7 @@ use super::Script;
 use super::conn::Conn;
 use super::dial::{Dialer, Proof};
 use super::dial_error::DialError;
+use super::finished_records::FinishedRecords;
 use super::flight::Flight;
 use crate::client::target::Endpoint;
 use crate::clock::{Instant, timeout_at};
@@ -17,6 +18,8 @@ use crate::sync::{Flag, Mutex, RwLock};
 /// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have
 /// answered, so that on a single one the waits of many callers would add up.
 const WAIT_LINES: usize = 4;
+/// So many connections that end at a script's digest are no accident.
+const DIGEST_ENDS: u32 = 2;
 /// First and longest pause before a node that could not be reached is dialled again.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(200));
 
@@ -40,12 +43,18 @@ pub(crate) struct Node {
     pub(crate) has_disk: Flag,
     /// SCRIPT LOAD did not help once: a script that it does not know goes by its text.
     pub(crate) loads_nothing: Flag,
+    /// It has answered to a script's digest.
+    pub(crate) knows_digests: Flag,
+    /// Connections that it ended at a script's digest before it ever answered to one.
+    digest_ends: AtomicU32,
     /// The last subscription that it refused, and what it said.
     pub(crate) refusal: Mutex<Option<(String, String)>>,
     /// Why it does not say when keys change.
     pub(crate) untracked: Mutex<Option<String>>,
     /// Scripts that it was sent by their text over this connection, and so knows by their digests.
     scripts: Mutex<Vec<&'static Script>>,
+    /// Records there that the next request deletes.
+    pub(crate) finished: FinishedRecords,
 }
 
 impl Node {
@@ -60,9 +69,12 @@ impl Node {
             closed: Flag::default(),
             has_disk: Flag::default(),
             loads_nothing: Flag::default(),
+            knows_digests: Flag::default(),
+            digest_ends: AtomicU32::new(0),
             refusal: Mutex::default(),
             untracked: Mutex::default(),
             scripts: Mutex::default(),
+            finished: FinishedRecords::default(),
         })
     }
 
@@ -76,6 +88,16 @@ impl Node {
         if !self.knows(script) {
             self.scripts.lock().push(script);
         }
+    }
+
+    /// A connection ended at a script's digest. Some proxies do so at a command that they do not know.
+    pub(super) fn ends_at_digests(&self) {
+        self.digest_ends.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether scripts go to it by their text alone.
+    pub(super) fn wants_texts(&self) -> bool {
+        !self.knows_digests.get() && self.digest_ends.load(Ordering::Relaxed) >= DIGEST_ENDS
     }
 
     pub(crate) fn current(&self, purpose: Purpose) -> Option<Lease<'_>> {

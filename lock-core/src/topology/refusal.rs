@@ -58,3 +58,9 @@ pub(crate) fn passes(error: &NodeError, need: RequestPurpose) -> bool {
         None => !error.message.contains(machine::ELSEWHERE),
     }
 }
+
+/// Whether a server's word is about a state that ends by itself.
+pub(crate) fn is_passing(code: Option<&str>) -> bool {
+    let refusal = code.map(|code| NodeError { code: Some(code.to_owned()), ..NodeError::local("") });
+    refusal.is_some_and(|refusal| passes(&refusal, RequestPurpose::Answer))
+}

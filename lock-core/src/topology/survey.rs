@@ -27,13 +27,26 @@ pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<Serv
 }
 
 pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport {
-    match node.dialled(Purpose::Command, deadline).await {
-        Ok(lease) => {
-            let (report, refused) = tokio::join!(ask(node, &lease, deadline), refusal(node, deadline));
-            ServerReport { refused_messages: refused.filter(|_| report.silence.is_none()), ..report }
+    let asked = Arc::clone(node);
+    // The caller may be outside of a runtime.
+    let task = node.dialer.runtime.spawn(async move {
+        let node = &asked;
+        match node.dialled(Purpose::Command, deadline).await {
+            Ok(lease) => {
+                let (asked, messages, tracking) = tokio::join!(
+                    ask(node, &lease, deadline),
+                    refusal(node, deadline),
+                    untracked(node, deadline)
+                );
+                if asked.silence.is_some() {
+                    return asked;
+                }
+                ServerReport { refused_messages: messages, refused_tracking: tracking, ..asked }
+            }
+            Err(error) => silent(node, error.message),
         }
-        Err(error) => silent(node, error.message),
-    }
+    });
+    task.await.unwrap_or_else(|error| silent(node, error.to_string()))
 }
 
 /// The refusal of a subscription as waiters have them, asked on its own connection; nothing if granted.
@@ -51,7 +64,17 @@ async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
     };
     let answer = timeout_at(deadline, asked).await;
     let why = answer.unwrap_or_else(|_| Err("no answer in time".to_owned())).err()?;
-    Some(format!("SUBSCRIBE {CHANNEL}: {why}"))
+    let caveat = match why.to_lowercase().contains("channel") {
+        true => " (a name that nobody uses; a user may have the channels of others alone)",
+        false => "",
+    };
+    Some(format!("SUBSCRIBE {CHANNEL}: {why}{caveat}"))
+}
+
+/// The refusal of what tells of keys that change; nothing if granted.
+async fn untracked(node: &Node, deadline: Instant) -> Option<String> {
+    let asked = node.dialer.dial_for_subscriptions(&node.endpoint, true);
+    timeout_at(deadline, asked).await.ok()?.err().map(|error| error.message)
 }
 
 async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport {
@@ -61,6 +84,7 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
         // One name each: servers before 7.0 take no more.
         questions.cmd("CONFIG").arg("GET").arg(name);
     }
+    questions.cmd("WAIT").arg(0).arg(1);
     questions.cmd("EVAL").arg(HOLDER_COMMANDS);
     questions.arg(1).arg(CHANNEL);
     match timeout_at(deadline, lease.conn.pipeline(&questions, questions.len())).await {
@@ -117,8 +141,17 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
             report.settings.insert((*name).to_owned(), String::from_utf8_lossy(value).into_owned());
         }
     }
+    report.refused_waits = answers.iter().nth_back(1).and_then(refused_wait);
     report.refused_scripts = answers.last().and_then(refused_script);
     report
+}
+
+/// What the server says if it has no WAIT for this user. A replica has none either, which says nothing.
+fn refused_wait(answer: &Value) -> Option<String> {
+    let Value::ServerError(error) = answer else { return None };
+    let why = error.to_string();
+    let signs = ["permission", "unknown command", "unsupported"];
+    signs.iter().any(|sign| why.to_lowercase().contains(sign)).then_some(why)
 }
 
 /// What the server says if it refuses scripts, or what they do. The key may be another node's, or forbidden,

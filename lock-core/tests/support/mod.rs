@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod fared;
 pub mod java;
 pub mod monitor;
+pub mod proxy;
 pub mod sentinel;
 pub mod tls;
 

@@ -21,7 +21,7 @@ use crate::PubSub;
 use crate::client::target::{Endpoint, addresses};
 use crate::clock::{Instant, timeout_at};
 use crate::sync::{Flag, Mutex, RwLock};
-use crate::topology::refusal::{RequestPurpose, passes};
+use crate::topology::refusal::is_passing;
 
 /// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED.
 const HOLD_OFF: Duration = Duration::from_millis(50);
@@ -88,12 +88,6 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
         }
     }
     false
-}
-
-/// Whether a server's word is about a state that ends by itself.
-fn is_passing(code: Option<&str>) -> bool {
-    let refusal = code.map(|code| NodeError { code: Some(code.to_owned()), ..NodeError::local("") });
-    refusal.is_some_and(|refusal| passes(&refusal, RequestPurpose::Answer))
 }
 
 /// Why answers make no map: as the server says, or because nothing has slots.

@@ -8,6 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Listening, Order, channel::Channel};
 use crate::clock::Instant;
+use crate::diagnostics::concern::Concern;
 use crate::telemetry::degraded;
 use crate::topology::refusal::{RequestPurpose, WRONG_TYPE, passes};
 use crate::topology::{Message, NodeError, dial::Dialer, node::Node, subscriber::Subscriber};
@@ -122,7 +123,9 @@ impl Feed {
                     }
                 }
                 Some(Err(error)) => {
-                    if keys && error.code.is_some() {
+                    // A proxy may end the connection in place of a refusal, while it carries the others.
+                    silent_ends = if self.node.is_connected() { silent_ends + 1 } else { 0 };
+                    if keys && (error.code.is_some() || silent_ends >= SILENT_REFUSALS) {
                         pause = pause.max(REFUSED_BACK_OFF.0);
                         longest = REFUSED_BACK_OFF.1;
                         for Member { channel, .. } in self.members.values() {
@@ -385,14 +388,21 @@ impl Feed {
     }
 
     fn refuse(&self, channel: &Channel, why: &str) {
-        let found = format!("{} {}: {why}", self.verb(channel, true), channel.name);
-        let known = match self.to {
-            Listening::Keys => self.node.untracked.lock().replace(why.to_owned()).is_some(),
-            _ => self.node.refusal.lock().replace((channel.name.clone(), found.clone())).is_some(),
+        let label = &self.node.label;
+        let (known, concern) = match self.to {
+            Listening::Keys => {
+                let known = self.node.untracked.lock().replace(why.to_owned()).is_some();
+                (known, Concern::tracking(label, why))
+            }
+            _ => {
+                let found = format!("{} {}: {why}", self.verb(channel, true), channel.name);
+                let known = self.node.refusal.lock().replace((channel.name.clone(), found.clone()));
+                (known.is_some(), Concern::messages(label, found))
+            }
         };
         // It is asked again and again, and said once.
         if !known {
-            degraded(&self.node.label, &found);
+            degraded(&concern);
         }
         channel.refused(self.id);
     }

@@ -58,9 +58,15 @@ impl Sentinel {
     }
 
     pub(crate) async fn reach(&self, target: &Target, deadline: Instant) -> Result<(), NodeError> {
-        let _ = timeout_at(deadline, self.state.search()).await;
-        if self.state.master().is_some() {
-            return Ok(());
+        loop {
+            let _ = timeout_at(deadline, self.state.search()).await;
+            if self.state.master().is_some() {
+                return Ok(());
+            }
+            // The one that is named may be down, or not be told yet that it is the master.
+            if !self.state.may_pass() || Instant::now() >= deadline {
+                break;
+            }
         }
         self.close();
         Err(NodeError::local(format!("no master for {target}: {}", self.state.why_none())))

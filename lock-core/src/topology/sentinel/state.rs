@@ -31,6 +31,8 @@ pub(super) struct State {
     down_after_ms: AtomicU64,
     search: Refresh,
     why_none: Mutex<String>,
+    /// Whether a master was named, so that one may be there after a failover.
+    may_pass: Flag,
     version: watch::Sender<u64>,
     closed: Flag,
     me: Weak<State>,
@@ -53,6 +55,7 @@ impl State {
             down_after_ms: AtomicU64::new(0),
             search: Refresh::new(HOLD_OFF),
             why_none: Mutex::new("nobody was asked".to_owned()),
+            may_pass: Flag::default(),
             version: watch::Sender::new(0),
             closed: Flag::default(),
             me: me.clone(),
@@ -86,7 +89,8 @@ impl State {
         if let Some(least) = reports.iter().filter_map(|report| report.down_after_ms).min() {
             self.down_after_ms.store(least, Ordering::Relaxed);
         }
-        self.follow(&reports, &mut complaints).await;
+        let fatal = self.follow(&reports, &mut complaints).await;
+        self.may_pass.set(!reports.is_empty() && !fatal);
         if !complaints.is_empty() {
             *self.why_none.lock() = complaints.join("; ");
         }
@@ -114,14 +118,14 @@ impl State {
         (reports, complaints)
     }
 
-    /// Goes to the first candidate that says itself that it is the master.
-    async fn follow(&self, reports: &[Report], complaints: &mut Vec<String>) {
+    /// Goes to the first candidate that says itself that it is the master. Says whether one refused for good.
+    async fn follow(&self, reports: &[Report], complaints: &mut Vec<String>) -> bool {
         let seen = self.epoch.load(Ordering::Acquire);
         let Some((epoch, endpoints)) = candidates(reports, seen, self.witnesses.len()) else {
             if !reports.is_empty() {
                 complaints.push("the sentinels that answer lag behind what others said before".to_owned());
             }
-            return;
+            return false;
         };
         let old = self.last_master();
         if let Some(old) = &old
@@ -132,6 +136,7 @@ impl State {
             self.settle(None);
             old.close();
         }
+        let mut fatal = false;
         for endpoint in endpoints {
             let known = old.as_ref().filter(|old| old.endpoint == endpoint && !old.closed.get()).cloned();
             let node = known.unwrap_or_else(|| Node::new(endpoint, self.dialer.clone(), Proof::IsMaster));
@@ -142,11 +147,15 @@ impl State {
                     if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, &node)) {
                         old.close();
                     }
-                    return;
+                    return false;
                 }
-                Err(error) => complaints.push(error.message),
+                Err(error) => {
+                    fatal |= error.fatal;
+                    complaints.push(error.message);
+                }
             }
         }
+        fatal
     }
 
     fn settle(&self, node: Option<Arc<Node>>) {
@@ -166,6 +175,11 @@ impl State {
     /// Why there is no master, as far as the last search could tell.
     pub(super) fn why_none(&self) -> String {
         self.why_none.lock().clone()
+    }
+
+    /// Whether another search may find one.
+    pub(super) fn may_pass(&self) -> bool {
+        self.may_pass.get()
     }
 
     pub(super) fn label(&self) -> String {

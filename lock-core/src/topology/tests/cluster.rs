@@ -68,6 +68,28 @@ async fn a_cluster_that_is_set_up_anew_on_its_servers_is_adopted() {
     }
 }
 
+/// One node of three that was set up alone, and alone answers: it knows an older configuration.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minority_of_an_older_epoch_is_not_followed() {
+    let cluster = Cluster::start(3, false);
+    cluster.nodes[0].call(&["CLUSTER", "BUMPEPOCH"]);
+    let route = route(&cluster.url()).await;
+    let key = "b";
+    assert_eq!(usize::from(slot(key.as_bytes())) * 3 / 16_384, 0);
+    eventually(&route, &incr(key)).await;
+    let alone = &cluster.nodes[2];
+    alone.ok(&["FLUSHALL"]);
+    alone.ok(&["CLUSTER", "RESET", "HARD"]);
+    alone.ok(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    alone.wait_for(&["CLUSTER", "INFO"], |info| info.contains("cluster_state:ok"));
+    let silent = [cluster.nodes[0].freeze(), cluster.nodes[1].freeze()];
+    route.rediscover(within(2_000)).await;
+    let owner = route.owner(&incr(key)).expect("known");
+    assert_eq!(*owner.label, *format!("127.0.0.1:{}", cluster.nodes[0].port));
+    drop(silent);
+    eventually(&route, &incr(key)).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_redirection_one_node_is_asked_for_all_that_were_redirected() {
     let cluster = Cluster::start(3, false);

@@ -1,0 +1,169 @@
+//! Servers behind a proxy that answers some commands itself, or hangs up at them.
+
+mod support;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lock_core::{AddressMap, Client, ClientOptions, ErrorKind, Kind, diagnostics::ConcernKind};
+use support::{
+    PATIENCE, Server,
+    cluster::Cluster,
+    proxy::{Passage, Proxy},
+    sentinel::Group,
+};
+
+/// What is not ready yet and says so to `command`, until it is.
+struct Unready {
+    proxy: Proxy,
+    refusals: Arc<AtomicUsize>,
+    ready: Arc<AtomicBool>,
+}
+
+impl Unready {
+    fn before(server: &Server, command: &'static str, error: &str) -> Self {
+        let (refusals, ready, error) =
+            (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default(), error.to_owned());
+        let (counted, is_ready) = (Arc::clone(&refusals), Arc::clone(&ready));
+        let proxy = Proxy::before(server.address(), move |words| {
+            if words[0] != command || is_ready.load(Ordering::SeqCst) {
+                return Passage::Forwarded;
+            }
+            counted.fetch_add(1, Ordering::SeqCst);
+            Passage::Refused(error.clone())
+        });
+        Unready { proxy, refusals, ready }
+    }
+
+    fn refusals(&self) -> usize {
+        self.refusals.load(Ordering::SeqCst)
+    }
+}
+
+/// Connects through what is not ready, which is asked again, and takes a lock once it is ready.
+async fn waits_until_ready(shape: &str, url: &str, options: ClientOptions, unready: &Unready) {
+    let (target, options) = (url.parse().expect("a good URL"), options.connect_timeout(PATIENCE));
+    let connecting = tokio::spawn(async move { Client::connect(&target, options).await });
+    while unready.refusals() < 3 && !connecting.is_finished() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    unready.ready.store(true, Ordering::SeqCst);
+    let client = connecting.await.expect("no panic");
+    let client = client.unwrap_or_else(|error| panic!("{shape}: {error}"));
+    let kind = if url.starts_with("redlock") { Kind::Redlock } else { Kind::Reentrant };
+    let lock = client.lock(kind, "n").expect("a good name");
+    lock.acquire_timeout(PATIENCE).await.expect("free").release().await.expect("held");
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_connects_waits_while_a_server_is_not_ready_for_whatever_reason() {
+    const PASSING: [&str; 6] = ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "TRYAGAIN", "UNBLOCKED"];
+    let server = Server::start(&[]);
+    let other = Server::start(&[]);
+    let cluster = Cluster::start(1, false);
+    let group = Group::start(1);
+    let master = &group.data[0];
+    for word in PASSING {
+        let error = format!("{word} it is not ready");
+        let unready = Unready::before(&server, "SELECT", &error);
+        let url = format!("{}/1", unready.proxy.url());
+        waits_until_ready(word, &url, ClientOptions::default(), &unready).await;
+        let unready = Unready::before(&server, "PING", &error);
+        let url = format!("redlock://{},{}", other.address(), unready.proxy.address());
+        waits_until_ready(word, &url, ClientOptions::default(), &unready).await;
+        let unready = Unready::before(&cluster.nodes[0], "CLUSTER", &error);
+        let url = format!("redis-cluster://{}", unready.proxy.address());
+        waits_until_ready(word, &url, ClientOptions::default(), &unready).await;
+    }
+    // A replica that is promoted, but has not been told yet, is one of the reasons there.
+    for word in PASSING.into_iter().chain(["READONLY"]) {
+        let unready = Unready::before(master, "ROLE", &format!("{word} it is not ready"));
+        let map = AddressMap::from([(("127.0.0.1".to_owned(), master.port), unready.proxy.address())]);
+        let options = ClientOptions::default().address_map(map);
+        waits_until_ready(word, &group.url(), options, &unready).await;
+    }
+    // What does not pass is said at once, and asked once.
+    let unready = Unready::before(&server, "SELECT", "ERR this is no proxy for databases");
+    let url = format!("{}/1", unready.proxy.url()).parse().expect("a good URL");
+    let refused = Client::connect(&url, ClientOptions::default().connect_timeout(PATIENCE)).await;
+    let error = refused.expect_err("it is not allowed");
+    assert_eq!((error.kind(), unready.refusals()), (ErrorKind::Failed, 1), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_connects_in_the_middle_of_a_failover_waits_for_its_end() {
+    let mut group = Group::start(3);
+    group.data[0].kill();
+    let options = ClientOptions::default().connect_timeout(PATIENCE);
+    let client = Client::connect(&group.url().parse().expect("a good URL"), options).await;
+    let client = client.expect("the replica is promoted");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    lock.acquire_timeout(PATIENCE).await.expect("free").release().await.expect("held");
+    client.close().await;
+}
+
+/// A lock is taken, a waiter is woken by a message and no poll, and what is missing is named.
+async fn locks_through(what: &str, proxy: &Proxy, concern: Option<ConcernKind>) {
+    let options = ClientOptions::default().poll_bound(Duration::from_secs(60)).client_name("tests");
+    let target = proxy.url().parse().expect("a good URL");
+    let connected = Client::connect(&target, options).await;
+    let client = connected.unwrap_or_else(|error| panic!("{what}: {error}"));
+    for kind in [Kind::Plain, Kind::Reentrant, Kind::Fair, Kind::Queued] {
+        let lock = client.lock(kind, kind.name()).expect("a good name");
+        let taken = lock.acquire_timeout(PATIENCE).await;
+        let held = taken.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+        let waits = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.acquire_timeout(PATIENCE).await }
+        });
+        held.release().await.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+        let woken = waits.await.expect("no panic");
+        let woken = woken.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+        woken.release().await.unwrap_or_else(|error| panic!("{what}, {kind}: {error}"));
+    }
+    let other = Client::connect(&target, client.options().clone()).await.expect("it answers");
+    let (ours, theirs) = [&client, &other].map(|client| client.lock(Kind::Reentrant, "shared")).into();
+    let held = theirs.expect("a good name").acquire_timeout(PATIENCE).await.expect("free");
+    let waits = tokio::spawn(async move { ours.expect("a good name").acquire_timeout(PATIENCE).await });
+    let named = |client: &Client| client.concerns().iter().any(|one| Some(one.kind) == concern);
+    let until = Instant::now() + PATIENCE;
+    while concern.is_some() && !named(&other) {
+        assert!(Instant::now() < until, "{what}: {:?}", other.concerns());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    held.release().await.expect("held");
+    let woken = waits.await.expect("no panic");
+    woken.unwrap_or_else(|error| panic!("{what}: {error}")).release().await.expect("held");
+    client.close().await;
+    other.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_answers_otherwise_is_locked_through() {
+    type Answer = fn() -> Passage;
+    let tracking = Some(ConcernKind::Tracking);
+    let cases: [(&[&str], Answer, Option<ConcernKind>); 8] = [
+        (&["HELLO"], || Passage::Refused("ERR unsupported command 'HELLO'".to_owned()), tracking),
+        (&["HELLO"], || Passage::Refused("NOPROTO unsupported protocol version".to_owned()), tracking),
+        (&["HELLO"], || Passage::HungUp, tracking),
+        (&["CLIENT"], || Passage::Refused("ERR unknown command 'CLIENT'".to_owned()), tracking),
+        (&["EVALSHA"], || Passage::Refused("ERR unknown command 'EVALSHA'".to_owned()), None),
+        (&["EVALSHA"], || Passage::HungUp, None),
+        (&["SCRIPT"], || Passage::HungUp, None),
+        (&["EVALSHA", "SCRIPT", "HELLO"], || Passage::HungUp, tracking),
+    ];
+    for (commands, answer, concern) in cases {
+        let server = Server::start(&[]);
+        let proxy = Proxy::before(server.address(), move |words| match commands.contains(&&*words[0]) {
+            true => answer(),
+            false => Passage::Forwarded,
+        });
+        locks_through(&format!("{commands:?}"), &proxy, concern).await;
+    }
+}
