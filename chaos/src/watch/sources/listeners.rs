@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster_config::{External, MonitorLine, MonitorStream, TopologyKind};
+use hashbrown::HashMap;
 use redis::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -90,9 +91,8 @@ pub(crate) struct Source {
     /// Its connection is opened again when it ends.
     is_followed: bool,
     pub(crate) info: Option<ServerInfo>,
-    /// The time of its last line, and when that came.
+    /// The time of its last line.
     last_us: u64,
-    heard: Instant,
     /// Takes keys that are to be read there.
     wanted: mpsc::Sender<WantedKey>,
 }
@@ -116,6 +116,8 @@ pub(crate) struct Listeners {
     pub(crate) sources: Vec<Source>,
     send: mpsc::Sender<(usize, ListenerEvent)>,
     pieces: mpsc::Receiver<(usize, ListenerEvent)>,
+    /// When the last lines of each came.
+    heard: HashMap<usize, Instant>,
     stop: watch::Sender<()>,
     /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
     pub(crate) masters: Vec<String>,
@@ -131,6 +133,7 @@ impl Listeners {
             sources: Vec::new(),
             send,
             pieces,
+            heard: HashMap::new(),
             stop: watch::Sender::default(),
             masters: Vec::new(),
             is_alone: matches!(kind, TopologyKind::Single | TopologyKind::Masters),
@@ -166,8 +169,7 @@ impl Listeners {
             // A new shard may have given back what had moved to it.
             self.watcher.gap(place);
         }
-        let source =
-            Source { address, listens, is_followed: true, info, last_us: 0, heard: Instant::now(), wanted };
+        let source = Source { address, listens, is_followed: true, info, last_us: 0, wanted };
         match known {
             Some(known) => self.sources[known] = source,
             None => self.sources.push(source),
@@ -185,10 +187,12 @@ impl Listeners {
     }
 
     fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
+        if let ListenerEvent::Lines(_) = piece {
+            self.heard.insert(place, Instant::now());
+        }
         let source = &mut self.sources[place];
         match piece {
             ListenerEvent::Lines(lines) => {
-                source.heard = Instant::now();
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
                     let is_of = |master: &String| master.as_bytes() == line.client;
@@ -209,7 +213,8 @@ impl Listeners {
             }
             ListenerEvent::Closed => {
                 source.listens = false;
-                let (last_us, is_just_now) = (source.last_us, source.heard.elapsed() < UNANSWERED);
+                let last_us = source.last_us;
+                let is_just_now = self.heard.get(&place).is_some_and(|heard| heard.elapsed() < UNANSWERED);
                 if is_just_now && source.info.as_ref().is_none_or(|info| info.is_master) {
                     // It died, or ends its connections as one that is replaced does: if it goes on all the same,
                     // nothing is known of its locks.
@@ -368,7 +373,6 @@ mod tests {
             is_followed: true,
             info,
             last_us: 0,
-            heard: Instant::now(),
             wanted: mpsc::channel(1).0,
         }
     }
