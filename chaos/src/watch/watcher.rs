@@ -376,7 +376,7 @@ impl Watcher {
 
     /// Works on a lock, which is followed from now on.
     fn with<T>(&mut self, place: &LockPlace<'_>, work: impl FnOnce(&mut WatchStep<'_>) -> T) -> Option<T> {
-        let followed = self.make_room(place);
+        let followed = self.forget_idle(place);
         let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
         let is_member = self.votes.is_member(place.group);
         let records = if is_member { &mut self.of_members } else { &mut self.records };
@@ -452,7 +452,7 @@ impl Watcher {
 
     /// Forgets locks that nobody holds or asks for, where many are followed: how many are now. It looks at each
     /// once for as many new names as were left the last time.
-    fn make_room(&mut self, place: &LockPlace<'_>) -> usize {
+    fn forget_idle(&mut self, place: &LockPlace<'_>) -> usize {
         let count = |locks: &HashMap<(usize, u32), Locks>| locks.values().map(HashMap::len).sum();
         let followed: usize = count(&self.locks);
         if followed <= LOCKS_MAX || self.is_followed(place) {
