@@ -216,8 +216,8 @@ impl Listeners {
                 let last_us = source.last_us;
                 let is_just_now = self.heard.get(&place).is_some_and(|heard| heard.elapsed() < UNANSWERED);
                 if is_just_now && source.info.as_ref().is_none_or(|info| info.is_master) {
-                    // It died, or ends its connections as one that is replaced does: if it goes on all the same,
-                    // nothing is known of its locks.
+                    // It died, or ends its connections as one that is replaced does. If it goes on all the
+                    // same, nothing is known of its locks.
                     self.watcher.unanswered(place, last_us);
                 }
             }
