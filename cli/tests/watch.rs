@@ -505,7 +505,10 @@ fn the_defect_of_each_broken_lock_is_found_by_its_kind() {
         let Watched { recorded, seen, code, .. } = watched;
         let found = kinds(&seen, &["sure", "violated"]);
         let all = kinds(&seen, &["sure", "violated", "likely"]);
-        assert!(all.iter().any(|one| one == kind), "{subject}: {recorded} {seen}");
+        // A late request may find the key gone: then nobody overlaps.
+        let is_clean = |what: &str| recorded["verdicts"][what]["state"] == "clean";
+        let happened = !(*kind == "overlap" && is_clean("belief") && is_clean("effect"));
+        assert!(all.iter().any(|one| one == kind) || !happened, "{subject}: {recorded} {seen}");
         assert_eq!(code, i32::from(!found.is_empty()), "{subject}");
         print_row(&[format!("`{subject}`"), (*load).to_owned(), all.join(", ")]);
     });

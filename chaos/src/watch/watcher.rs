@@ -33,8 +33,8 @@ const READS_AT_ONCE: u64 = 16;
 /// What a member of a set of masters did waits for so long for older news of other members.
 const SKEW_US: u64 = 1_000_000;
 
-/// A server that dies so soon after a grant may not have answered it: MONITOR is written before the answer, and
-/// the end of a connection drops what its client has not read.
+/// A server that dies so soon after a grant may not have answered it: MONITOR is written before the answer,
+/// and the end of a connection drops what its client has not read.
 const UNANSWERED_US: u64 = 10_000;
 
 /// What was seen of locks.
@@ -92,7 +92,8 @@ pub struct Watcher {
     unordered: BTreeMap<(u64, u64), ServerNews>,
     members_us: HashMap<usize, u64>,
     ordered: u64,
-    /// Where many locks are followed: new names until idle ones are forgotten, and how many were looked at for that.
+    /// Where many locks are followed: new names until idle ones are forgotten, and how many were looked at
+    /// for that.
     names_until_look: usize,
     looked_at: u64,
     /// Keys that are to be read; `None`: there is nobody to read them.
@@ -280,8 +281,8 @@ impl Watcher {
         self.lose(self.group_of(source), None, self.last_us, "its server was started without its keys");
     }
 
-    /// A server died, or another took its place, right after a command at `last_us`: a grant of that moment may
-    /// never have been answered, or never have reached a disk or a replica, and accuses nobody.
+    /// A server died, or another took its place, right after a command at `last_us`: a grant of that moment
+    /// may never have been answered, or never have reached a disk or a replica, and accuses nobody.
     pub fn unanswered(&mut self, source: usize, last_us: u64) {
         if let Some(unit) = self.assembler.end_script(source) {
             self.take(source, unit.time_us, ServerNews::Ran(unit));
@@ -320,7 +321,7 @@ impl Watcher {
         (held || lock.is_known && !may_be).then_some(held)
     }
 
-    /// When the lease of the holder ends, or that it never does; `None`: it is not known that anybody holds it.
+    /// When the lease of the holder ends, or that it never does; `None`: nobody is known to hold it.
     pub(super) fn held_until_us(&self, place: &LockPlace<'_>) -> Option<Option<u64>> {
         let holds = &self.lock_at(place)?.holds;
         holds.first().filter(|hold| !hold.may_be_over(place.time_us)).map(|hold| hold.until_us)
@@ -378,7 +379,7 @@ impl Watcher {
 
     /// Works on a lock, which is followed from now on.
     fn with<T>(&mut self, place: &LockPlace<'_>, work: impl FnOnce(&mut WatchStep<'_>) -> T) -> Option<T> {
-        let followed = self.make_room(place);
+        let followed = self.forget_idle(place);
         let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
         let is_member = self.votes.is_member(place.group);
         let records = if is_member { &mut self.of_members } else { &mut self.records };
@@ -452,9 +453,9 @@ impl Watcher {
         }
     }
 
-    /// Forgets locks that nobody holds or asks for, where many are followed: how many are now. It looks at each
-    /// once for as many new names as were left the last time.
-    fn make_room(&mut self, place: &LockPlace<'_>) -> usize {
+    /// Forgets locks that nobody holds or asks for, where many are followed: how many are now. It looks at
+    /// each once for as many new names as were left the last time.
+    fn forget_idle(&mut self, place: &LockPlace<'_>) -> usize {
         let count = |locks: &HashMap<(usize, u32), Locks>| locks.values().map(HashMap::len).sum();
         let followed: usize = count(&self.locks);
         if followed <= LOCKS_MAX || self.is_followed(place) {

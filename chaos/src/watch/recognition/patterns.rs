@@ -170,7 +170,7 @@ pub(crate) struct LockPattern {
     by_same_client: u64,
     by_other_client: u64,
     by_asking_client: u64,
-    /// Holds whose key a connection deleted that had no lease before, and those whose holder came back for it.
+    /// Holds whose key was deleted by a connection without a lease before, and those whose holder came back.
     pub(crate) doubtful_deletes: u64,
     pub(crate) confirmed_deletes: u64,
     pub(crate) overwritten: u64,
@@ -255,8 +255,8 @@ impl LockPattern {
             && self.by_asking_client * 4 <= self.by_same_client
     }
 
-    /// Whether plain deletes are those of a pool's connections: a holder comes back for a lock of which another
-    /// deleted the key.
+    /// Whether plain deletes are those of a pool's connections: a holder comes back for a lock of which
+    /// another deleted the key.
     pub(crate) fn deletes_by_pool(&self) -> bool {
         self.doubtful_deletes > 2 * self.confirmed_deletes + 1
     }
@@ -290,8 +290,8 @@ impl LockPattern {
         if is_clear { library } else { "" }
     }
 
-    /// Whether something but the taking shows that it is a lock: its name, its library, or that it is given back
-    /// or renewed by who took it, more often than a mark is whose work has failed.
+    /// Whether something but the taking shows that it is a lock: its name, its library, or that it is given
+    /// back or renewed by who took it, more often than a mark is whose work has failed.
     fn is_lock(&self) -> bool {
         let recipe = Self::most(&self.recipes);
         let by_owner = self.checked_releases + self.counts.renewals + self.by_same_client;

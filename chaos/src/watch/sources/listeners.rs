@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster_config::{External, MonitorLine, MonitorStream, TopologyKind};
+use hashbrown::HashMap;
 use redis::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -92,9 +93,8 @@ pub(crate) struct Source {
     /// Its connection is opened again when it ends.
     is_followed: bool,
     pub(crate) info: Option<ServerInfo>,
-    /// The time of its last line, and when that came.
+    /// The time of its last line.
     last_us: u64,
-    heard: Instant,
     /// Takes keys that are to be read there; once it is dropped, the listener ends.
     wanted: mpsc::Sender<WantedKey>,
 }
@@ -143,6 +143,8 @@ pub(crate) struct Listeners {
     pub(crate) sources: Vec<Source>,
     send: mpsc::Sender<(usize, ListenerEvent)>,
     pieces: mpsc::Receiver<(usize, ListenerEvent)>,
+    /// When the last lines of each came.
+    heard: HashMap<usize, Instant>,
     stop: watch::Sender<()>,
     /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
     pub(crate) masters: Vec<String>,
@@ -163,6 +165,7 @@ impl Listeners {
             sources: Vec::new(),
             send,
             pieces,
+            heard: HashMap::new(),
             stop: watch::Sender::default(),
             masters: Vec::new(),
             link_ports: BTreeSet::new(),
@@ -235,8 +238,7 @@ impl Listeners {
             self.watcher.gap(place);
         }
         let listens = stream.is_some();
-        let source =
-            Source { address, listens, is_followed: true, info, last_us: 0, heard: Instant::now(), wanted };
+        let source = Source { address, listens, is_followed: true, info, last_us: 0, wanted };
         match known {
             Some(known) => self.sources[known] = source,
             None => self.sources.push(source),
@@ -253,11 +255,13 @@ impl Listeners {
     }
 
     fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
+        if let ListenerEvent::Lines(_) = piece {
+            self.heard.insert(place, Instant::now());
+        }
         let source = &mut self.sources[place];
         match piece {
             ListenerEvent::Lines(_) if self.left.contains(&place) => return None,
             ListenerEvent::Lines(lines) => {
-                source.heard = Instant::now();
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
                     let is_of = |master: &String| master.as_bytes() == line.client;
@@ -282,10 +286,11 @@ impl Listeners {
             }
             ListenerEvent::Closed => {
                 source.listens = false;
-                let (last_us, is_just_now) = (source.last_us, source.heard.elapsed() < UNANSWERED);
+                let last_us = source.last_us;
+                let is_just_now = self.heard.get(&place).is_some_and(|heard| heard.elapsed() < UNANSWERED);
                 if is_just_now && source.info.as_ref().is_none_or(|info| info.is_master) {
-                    // It died, or ends its connections as one that is replaced does: if it goes on all the same,
-                    // nothing is known of its locks.
+                    // It died, or ends its connections as one that is replaced does. If it goes on all the
+                    // same, nothing is known of its locks.
                     self.watcher.unanswered(place, last_us);
                 }
             }
@@ -452,7 +457,6 @@ mod tests {
             is_followed: true,
             info,
             last_us: 0,
-            heard: Instant::now(),
             wanted: mpsc::channel(1).0,
         }
     }

@@ -99,7 +99,7 @@ struct WatchedServer {
 }
 
 /// What a look has shown.
-enum Look {
+enum ServerReading {
     Server {
         address: SocketAddr,
         at: Instant,
@@ -116,17 +116,17 @@ enum Look {
     Nothing,
 }
 
-impl Look {
-    async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> Look {
+impl ServerReading {
+    async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> ServerReading {
         let info = ServerInfo::of(&servers, address).await;
         let at = Instant::now();
-        Look::Server { address, at, info, waiting: waits_at(&servers, address, &ids).await }
+        ServerReading::Server { address, at, info, waiting: waits_at(&servers, address, &ids).await }
     }
 
     /// `followed`: the servers that are watched by now.
-    async fn at_servers(mut servers: External, light: bool, followed: Vec<SocketAddr>) -> Look {
+    async fn at_servers(mut servers: External, light: bool, followed: Vec<SocketAddr>) -> ServerReading {
         if servers.find_again().await.is_err() {
-            return Look::Nothing;
+            return ServerReading::Nothing;
         }
         let shards = if light { shards(&servers).await } else { Vec::new() };
         let is_followed = |address: &SocketAddr| followed.contains(address);
@@ -146,7 +146,7 @@ impl Look {
             let listener = OpenedListener::open(&servers, address).await;
             opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
         }
-        Look::Servers { servers: Box::new(servers), opened, shards }
+        ServerReading::Servers { servers: Box::new(servers), opened, shards }
     }
 }
 
@@ -209,7 +209,7 @@ struct RunningWatch<'a> {
     cost: WatchCost,
     watched: HashMap<SocketAddr, WatchedServer>,
     /// Questions to servers, beside the listening: one that does not answer keeps no line waiting.
-    looks: JoinSet<Look>,
+    looks: JoinSet<ServerReading>,
     is_finding: bool,
     warnings: Vec<String>,
     note: &'a (dyn Fn(&str) + Sync),
@@ -250,18 +250,18 @@ impl RunningWatch<'_> {
             let server = self.watched.entry(source.address).or_default();
             if !std::mem::replace(&mut server.is_asked, true) {
                 let ids = std::mem::take(&mut server.ids);
-                self.looks.spawn(Look::at_server(self.servers.clone(), source.address, ids));
+                self.looks.spawn(ServerReading::at_server(self.servers.clone(), source.address, ids));
             }
         }
         if !std::mem::replace(&mut self.is_finding, true) {
             let followed = self.listeners.followed();
-            self.looks.spawn(Look::at_servers(self.servers.clone(), self.light, followed));
+            self.looks.spawn(ServerReading::at_servers(self.servers.clone(), self.light, followed));
         }
     }
 
-    fn see(&mut self, look: Look) {
+    fn see(&mut self, reading: ServerReading) {
         match look {
-            Look::Server { address, at, info, waiting } => {
+            ServerReading::Server { address, at, info, waiting } => {
                 self.watched.entry(address).or_default().is_asked = false;
                 for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
                     self.see_refusal(address, why);
@@ -277,12 +277,12 @@ impl RunningWatch<'_> {
                     self.see_load(address, (at, info));
                 }
             }
-            Look::Servers { servers, opened, shards } => {
+            ServerReading::Servers { servers, opened, shards } => {
                 self.is_finding = false;
                 self.servers = *servers;
                 self.see_servers(opened, &shards);
             }
-            Look::Nothing => self.is_finding = false,
+            ServerReading::Nothing => self.is_finding = false,
         }
     }
 
