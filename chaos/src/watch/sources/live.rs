@@ -67,9 +67,9 @@ impl ServerLoad {
         self.cores / self.commands_per_s * 1e6
     }
 
-    /// Cores that the watch takes of it. What a command cost before says that while about as many run. An idle
-    /// server spends its time on few commands, so beside many more, or where none ran before, it is the usual
-    /// share of what the server uses.
+    /// Cores that the watch takes of it. What a command cost before says that while about as many run. An
+    /// idle server spends its time on few commands, so beside many more, or where none ran before, it is the
+    /// usual share of what the server uses.
     fn cores_of_watch(self, before: Option<ServerLoad>) -> f64 {
         let more = |before: ServerLoad| {
             (self.us_per_command() - before.us_per_command()) * self.commands_per_s / 1e6
@@ -98,9 +98,9 @@ struct WatchedServer {
     dear: u32,
 }
 
-/// What a look has shown.
-enum Look {
-    Server {
+/// What a look at servers has shown.
+enum ServerReading {
+    OneServer {
         address: SocketAddr,
         at: Instant,
         info: Result<ServerInfo, String>,
@@ -108,25 +108,25 @@ enum Look {
         waiting: Result<(u64, Vec<String>), String>,
     },
     /// Which servers there are now; those that are to be watched from now on, and by what replicas hang on.
-    Servers {
+    AllServers {
         servers: Box<External>,
         opened: Vec<(SocketAddr, OpenedListener)>,
         shards: Vec<Shard>,
     },
-    Nothing,
+    Unanswered,
 }
 
-impl Look {
-    async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> Look {
+impl ServerReading {
+    async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> ServerReading {
         let info = ServerInfo::of(&servers, address).await;
         let at = Instant::now();
-        Look::Server { address, at, info, waiting: waits_at(&servers, address, &ids).await }
+        ServerReading::OneServer { address, at, info, waiting: waits_at(&servers, address, &ids).await }
     }
 
     /// `followed`: the servers that are watched by now.
-    async fn at_servers(mut servers: External, light: bool, followed: Vec<SocketAddr>) -> Look {
+    async fn at_servers(mut servers: External, light: bool, followed: Vec<SocketAddr>) -> ServerReading {
         if servers.find_again().await.is_err() {
-            return Look::Nothing;
+            return ServerReading::Unanswered;
         }
         let shards = if light { shards(&servers).await } else { Vec::new() };
         let is_followed = |address: &SocketAddr| followed.contains(address);
@@ -146,7 +146,7 @@ impl Look {
             let listener = OpenedListener::open(&servers, address).await;
             opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
         }
-        Look::Servers { servers: Box::new(servers), opened, shards }
+        ServerReading::AllServers { servers: Box::new(servers), opened, shards }
     }
 }
 
@@ -209,7 +209,7 @@ struct RunningWatch<'a> {
     cost: WatchCost,
     watched: HashMap<SocketAddr, WatchedServer>,
     /// Questions to servers, beside the listening: one that does not answer keeps no line waiting.
-    looks: JoinSet<Look>,
+    looks: JoinSet<ServerReading>,
     is_finding: bool,
     warnings: Vec<String>,
     note: &'a (dyn Fn(&str) + Sync),
@@ -250,18 +250,18 @@ impl RunningWatch<'_> {
             let server = self.watched.entry(source.address).or_default();
             if !std::mem::replace(&mut server.is_asked, true) {
                 let ids = std::mem::take(&mut server.ids);
-                self.looks.spawn(Look::at_server(self.servers.clone(), source.address, ids));
+                self.looks.spawn(ServerReading::at_server(self.servers.clone(), source.address, ids));
             }
         }
         if !std::mem::replace(&mut self.is_finding, true) {
             let followed = self.listeners.followed();
-            self.looks.spawn(Look::at_servers(self.servers.clone(), self.light, followed));
+            self.looks.spawn(ServerReading::at_servers(self.servers.clone(), self.light, followed));
         }
     }
 
-    fn see(&mut self, look: Look) {
+    fn see(&mut self, look: ServerReading) {
         match look {
-            Look::Server { address, at, info, waiting } => {
+            ServerReading::OneServer { address, at, info, waiting } => {
                 self.watched.entry(address).or_default().is_asked = false;
                 for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
                     self.see_refusal(address, why);
@@ -277,12 +277,12 @@ impl RunningWatch<'_> {
                     self.see_load(address, (at, info));
                 }
             }
-            Look::Servers { servers, opened, shards } => {
+            ServerReading::AllServers { servers, opened, shards } => {
                 self.is_finding = false;
                 self.servers = *servers;
                 self.see_servers(opened, &shards);
             }
-            Look::Nothing => self.is_finding = false,
+            ServerReading::Unanswered => self.is_finding = false,
         }
     }
 
@@ -362,8 +362,8 @@ impl RunningWatch<'_> {
     }
 }
 
-/// Bytes that wait for connections of a watch at a server, and the numbers of these connections; `known`: what
-/// these were. All clients are listed where that is not known, or a server cannot list single ones.
+/// Bytes that wait for connections of a watch at a server, and the numbers of these connections; `known`:
+/// what these were. All clients are listed where that is not known, or a server cannot list single ones.
 async fn waits_at(
     servers: &External,
     address: SocketAddr,
