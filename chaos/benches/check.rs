@@ -1,10 +1,10 @@
 //! How long all checkers take over a history of a million and of ten million operations in memory, and how
-//! much memory they need besides; and how many lines of MONITOR a watch follows in a second, with how much of a
-//! core and of memory.
+//! much memory they need besides; and how many lines of MONITOR a watch follows in a second, with how much of
+//! a core and of memory.
 //!
-//! Before Criterion's own figures, one line per size says both. Of the checkers: the time of one pass over lines in memory
-//! (parsing is not in it), and the most that judging kept at once per operation, where each line is made,
-//! read and forgotten.
+//! Before Criterion's own figures, one line per size says both. Of the checkers it has the time of one pass
+//! over lines in memory (parsing is not in it), and the most that judging kept at once per operation, where
+//! each line is made, read and forgotten.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stderr)]

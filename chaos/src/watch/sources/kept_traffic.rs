@@ -358,6 +358,6 @@ mod tests {
         watcher.finish();
         let file = b"#TS:18\r\n*3\r\n$5\r\nSETNX\r\n$1\r\na\r\n$1\r\nb\r\n#TS:432916762374\r\n";
         let refused = read_bytes(file, options).expect_err("no time");
-        assert_eq!(refused.to_string(), "input:8: no time behind #TS:");
+        assert_eq!(refused.to_string(), "input:9: no time behind #TS:");
     }
 }

@@ -185,7 +185,7 @@ impl Listeners {
         followed.map(|(_, source)| source.address).collect()
     }
 
-    /// Replicas are watched, whose connections to masters end at these ports, and others that are known by now.
+    /// Replicas are watched, whose connections to masters end at these ports or at those that are known.
     pub(crate) fn watch_links(&mut self, ports: BTreeSet<u16>) {
         if !ports.is_subset(&self.link_ports) {
             self.link_ports.extend(ports);

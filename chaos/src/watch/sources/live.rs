@@ -67,9 +67,9 @@ impl ServerLoad {
         self.cores / self.commands_per_s * 1e6
     }
 
-    /// Cores that the watch takes of it. What a command cost before says that while about as many run. An idle
-    /// server spends its time on few commands, so beside many more, or where none ran before, it is the usual
-    /// share of what the server uses.
+    /// Cores that the watch takes of it. What a command cost before says that while about as many run. An
+    /// idle server spends its time on few commands, so beside many more, or where none ran before, it is the
+    /// usual share of what the server uses.
     fn cores_of_watch(self, before: Option<ServerLoad>) -> f64 {
         let more = |before: ServerLoad| {
             (self.us_per_command() - before.us_per_command()) * self.commands_per_s / 1e6
@@ -98,9 +98,9 @@ struct WatchedServer {
     dear: u32,
 }
 
-/// What a look has shown.
+/// What a look at servers has shown.
 enum ServerReading {
-    Server {
+    OneServer {
         address: SocketAddr,
         at: Instant,
         info: Result<ServerInfo, String>,
@@ -108,25 +108,25 @@ enum ServerReading {
         waiting: Result<(u64, Vec<String>), String>,
     },
     /// Which servers there are now; those that are to be watched from now on, and by what replicas hang on.
-    Servers {
+    AllServers {
         servers: Box<External>,
         opened: Vec<(SocketAddr, OpenedListener)>,
         shards: Vec<Shard>,
     },
-    Nothing,
+    Unanswered,
 }
 
 impl ServerReading {
     async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> ServerReading {
         let info = ServerInfo::of(&servers, address).await;
         let at = Instant::now();
-        ServerReading::Server { address, at, info, waiting: waits_at(&servers, address, &ids).await }
+        ServerReading::OneServer { address, at, info, waiting: waits_at(&servers, address, &ids).await }
     }
 
     /// `followed`: the servers that are watched by now.
     async fn at_servers(mut servers: External, light: bool, followed: Vec<SocketAddr>) -> ServerReading {
         if servers.find_again().await.is_err() {
-            return ServerReading::Nothing;
+            return ServerReading::Unanswered;
         }
         let shards = if light { shards(&servers).await } else { Vec::new() };
         let is_followed = |address: &SocketAddr| followed.contains(address);
@@ -146,7 +146,7 @@ impl ServerReading {
             let listener = OpenedListener::open(&servers, address).await;
             opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
         }
-        ServerReading::Servers { servers: Box::new(servers), opened, shards }
+        ServerReading::AllServers { servers: Box::new(servers), opened, shards }
     }
 }
 
@@ -259,9 +259,9 @@ impl RunningWatch<'_> {
         }
     }
 
-    fn see(&mut self, reading: ServerReading) {
+    fn see(&mut self, look: ServerReading) {
         match look {
-            ServerReading::Server { address, at, info, waiting } => {
+            ServerReading::OneServer { address, at, info, waiting } => {
                 self.watched.entry(address).or_default().is_asked = false;
                 for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
                     self.see_refusal(address, why);
@@ -277,12 +277,12 @@ impl RunningWatch<'_> {
                     self.see_load(address, (at, info));
                 }
             }
-            ServerReading::Servers { servers, opened, shards } => {
+            ServerReading::AllServers { servers, opened, shards } => {
                 self.is_finding = false;
                 self.servers = *servers;
                 self.see_servers(opened, &shards);
             }
-            ServerReading::Nothing => self.is_finding = false,
+            ServerReading::Unanswered => self.is_finding = false,
         }
     }
 
@@ -362,8 +362,8 @@ impl RunningWatch<'_> {
     }
 }
 
-/// Bytes that wait for connections of a watch at a server, and the numbers of these connections; `known`: what
-/// these were. All clients are listed where that is not known, or a server cannot list single ones.
+/// Bytes that wait for connections of a watch at a server, and the numbers of these connections; `known`:
+/// what these were. All clients are listed where that is not known, or a server cannot list single ones.
 async fn waits_at(
     servers: &External,
     address: SocketAddr,
