@@ -112,6 +112,8 @@ enum ServerReading {
         servers: Box<External>,
         opened: Vec<(SocketAddr, OpenedListener)>,
         shards: Vec<Shard>,
+        /// By how much their clocks may differ, where there are new ones.
+        clock_doubt_us: u64,
     },
     Unanswered,
 }
@@ -146,7 +148,9 @@ impl ServerReading {
             let listener = OpenedListener::open(&servers, address).await;
             opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
         }
-        ServerReading::AllServers { servers: Box::new(servers), opened, shards }
+        let all: Vec<SocketAddr> = followed.into_iter().chain(opened.iter().map(|one| one.0)).collect();
+        let clock_doubt_us = if opened.is_empty() { 0 } else { clock_doubt_us(&servers, &all).await };
+        ServerReading::AllServers { servers: Box::new(servers), opened, shards, clock_doubt_us }
     }
 }
 
@@ -277,8 +281,9 @@ impl RunningWatch<'_> {
                     self.see_load(address, (at, info));
                 }
             }
-            ServerReading::AllServers { servers, opened, shards } => {
+            ServerReading::AllServers { servers, opened, shards, clock_doubt_us } => {
                 self.is_finding = false;
+                self.listeners.watcher.set_clock_doubt(clock_doubt_us);
                 self.servers = *servers;
                 self.see_servers(opened, &shards);
             }
