@@ -5,6 +5,11 @@ mod support;
 
 use std::{
     net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -290,6 +295,46 @@ async fn a_named_owner_who_waits_does_not_wait_for_a_silent_master() {
     let guard = waiting.await.expect("no panic").expect("its turn comes");
     guard.release().await.expect("two of three");
     nothing_left(&servers[1..]);
+}
+
+/// For how long the lock stands at a server until it is told to stop looking.
+fn time_taken(address: SocketAddr, stop: Arc<AtomicBool>) -> JoinHandle<Duration> {
+    std::thread::spawn(move || {
+        let client = redis::Client::open(format!("redis://{address}")).expect("a good URL");
+        let mut connection = client.get_connection().expect("it answers");
+        let (mut taken, mut last) = (Duration::ZERO, Instant::now());
+        while !stop.load(Ordering::Relaxed) {
+            let is_taken: bool = redis::cmd("EXISTS").arg("n").query(&mut connection).expect("it answers");
+            let now = Instant::now();
+            taken += if is_taken { now - last } else { Duration::ZERO };
+            last = now;
+        }
+        taken
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vote_that_wins_nothing_beside_silent_masters_is_soon_given_back() {
+    let servers = five();
+    for server in &servers[3..] {
+        server.ok(&["HSET", "n", "another", "1"]);
+    }
+    let options = ClientOptions::default().node_timeout(1_000 * MS).response_timeout(1_000 * MS);
+    let lock = lock_with(&servers, options).await;
+    let silent = [servers[0].freeze(), servers[1].freeze()];
+    let mut taken = Vec::new();
+    for _ in 0..2 {
+        let ends = Arc::new(AtomicBool::new(false));
+        let looks = time_taken(servers[2].address(), Arc::clone(&ends));
+        lock.acquire_with(fixed(60_000 * MS).wait(Wait::AtMost(1_500 * MS))).await.expect_err("two of five");
+        ends.store(true, Ordering::Relaxed);
+        taken.push(looks.join().expect("no panic"));
+    }
+    // The first one waits for the two as long as a master may take; then they are known to be silent.
+    assert!(taken[1] * 3 < taken[0], "{taken:?}");
+    // Once they answer again they count again.
+    drop(silent);
+    lock.acquire_with(fixed(60_000 * MS)).await.expect("three of five").release().await.expect("held");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

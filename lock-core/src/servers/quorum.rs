@@ -23,7 +23,7 @@ use crate::servers::server_set::majority;
 use crate::servers::{
     AttemptAnswer, ExtendOutcome, GiveBack, acquire_at, extend_at, holder_at, release_at, yes_at,
 };
-use crate::topology::{NodeError, Request, RequestPurpose, Route, passes};
+use crate::topology::{Node, NodeError, Request, RequestPurpose, Route, passes};
 
 type Routes = Arc<[Arc<Route>]>;
 type Answers<T> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, Result<T, NodeError>)> + Send>>>;
@@ -39,6 +39,19 @@ where
         Box::pin(async move { (index, asked.await) }) as Pin<Box<_>>
     });
     each.collect()
+}
+
+/// The masters of the routes, in their order.
+type Nodes = Vec<Option<Arc<Node>>>;
+
+fn is_silent(node: Option<&Node>) -> bool {
+    node.is_some_and(|node| node.is_silent.get())
+}
+
+fn note_silence<T>(node: Option<&Node>, answer: &Result<T, NodeError>) {
+    if let Some(node) = node {
+        node.is_silent.set(answer.as_ref().is_err_and(|error| !error.definite));
+    }
 }
 
 /// The answers to an acquire so far.
@@ -127,6 +140,7 @@ pub(crate) async fn acquire(
     let first_sent_at = Instant::now();
     let node_timeout = hold.client().options.quorum_node_timeout(hold.lease);
     let node_deadline = deadline.min(first_sent_at + node_timeout);
+    let nodes: Nodes = routes.iter().map(|route| route.owner(&request)).collect();
     let mut answers = ask_all(routes, request, |route, request| {
         let hold = Arc::clone(hold);
         async move { acquire_at(&route, &hold, &request, node_deadline).await }
@@ -135,6 +149,7 @@ pub(crate) async fn acquire(
     let mut heard = vec![false; n];
     while let Some((index, answer)) = answers.next().await {
         heard[index] = true;
+        note_silence(nodes[index].as_deref(), &answer);
         tally.count(index, answer);
         if tally.doubtful > 0 {
             // What is given back in the background is then given back again and again.
@@ -142,11 +157,18 @@ pub(crate) async fn acquire(
         }
         if tally.granted >= majority {
             if !answers.is_empty() {
-                late_answers(hold, answers);
+                late_answers(hold, nodes, answers);
             }
             return Ok(AttemptAnswer::Granted { token: None, sent_at: first_sent_at });
         }
-        if tally.granted + answers.len() < majority {
+        // Where another has votes, those that are here are not kept from it while masters are waited for
+        // that were silent the last time.
+        let may_answer = |index: &usize| !heard[*index] && !is_silent(nodes[*index].as_deref());
+        let left = match tally.refused.is_empty() {
+            true => answers.len(),
+            false => (0..n).filter(may_answer).count(),
+        };
+        if tally.granted + left < majority {
             break;
         }
     }
@@ -165,10 +187,11 @@ pub(crate) async fn acquire(
 }
 
 /// Hears the answers that came after a majority.
-fn late_answers(hold: &Arc<Hold>, mut answers: Answers<AttemptAnswer>) {
+fn late_answers(hold: &Arc<Hold>, nodes: Nodes, mut answers: Answers<AttemptAnswer>) {
     let late = Arc::clone(hold);
     hold.client().background.spawn(async move {
         while let Some((index, answer)) = answers.next().await {
+            note_silence(nodes[index].as_deref(), &answer);
             let to_give_back = match answer {
                 // The release went to this master too, and over the same connection it comes after the
                 // acquire. Only if it found nothing it had overtaken the acquire.
@@ -205,6 +228,9 @@ async fn give_back(routes: &Routes, hold: &Arc<Hold>, taken: &[(usize, bool)], d
             let how = GiveBack { valid: false, deadline: if answers { moment } else { deadline } };
             async move {
                 let given = release_at(route, hold, request, how).await;
+                if given.is_ok() {
+                    note_silence(route.owner(request).as_deref(), &given);
+                }
                 (index, given.map(|(given, _)| given))
             }
         })

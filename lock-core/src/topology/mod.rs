@@ -43,7 +43,7 @@ use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use self::cluster::Cluster;
 use self::dial::Dialer;
 use self::drive::drive;
-use self::node::Node;
+pub(crate) use self::node::Node;
 use self::pubsub::Channels;
 pub(crate) use self::pubsub::{KeyFollower, ReceivedMessages, Subscription};
 pub(crate) use self::refusal::{CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, WRONG_TYPE, passes};

@@ -53,6 +53,8 @@ pub(crate) struct Node {
     pub(crate) untracked: Mutex<Option<String>>,
     /// Scripts that it was sent by their text over this connection, and so knows by their digests.
     scripts: Mutex<Vec<&'static Script>>,
+    /// As one of several masters it did not answer the last acquire in time, nor anything since.
+    pub(crate) is_silent: Flag,
     /// Records there that the next request deletes.
     pub(crate) finished: FinishedRecords,
 }
@@ -74,6 +76,7 @@ impl Node {
             refusal: Mutex::default(),
             untracked: Mutex::default(),
             scripts: Mutex::default(),
+            is_silent: Flag::default(),
             finished: FinishedRecords::default(),
         })
     }
