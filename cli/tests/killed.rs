@@ -64,6 +64,7 @@ fn left(dir: &Path) -> Vec<PathBuf> {
 fn nothing_outlives_a_program_that_is_killed_at_random_moments_of_start_run_and_stop() {
     let dir = support::scratch();
     let dir = dir.path();
+    let mut killed = 0;
     for round in 0..ROUNDS {
         let topology = ["single", "sentinel", "masters", "cluster"][round as usize % 4];
         let start = Duration::from_millis(rand::random_range(0..400));
@@ -81,7 +82,10 @@ fn nothing_outlives_a_program_that_is_killed_at_random_moments_of_start_run_and_
             std::thread::sleep(Duration::from_micros(rand::random_range(0..15_000)));
         }
         gone(dir, &mut running, &format!("killed {run:?} after its start, round {round}"));
+        killed = running.id();
     }
+    // One of them died while it wrote a record.
+    fs::write(dir.join(format!("locklab/deployments/cluster-000000.draft-{killed}")), "{").unwrap();
     // The next start removes what the dead left, and its own orderly end the rest but the logs of that one
     // run.
     let mut next = up(dir, &["single"]);

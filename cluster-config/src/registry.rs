@@ -23,6 +23,8 @@ pub(crate) const MARK: &str = "LOCKLAB_DEPLOYMENT";
 const DIR_MARK: &str = ".locklab-deployment";
 /// What the name of a directory begins with that was made where nobody named one.
 const UNNAMED_DIR: &str = "up-";
+/// What stands in the name of a record before it is whole, ahead of its writer's process.
+const DRAFT: &str = "draft-";
 
 /// A deployment as other processes see it (`locklab ps`).
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -173,7 +175,7 @@ fn staging_dir(record: &Running) -> PathBuf {
 /// Writes the record, whole or not at all.
 pub(crate) fn save(record: &Running) -> Result<(), ClusterError> {
     let path = record_path(&record.id)?;
-    let draft = path.with_extension("draft");
+    let draft = path.with_extension(format!("{DRAFT}{}", std::process::id()));
     let json = serde_json::to_vec_pretty(record).map_err(|error| ClusterError::new(error.to_string()))?;
     fs::write(&draft, json)
         .and_then(|()| fs::rename(&draft, &path))
@@ -200,14 +202,22 @@ pub fn unnamed_dir() -> Result<PathBuf, ClusterError> {
     Ok(state_dir()?.join(format!("{UNNAMED_DIR}{id}-{since}")))
 }
 
-/// Removes those of [`unnamed_dir`] whose makers are gone and to which no record leads.
+/// Removes those of [`unnamed_dir`] whose makers are gone and to which no record leads, and unfinished
+/// records whose writers are gone.
 fn sweep_unnamed_dirs() -> Result<(), ClusterError> {
+    let is_gone = |pid: &str| pid.parse().is_ok_and(|pid| ProcessId::of(pid).is_none());
     let taken: Vec<PathBuf> = records()?.into_iter().map(|record| record.dir).collect();
     for entry in entries(&state_dir()?) {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let maker = name.strip_prefix(UNNAMED_DIR).and_then(|rest| rest.split('-').next()?.parse().ok());
-        if maker.is_some_and(|pid| ProcessId::of(pid).is_none()) && !taken.contains(&entry.path()) {
+        let maker = name.strip_prefix(UNNAMED_DIR).and_then(|rest| rest.split('-').next());
+        if maker.is_some_and(is_gone) && !taken.contains(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    for entry in entries(&folder()?) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.rsplit_once(DRAFT).is_some_and(|(_, writer)| is_gone(writer)) {
+            let _ = fs::remove_file(entry.path());
         }
     }
     Ok(())
