@@ -120,7 +120,7 @@ pub fn sweep() -> Result<(), ClusterError> {
             Err(error) => return Err(error),
         }
     }
-    sweep_unnamed_dirs()
+    sweep_leftovers()
 }
 
 pub(crate) fn this_process() -> Result<ProcessId, ClusterError> {
@@ -204,7 +204,7 @@ pub fn unnamed_dir() -> Result<PathBuf, ClusterError> {
 
 /// Removes those of [`unnamed_dir`] whose makers are gone and to which no record leads, and unfinished
 /// records whose writers are gone.
-fn sweep_unnamed_dirs() -> Result<(), ClusterError> {
+fn sweep_leftovers() -> Result<(), ClusterError> {
     let is_gone = |pid: &str| pid.parse().is_ok_and(|pid| ProcessId::of(pid).is_none());
     let taken: Vec<PathBuf> = records()?.into_iter().map(|record| record.dir).collect();
     for entry in entries(&state_dir()?) {

@@ -67,7 +67,7 @@ fn deadlines(
             let mut first = 0;
             for index in grants() {
                 let grant = &record.grants[index];
-                let from_ns = starts.first(grant).0;
+                let from_ns = record.lease_from_ns(grant);
                 first = partition_near(&renewals, first, |(start, _)| start.0 < from_ns);
                 deadlines[index] = starts.chained(grant, &renewals[first..], believed_ns(index), drift);
             }

@@ -13,7 +13,7 @@ use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
 use crate::names::Names;
 use crate::servers::{ask_again, not_an_answer};
-use crate::topology::{NodeError, Request, RequestPurpose, ServerReply, WRONG_TYPE};
+use crate::topology::{NodeError, Request, RequestPurpose, ServerReply, WRONG_TYPE, slot};
 
 /// For how long something that must be done is tried in the background: well within the time in which a
 /// server knows a repetition, since later it could be done twice.
@@ -24,8 +24,10 @@ const QUIET: Duration = Duration::from_millis(20);
 
 /// Leaves the record of a request that was answered and never sent twice to the next request, or to a timer.
 pub(crate) fn finished(client: &Arc<ClientCore>, record: Vec<u8>) {
-    let owner = client.route().owner(&Request::new("UNLINK").key(&record));
-    if owner.is_some_and(|node| node.finished.add(record)) {
+    let route = client.route();
+    let slot = if route.is_sharded() { slot(&record) } else { 0 };
+    let owner = route.owner(&Request::new("UNLINK").key(&record));
+    if owner.is_some_and(|node| node.finished.add(slot, record)) {
         let owner = Arc::downgrade(client);
         client.background.spawn_uncounted(async move {
             tokio::time::sleep(QUIET).await;

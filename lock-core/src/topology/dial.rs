@@ -238,7 +238,7 @@ impl Dialer {
                 match set_up(self.socket(to).await?).await {
                     Err(error) if self.learns_from(&error) => {}
                     // A script that runs there ends, a file has been read. A replica stays one for long:
-                    // whoever looks for the master asks who that is now.
+                    // the search for the master asks again which server that is.
                     Err(error)
                         if error.code.as_deref() != Some(READONLY) && is_passing(error.code.as_deref()) =>
                     {

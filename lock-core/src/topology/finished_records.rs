@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Request, slot};
+use super::Request;
 use crate::sync::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct FinishedRecords {
-    records: Mutex<Vec<Vec<u8>>>,
+    /// With the slot of each in a cluster, else 0: one request reaches one slot.
+    records: Mutex<Vec<(u16, Vec<u8>)>>,
     /// For requests, of which most find none.
     are_there: AtomicBool,
     are_timed: AtomicBool,
@@ -18,8 +19,8 @@ pub(crate) struct FinishedRecords {
 
 impl FinishedRecords {
     /// True if somebody is to call [`deletions`](Self::deletions) in a while, for when no request follows.
-    pub(crate) fn add(&self, record: Vec<u8>) -> bool {
-        self.records.lock().push(record);
+    pub(crate) fn add(&self, slot: u16, record: Vec<u8>) -> bool {
+        self.records.lock().push((slot, record));
         self.are_there.store(true, Ordering::Release);
         !self.are_timed.swap(true, Ordering::AcqRel)
     }
@@ -34,8 +35,7 @@ impl FinishedRecords {
     pub(crate) fn deletions(&self) -> Vec<Request> {
         let mut by_slot: BTreeMap<u16, Request> = BTreeMap::new();
         if self.are_there.load(Ordering::Acquire) && self.are_there.swap(false, Ordering::AcqRel) {
-            for record in std::mem::take(&mut *self.records.lock()) {
-                let slot = slot(&record);
+            for (slot, record) in std::mem::take(&mut *self.records.lock()) {
                 let request = by_slot.remove(&slot).unwrap_or_else(|| Request::new("UNLINK"));
                 by_slot.insert(slot, request.key(&record));
             }
