@@ -1,10 +1,10 @@
 #!/bin/sh
 # Turns the log of a test run that failed into a second try of each failed test, alone. The tests start hundreds of servers
 # and wait for their leases; on a shared machine one of them is now and then starved of its time. Who passes alone is named
-# as UNSTABLE, which the summary counts. More than three are no accident, and are not tried again.
+# as UNSTABLE, which the summary counts. More than five are no accident, and are not tried again.
 set -eu
 log=$1
-most=3
+most=5
 
 # `-p cli --test decide`, with the names of the tests that failed there.
 failed=$(awk '

@@ -494,22 +494,23 @@ const BROKEN: [(&str, &str, &str); 12] = [
 #[test]
 fn the_defect_of_each_broken_lock_is_found_by_its_kind() {
     three_at_a_time(&BROKEN, |(subject, load, kind)| {
-        let watched = match load.split_once(", ") {
-            Some((lease, hold)) => watched(&["single"], subject, lease, hold),
-            None => {
-                let file = format!("../chaos/scenarios/{load}.toml");
-                let scenario = std::fs::read_to_string(file).expect("a scenario");
-                watched_load(&["single"], subject, &scenario)
-            }
-        };
-        let Watched { recorded, seen, code, .. } = watched;
-        let found = kinds(&seen, &["sure", "violated"]);
-        let all = kinds(&seen, &["sure", "violated", "likely"]);
-        // A late request may find the key gone: then nobody overlaps.
-        let is_clean = |what: &str| recorded["verdicts"][what]["state"] == "clean";
-        let happened = !(*kind == "overlap" && is_clean("belief") && is_clean("effect"));
-        assert!(all.iter().any(|one| one == kind) || !happened, "{subject}: {recorded} {seen}");
-        assert_eq!(code, i32::from(!found.is_empty()), "{subject}");
+        // Whether a late request meets the next hold is a matter of milliseconds, so a load has five chances.
+        let all = (0..5).find_map(|_| {
+            let watched = match load.split_once(", ") {
+                Some((lease, hold)) => watched(&["single"], subject, lease, hold),
+                None => {
+                    let file = format!("../chaos/scenarios/{load}.toml");
+                    let scenario = std::fs::read_to_string(file).expect("a scenario");
+                    watched_load(&["single"], subject, &scenario)
+                }
+            };
+            let Watched { seen, code, .. } = watched;
+            let found = kinds(&seen, &["sure", "violated"]);
+            assert_eq!(code, i32::from(!found.is_empty()), "{subject}");
+            let all = kinds(&seen, &["sure", "violated", "likely"]);
+            all.iter().any(|one| one == kind).then_some(all)
+        });
+        let all = all.unwrap_or_else(|| panic!("{subject} under {load}: no {kind}"));
         print_row(&[format!("`{subject}`"), (*load).to_owned(), all.join(", ")]);
     });
 }
@@ -888,6 +889,8 @@ fn slots_that_move_and_new_shards_are_followed() {
     move_slot(old, other);
     assert_eq!(give_back(&other.1, 1), "1");
     assert_eq!(take(&other.1, 2), "OK");
+    // Nobody listens at the new shard yet, so what is given back there is held against nobody.
+    signal(&watch, Signal::SIGSTOP);
     let bus = support::free_port().to_string();
     let server = Server::start_with(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
     let (host, port) = first.rsplit_once(':').unwrap();
@@ -904,8 +907,6 @@ fn slots_that_move_and_new_shards_are_followed() {
     until("it serves", || ask(&at, &["CLUSTER", "INFO"]).contains("cluster_state:ok"));
     let all = masters();
     let new = all.iter().find(|one| one.1 == at).unwrap();
-    // Nobody listens there yet, so what is given back is held against nobody.
-    signal(&watch, Signal::SIGSTOP);
     move_slot(other, new);
     assert_eq!(give_back(&at, 2), "1");
     signal(&watch, Signal::SIGCONT);

@@ -144,7 +144,7 @@ async fn a_release_that_arrives_after_its_lease_leaves_the_owners_next_hold_alon
 
 async fn a_late_release_leaves_the_next_hold_alone(deployed: &Deployed, kind: Kind, extended: bool) {
     let (server, relay) = (&deployed.servers[0], &deployed.relays[0]);
-    let options = ClientOptions::default().response_timeout(150 * MS);
+    let options = ClientOptions::default().response_timeout(300 * MS);
     let client = deployed.client(options).await;
     let name = format!("{kind}:{extended}");
     let lock = client.lock(kind, &name).expect("a good name");

@@ -146,7 +146,8 @@ lease = "2s"
 wait = "3s"
 [load]
 clients = 3
-hold = "500ms"
+# Three of 600 ms follow one lease: the third is under way when the pause ends.
+hold = "600ms"
 duration = "6s"
 [[faults]]
 at = "500ms"

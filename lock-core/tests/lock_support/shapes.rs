@@ -1,9 +1,11 @@
 //! Running servers of each topology, with a relay before each of them.
 
+use std::time::Instant;
+
 use lock_core::{AddressMap, Client, ClientOptions, Kind, slot};
 
 use super::Relay;
-use crate::support::{Server, cluster::Cluster, sentinel::Group};
+use crate::support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
 
 /// Running servers, each behind a relay.
 pub struct Deployed {
@@ -51,7 +53,7 @@ impl Deployed {
         Self::new(format!("redlock://{}", addresses.join(",")), servers, count).await
     }
 
-    /// A client that reaches the servers through the relays.
+    /// A client that reaches the servers through the relays. A busy machine may need more than one try.
     pub async fn client(&self, options: ClientOptions) -> Client {
         let map: AddressMap = self
             .servers
@@ -60,7 +62,14 @@ impl Deployed {
             .map(|(server, relay)| (("127.0.0.1".to_owned(), server.port), relay.address))
             .collect();
         let target = self.url.parse().expect("a good URL");
-        Client::connect(&target, options.address_map(map)).await.expect("it answers")
+        let options = options.address_map(map);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match Client::connect(&target, options.clone()).await {
+                Ok(client) => return client,
+                Err(error) => assert!(Instant::now() < until, "it does not answer: {error}"),
+            }
+        }
     }
 
     /// Which servers decide over a name.
