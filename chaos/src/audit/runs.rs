@@ -1,6 +1,6 @@
 //! The runs of an audit: each lock on each scenario that fits it, and a sound lock beside each suspicion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -381,20 +381,31 @@ impl<'a> AuditRuns<'a> {
         .await
     }
 
-    /// Looks for the smallest scenario of each conviction, for so long each.
+    /// Looks for the smallest scenario of each conviction, for so long each. Of those by drawn faults, which
+    /// mostly show one defect, each lock's first is taken.
     pub async fn shrink(
         &mut self,
-        within: Duration,
+        each: Duration,
+        each_drawn: Duration,
         observer: &mut impl AuditObserver,
     ) -> Result<(), RunError> {
         let root = &self.plan.root;
+        let mut drawn_subjects = HashSet::new();
         let searches = self.cells.iter().enumerate().filter_map(|(place, cell)| {
             let audited = self.scenario(cell);
+            let is_drawn = cell.drawn.is_some();
+            let within = if is_drawn { each_drawn } else { each };
+            if within.is_zero() || is_drawn && drawn_subjects.contains(&cell.subject) {
+                return None;
+            }
             let run = audited.decisive().filter(|run| run.judged.outcome == AuditOutcome::Broken)?;
             let violated = |class: &&str| run.judged.verdicts.get(*class) == Some(&State::Violated);
             let class = GRAVEST_FIRST.into_iter().find(violated)?;
             let plan = cell.plans.iter().flatten().find(|plan| plan.seed == run.seed)?;
             let (plan, file) = (plan.clone(), format!("{}/small.toml", run.dir));
+            if is_drawn {
+                drawn_subjects.insert(cell.subject);
+            }
             let cancel = self.plan.batch.cancel.clone();
             Some(async move {
                 let failed = |error| RunError::io("write below", root, &error);
@@ -411,7 +422,10 @@ impl<'a> AuditRuns<'a> {
             })
         });
         let searches: Vec<_> = searches.collect();
-        observer.begins(searches.len().max(1), "smallest scenarios");
+        if searches.is_empty() {
+            return Ok(());
+        }
+        observer.begins(searches.len(), "smallest scenarios");
         let mut searching = futures_util::stream::iter(searches).buffer_unordered(self.plan.batch.jobs);
         let mut found: Vec<Result<_, RunError>> = Vec::new();
         while let Some(one) = searching.next().await {

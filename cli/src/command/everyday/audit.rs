@@ -65,7 +65,8 @@ pub(crate) struct Options {
     /// Also write a JUnit file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Look so long for the smallest scenario of each conviction [default: 60s with --suite full, else 0s]
+    /// Look so long for the smallest scenario of each conviction [default: 60s with --suite full, else 0s,
+    /// and 20s of the first one by drawn faults]
     #[arg(long, value_parser = crate::args::duration, value_name = "DURATION")]
     shrink: Option<Duration>,
     /// Draw faults on the messages of each lock for so long [default: 30s with --suite quick, else 3m; 0s
@@ -79,8 +80,9 @@ pub(crate) struct Options {
     shown: ResultArgs,
 }
 
-/// How long the smallest scenario of a conviction is looked for.
+/// How long the smallest scenario of a conviction is looked for, and of one by drawn faults.
 const SHRINK: Duration = Duration::from_secs(60);
+const SHRINK_DRAWN: Duration = Duration::from_secs(20);
 
 impl Options {
     /// What the command line does not say, as the project's file says it.
@@ -337,10 +339,10 @@ impl AuditRun<'_> {
         }
         runs.settle(&mut kept).await?;
         let full = self.options.suite() == "full" && self.options.scenarios.is_empty();
-        let usual = if full { SHRINK } else { Duration::ZERO };
-        let shrink_limit = self.options.shrink.unwrap_or(usual);
-        if !shrink_limit.is_zero() && self.plan.key_prefix.is_none() {
-            runs.shrink(shrink_limit, &mut kept).await?;
+        let usual = if full { (SHRINK, SHRINK) } else { (Duration::ZERO, SHRINK_DRAWN) };
+        let (each, each_drawn) = self.options.shrink.map_or(usual, |limit| (limit, limit));
+        if self.plan.key_prefix.is_none() {
+            runs.shrink(each, each_drawn, &mut kept).await?;
         }
         if is_first && !self.options.no_bench && !cancel.is_wanted() {
             self.bench(&met, keeper).await?;
