@@ -19,12 +19,11 @@ pub const YEAR_S: f64 = 365.25 * 86_400.0;
 /// How long Redis leaves what `appendfsync everysec` has not written to the disk.
 const EVERYSEC_S: f64 = 1.0;
 
-/// Independent masters, and how many of them are a majority.
-const MASTERS: u32 = 5;
-const MAJORITY: u32 = 3;
-
 /// So many draws of uncertain inputs.
 const DRAWS: usize = 4_000;
+
+/// A mean over a distribution is taken over so many parts of it that are as likely.
+const PARTS: u32 = 100;
 
 /// What is known of a service. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -49,6 +48,16 @@ pub struct ServiceRates {
     pub machine_share: f64,
     /// Replicas of each master.
     pub replicas: f64,
+    /// How many of these acknowledge a grant in the row `sentinel, wait:K`.
+    pub acknowledgers: f64,
+    /// Independent masters.
+    pub masters: f64,
+    /// Pauses of a client a year, in which it neither works nor renews.
+    pub pauses_per_year: f64,
+    /// How long they last.
+    pub pause_s: f64,
+    /// The share of the holds that one of them stops.
+    pub paused_share: f64,
     /// Partitions a year that leave the master with some of its clients.
     pub partitions_per_year: f64,
     /// How long they last.
@@ -123,6 +132,9 @@ pub static RATE_FIELDS: &[RateField] = rate_fields! {
     "partition-lasts" Seconds "1m" Some("1m"), partition_s, "How long a partition lasts";
     "cut-off-share" Share "50%" Some("50%"), cut_off_share, "The share of the callers on the old master's side of a partition";
     "max-lag" Seconds "10s" Some("10s"), max_lag_s, "`min-replicas-max-lag` of the servers";
+    "pauses" PerYear "12/year" Some("0/year"), pauses_per_year, "Pauses of a client, as by its garbage collector or its machine";
+    "pause-lasts" Seconds "30s" Some("30s"), pause_s, "How long a pause lasts";
+    "paused-share" Share "10%" Some("10%"), paused_share, "The share of the holds that a pause stops";
     "rtt" Seconds "500us" Some("500us"), rtt_s, "A message to a server and back";
 };
 
@@ -169,9 +181,40 @@ impl ServiceRates {
     /// What was granted after the last write to the disk, whose age is uniform up to a second: the mean of
     /// [`ServiceRates::forgotten`] over it.
     fn unwritten(&self) -> f64 {
-        const PARTS: u32 = 100;
-        let ages = (0..PARTS).map(|part| EVERYSEC_S * (f64::from(part) + 0.5) / f64::from(PARTS));
-        ages.map(|age_s| self.forgotten(age_s)).sum::<f64>() / f64::from(PARTS)
+        mean(|share| self.forgotten(EVERYSEC_S * share))
+    }
+
+    /// The share of the live holds whose lease ends within `limit_s`: of one that is renewed after each third
+    /// between two thirds and all of it are left; else what the hold's age leaves, e^(−(ℓ−limit)/h).
+    fn lease_ends_within(&self, limit_s: f64) -> f64 {
+        match self.renewed > 0.0 {
+            true => (3.0 * limit_s / self.lease_s - 2.0).clamp(0.0, 1.0),
+            false => (-(self.lease_s - limit_s).max(0.0) / self.hold_s).exp(),
+        }
+    }
+
+    /// Locks that a crash leaves blocked until their lease ends, after the outage: of the G·h holds that were
+    /// alive `window_s` before it, those whose release is forgotten. No library waits for replicas there.
+    fn blocked(&self, window_s: f64) -> f64 {
+        let released = 1.0 - (-window_s / self.hold_s).exp();
+        self.grants_per_s * self.hold_s * released * (1.0 - self.lease_ends_within(self.outage_s))
+    }
+
+    /// Holders a year who wake from a pause and believe in a hold that somebody else has, or had, since: of
+    /// the holds that it stops, those whose lease and whose next caller's wait end before it does. No way to
+    /// set up servers helps; a check of the fencing token where the work is done does.
+    fn overtaken(&self) -> f64 {
+        let overtaken = mean(|share| match self.pause_s + self.next_caller_s * (1.0 - share).ln() {
+            left_s if left_s > 0.0 => self.lease_ends_within(left_s),
+            _ => 0.0,
+        });
+        self.pauses_per_year * self.paused_share * self.grants_per_s * self.hold_s * overtaken
+    }
+
+    /// Blind choice among R replicas promotes one that did not acknowledge in (R − K)/R. Sentinels prefer the
+    /// one that is furthest.
+    fn other_promoted(&self) -> f64 {
+        (1.0 - self.acknowledgers / self.replicas.max(1.0)).max(0.0)
     }
 
     /// Double grants of one partition: from the promotion on until the partition's end, or until the master
@@ -187,28 +230,40 @@ impl ServiceRates {
     /// granted again: another client has a majority once `votes − (N − majority)` of them restarted within
     /// the hold. For an exponential hold E[(λH)^k] is k!·(λh)^k, and C(votes, k) sets of masters can do it.
     fn forgotten_votes(&self, votes: u32) -> f64 {
-        let needed = votes - (MASTERS - MAJORITY);
+        let needed = votes - self.minority();
         let within = self.failovers_per_year / YEAR_S * self.hold_s.min(self.lease_s);
         let orders: f64 = (1..=needed).map(f64::from).product();
         (choose(votes, needed) * orders * within.powi(needed.cast_signed())).min(1.0)
     }
 
+    /// How many of the masters may be down.
+    fn minority(&self) -> u32 {
+        (self.masters as u32 - 1) / 2
+    }
+
     /// The share of the time in which so many of the masters are down.
     fn down_share(&self, down: u32) -> f64 {
         let share = (self.failovers_per_year * self.outage_s / YEAR_S).min(1.0);
-        choose(MASTERS, down)
+        let masters = self.masters as u32;
+        choose(masters, down)
             * share.powi(down.cast_signed())
-            * (1.0 - share).powi((MASTERS - down).cast_signed())
+            * (1.0 - share).powi((masters - down).cast_signed())
     }
 
     fn masters_that_forget(&self) -> f64 {
-        let risky =
-            (0..=MASTERS - MAJORITY).map(|down| self.down_share(down) * self.forgotten_votes(MASTERS - down));
+        let votes = |down| self.forgotten_votes(self.masters as u32 - down);
+        let risky = (0..=self.minority()).map(|down| self.down_share(down) * votes(down));
         self.grants_per_s * YEAR_S * risky.sum::<f64>()
     }
 
     fn majority_down_minutes(&self) -> f64 {
-        (MAJORITY..=MASTERS).map(|down| self.down_share(down)).sum::<f64>() * YEAR_S / 60.0
+        let down = self.minority() + 1..=self.masters as u32;
+        down.map(|down| self.down_share(down)).sum::<f64>() * YEAR_S / 60.0
+    }
+
+    /// Where a master that crashed stays away until all leases that it may have forgotten have ended.
+    fn delayed_restart_minutes(&self) -> f64 {
+        ServiceRates { outage_s: self.outage_s.max(self.lease_s), ..*self }.majority_down_minutes()
     }
 
     fn outage_minutes(&self) -> f64 {
@@ -226,6 +281,12 @@ impl ServiceRates {
     }
 }
 
+/// The mean of `figure` over shares from 0 to 1.
+fn mean(figure: impl Fn(f64) -> f64) -> f64 {
+    let shares = (0..PARTS).map(|part| (f64::from(part) + 0.5) / f64::from(PARTS));
+    shares.map(figure).sum::<f64>() / f64::from(PARTS)
+}
+
 fn choose(of: u32, some: u32) -> f64 {
     (1..=some).map(|k| f64::from(of + 1 - k) / f64::from(k)).product()
 }
@@ -236,6 +297,8 @@ struct RiskModel {
     /// Commands of a cycle of acquire and release; round trips and writes to the disk of a grant.
     costs: [f64; 3],
     unavailable_minutes: fn(&ServiceRates) -> f64,
+    /// By one failover.
+    blocked_locks: fn(&ServiceRates) -> f64,
     double_grants: fn(&ServiceRates) -> f64,
 }
 
@@ -243,38 +306,55 @@ const fn model(
     name: &'static str,
     costs: [f64; 3],
     unavailable_minutes: fn(&ServiceRates) -> f64,
+    blocked_locks: fn(&ServiceRates) -> f64,
     double_grants: fn(&ServiceRates) -> f64,
 ) -> RiskModel {
-    RiskModel { name, costs, unavailable_minutes, double_grants }
+    RiskModel { name, costs, unavailable_minutes, blocked_locks, double_grants }
 }
 
-static RISK_MODELS: [RiskModel; 9] = [
-    model("single, no persistence", [2.0, 1.0, 0.0], ServiceRates::outage_minutes, |r| {
+const NONE: fn(&ServiceRates) -> f64 = |_| 0.0;
+const BY_LAG: fn(&ServiceRates) -> f64 = |r| r.blocked(r.lag_s);
+
+/// In the names K stands for how many acknowledge, and N for how many masters there are.
+static RISK_MODELS: [RiskModel; 10] = [
+    model("single, no persistence", [2.0, 1.0, 0.0], ServiceRates::outage_minutes, NONE, |r| {
         r.failovers_per_year * r.all_forgotten()
     }),
     // A process that dies leaves what it wrote to the kernel, which writes it all the same.
-    model("single, appendfsync everysec", [2.0, 1.0, 0.0], ServiceRates::outage_minutes, |r| {
-        r.failovers_per_year * r.machine_share * r.unwritten()
-    }),
-    model("single, appendfsync always", [2.0, 1.0, 1.0], ServiceRates::outage_minutes, |_| 0.0),
-    model("sentinel, asynchronous", [2.0, 1.0, 0.0], ServiceRates::failover_minutes, |r| {
+    model(
+        "single, appendfsync everysec",
+        [2.0, 1.0, 0.0],
+        ServiceRates::outage_minutes,
+        |r| r.machine_share * mean(|share| r.blocked(EVERYSEC_S * share)),
+        |r| r.failovers_per_year * r.machine_share * r.unwritten(),
+    ),
+    model("single, appendfsync always", [2.0, 1.0, 1.0], ServiceRates::outage_minutes, NONE, NONE),
+    model("sentinel, asynchronous", [2.0, 1.0, 0.0], ServiceRates::failover_minutes, BY_LAG, |r| {
         r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(f64::MAX)
     }),
-    model("sentinel, min-replicas-to-write 1", [2.0, 1.0, 0.0], ServiceRates::failover_minutes, |r| {
-        r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(r.max_lag_s)
+    model(
+        "sentinel, min-replicas-to-write 1",
+        [2.0, 1.0, 0.0],
+        ServiceRates::failover_minutes,
+        BY_LAG,
+        |r| r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(r.max_lag_s),
+    ),
+    model("sentinel, wait:K", [3.0, 2.0, 0.0], ServiceRates::failover_minutes, BY_LAG, |r| {
+        r.failovers_per_year * r.other_promoted() * r.forgotten(r.lag_s)
     }),
-    // Lost where none that acknowledged is promoted: of R replicas, were the choice blind, in (R − 1)/R.
-    // Sentinels prefer the one that is furthest.
-    model("sentinel, wait:1", [3.0, 2.0, 0.0], ServiceRates::failover_minutes, |r| {
-        let other = (r.replicas - 1.0).max(0.0) / r.replicas.max(1.0);
-        r.failovers_per_year * other * r.forgotten(r.lag_s)
-    }),
-    model("sentinel, wait:all", [3.0, 2.0, 0.0], ServiceRates::minutes_without_all, |_| 0.0),
-    model("masters (5), no persistence", [10.0, 1.0, 0.0], ServiceRates::majority_down_minutes, |r| {
+    model("sentinel, wait:all", [3.0, 2.0, 0.0], ServiceRates::minutes_without_all, BY_LAG, NONE),
+    // Each master is asked to take and to give back.
+    model("masters (N), no persistence", [2.0, 1.0, 0.0], ServiceRates::majority_down_minutes, NONE, |r| {
         r.masters_that_forget()
     }),
-    // A restart later than any lease forgets nothing that matters, which comes to the same.
-    model("masters (5), appendfsync always", [10.0, 1.0, 1.0], ServiceRates::majority_down_minutes, |_| 0.0),
+    model("masters (N), delayed restart", [2.0, 1.0, 0.0], ServiceRates::delayed_restart_minutes, NONE, NONE),
+    model(
+        "masters (N), appendfsync always",
+        [2.0, 1.0, 1.0],
+        ServiceRates::majority_down_minutes,
+        NONE,
+        NONE,
+    ),
 ];
 
 /// A figure with the interval that holds 95 of 100 draws of its inputs.
@@ -288,15 +368,26 @@ pub struct RiskEstimate {
     pub high: f64,
 }
 
+/// What the model says of a service.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ServiceRisk {
+    /// For each way to set up Redis.
+    pub configurations: Vec<ConfigurationRisk>,
+    /// Holders a year who were paused beyond their lease and whose lock was granted meanwhile, whichever way.
+    pub overtaken_holders_per_year: RiskEstimate,
+}
+
 /// What the model says of a configuration.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ConfigurationRisk {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Grants a year of a lock that somebody holds.
     pub double_grants_per_year: RiskEstimate,
     /// Minutes a year in which nothing is granted.
     pub unavailable_minutes_per_year: RiskEstimate,
+    /// Locks a year whose release a failover forgot: nobody is granted them until their lease ends.
+    pub blocked_locks_per_year: RiskEstimate,
     /// Commands of a cycle.
     pub commands_per_grant: f64,
     /// The median time of a grant in milliseconds, without load.
@@ -308,7 +399,7 @@ pub struct ConfigurationRisk {
 /// Each configuration for a service that is known to lie between `low` and `high`, field by field; where
 /// these are the same, it is known exactly. The seed draws the uncertain inputs, evenly on a logarithmic
 /// scale.
-pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<ConfigurationRisk> {
+pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> ServiceRisk {
     let between = |share: &mut dyn FnMut() -> f64| {
         let mut rates = *low;
         for RateField { field, .. } in RATE_FIELDS {
@@ -323,7 +414,7 @@ pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<Configu
     let middle = between(&mut || 0.5);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let draws: Vec<ServiceRates> = (0..DRAWS).map(|_| between(&mut || rng.random())).collect();
-    let estimate = |figure: fn(&ServiceRates) -> f64| {
+    let estimate = |figure: &dyn Fn(&ServiceRates) -> f64| {
         let mut drawn: Vec<f64> = draws.iter().map(figure).collect();
         drawn.sort_unstable_by(f64::total_cmp);
         RiskEstimate {
@@ -333,17 +424,23 @@ pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> Vec<Configu
         }
     };
     let each = RISK_MODELS.iter().map(|model| {
-        let [commands_per_grant, round_trips, writes] = model.costs;
+        let [commands, round_trips, writes] = model.costs;
+        let servers = if model.name.starts_with("masters") { low.masters } else { 1.0 };
+        let name = model.name.replace("(N)", &format!("({})", low.masters));
         ConfigurationRisk {
-            name: model.name,
-            double_grants_per_year: estimate(model.double_grants),
-            unavailable_minutes_per_year: estimate(model.unavailable_minutes),
-            commands_per_grant,
+            name: name.replace(":K", &format!(":{}", low.acknowledgers)),
+            double_grants_per_year: estimate(&model.double_grants),
+            unavailable_minutes_per_year: estimate(&model.unavailable_minutes),
+            blocked_locks_per_year: estimate(&|r| r.failovers_per_year * (model.blocked_locks)(r)),
+            commands_per_grant: commands * servers,
             grant_p50_ms: (round_trips * middle.rtt_s + writes * middle.fsync_s) * 1_000.0,
             matters_most: matters_most(model, low, high, &middle),
         }
     });
-    each.collect()
+    ServiceRisk {
+        configurations: each.collect(),
+        overtaken_holders_per_year: estimate(&ServiceRates::overtaken),
+    }
 }
 
 /// The input across whose range the double grants differ most; without a range, half to twice its value.
@@ -399,6 +496,11 @@ pub const USUAL_SERVICE: ServiceRates = ServiceRates {
     free_s: 3_600.0,
     machine_share: 1.0,
     replicas: 2.0,
+    acknowledgers: 1.0,
+    masters: 5.0,
+    pauses_per_year: 0.0,
+    pause_s: 30.0,
+    paused_share: 0.1,
     partitions_per_year: 0.0,
     partition_s: 60.0,
     cut_off_share: 0.5,
@@ -413,26 +515,32 @@ pub const USUAL_SERVICE: ServiceRates = ServiceRates {
 pub(crate) fn failover_risk(result: &ScenarioResult, topology: &Topology) -> Option<FailoverRisk> {
     let outage_ns = failover_outage_ns(result)?;
     let replicas = topology.replicas;
-    let waits_for = match result.durability.strip_prefix("wait:") {
-        Some(count) if count == "all" || count == replicas.to_string() => "wait:all",
-        Some("1") => "wait:1",
+    let waits_for = result.durability.strip_prefix("wait:");
+    let acknowledgers = match waits_for {
+        Some("all") => replicas,
+        Some(count) => count.parse().ok()?,
+        None => 1,
+    };
+    let (way, of) = match waits_for {
+        Some(_) if acknowledgers >= replicas => ("wait:all".to_owned(), "wait:all"),
+        Some(_) => (format!("wait:{acknowledgers}"), "wait:K"),
         None if result.durability == "none" && topology.min_replicas_to_write > 0 => {
-            "min-replicas-to-write 1"
+            ("min-replicas-to-write 1".to_owned(), "min-replicas-to-write 1")
         }
-        None if result.durability == "none" => "asynchronous",
+        None if result.durability == "none" => ("asynchronous".to_owned(), "asynchronous"),
         // What the model has no term for.
         _ => return None,
     };
-    let name = format!("sentinel, {waits_for}");
-    let model = RISK_MODELS.iter().find(|model| model.name == name)?;
+    let model = RISK_MODELS.iter().find(|model| model.name == format!("sentinel, {of}"))?;
     let rates = ServiceRates {
         failovers_per_year: 12.0,
         outage_s: outage_ns as f64 / 1e9,
         replicas: replicas.into(),
+        acknowledgers: acknowledgers.into(),
         ..USUAL_SERVICE
     };
     Some(FailoverRisk {
-        configuration: format!("{}, {waits_for}", result.topology),
+        configuration: format!("{}, {way}", result.topology),
         outage_ns,
         double_grants_per_year: (model.double_grants)(&rates),
         service: format!(
@@ -458,56 +566,6 @@ mod tests {
         assert!(rates.forgotten_votes(3) / rates.forgotten_votes(5) > 1e9);
     }
 
-    /// Crashes drawn one by one: grants at random moments before it, holds of random lengths, counted where
-    /// the lease and the hold outlast the outage.
-    fn drawn(rates: &ServiceRates, window_s: impl Fn(&mut ChaCha8Rng) -> f64) -> (f64, f64) {
-        const CRASHES: u32 = 40_000;
-        let mut rng = ChaCha8Rng::seed_from_u64(7);
-        let exponential = |mean: f64, rng: &mut ChaCha8Rng| -mean * (1.0 - rng.random::<f64>()).ln();
-        let mut count = 0_u32;
-        for _ in 0..CRASHES {
-            let window = window_s(&mut rng).min(20.0 * rates.hold_s);
-            let mut age = exponential(1.0 / rates.grants_per_s, &mut rng);
-            while age < window {
-                let hold = exponential(rates.hold_s, &mut rng);
-                let lease_left = match rates.renewed > 0.0 || window < 1.5 {
-                    true => rates.lease_s,
-                    false => rates.lease_s - age,
-                };
-                if (hold - age).min(lease_left) > rates.outage_s + rates.next_caller_s {
-                    count += 1;
-                }
-                age += exponential(1.0 / rates.grants_per_s, &mut rng);
-            }
-        }
-        let mean = f64::from(count) / f64::from(CRASHES);
-        // Four standard errors of a count, which is enough for what the drawn crashes are asked.
-        (mean, 4.0 * f64::from(count.max(1)).sqrt() / f64::from(CRASHES))
-    }
-
-    #[test]
-    fn drawn_crashes_are_counted_as_the_closed_forms_say() {
-        let grants = |grants_per_s| ServiceRates { grants_per_s, ..USUAL_SERVICE };
-        let short = ServiceRates { hold_s: 0.5, outage_s: 0.4, next_caller_s: 0.1, ..grants(10.0) };
-        for rates in [grants(2.0), grants(50.0), short] {
-            let (mean, error) = drawn(&rates, |_| rates.lag_s);
-            let closed = rates.forgotten(rates.lag_s);
-            assert!((mean - closed).abs() < error, "lag: {mean} {closed} {error}");
-            let (mean, error) = drawn(&rates, |rng| rng.random());
-            let closed = rates.unwritten();
-            assert!((mean - closed).abs() < error, "disk: {mean} {closed} {error}");
-        }
-        for rates in [
-            grants(0.2),
-            ServiceRates { renewed: 1.0, ..grants(0.2) },
-            ServiceRates { lease_s: 6.0, ..grants(0.2) },
-        ] {
-            let (mean, error) = drawn(&rates, |_| f64::MAX);
-            let closed = rates.all_forgotten();
-            assert!((mean - closed).abs() < error, "all: {mean} {closed} {error}");
-        }
-    }
-
     #[test]
     fn a_scenario_says_what_its_configuration_means() {
         let mut result = ScenarioResult {
@@ -530,7 +588,7 @@ mod tests {
         assert!((7.5..8.1).contains(&asynchronous), "{asynchronous}");
         assert_eq!(of("none", 1).unwrap().0, "sentinel, min-replicas-to-write 1");
         assert_eq!(of("wait:1", 0).unwrap().1, asynchronous / 2.0);
-        for all in ["wait:2", "wait:all"] {
+        for all in ["wait:2", "wait:3", "wait:all"] {
             assert_eq!(of(all, 0).unwrap(), ("sentinel, wait:all".to_owned(), 0.0));
         }
         assert_eq!(of("waitaof:1", 0), None);

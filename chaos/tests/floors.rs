@@ -311,11 +311,129 @@ mod outcomes {
 /// How often it breaks in a year.
 mod risks {
     use chaos::risk::{ServiceRates, USUAL_SERVICE, assess};
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
 
     fn doubles(name: &str, rates: &ServiceRates) -> f64 {
-        let found = assess(rates, rates, 1);
+        let found = assess(rates, rates, 1).configurations;
         let found = found.into_iter().find(|one| one.name == name);
         found.expect("a configuration").double_grants_per_year.estimate
+    }
+
+    fn blocked(name: &str, rates: &ServiceRates) -> f64 {
+        let found = assess(rates, rates, 1).configurations;
+        let found = found.into_iter().find(|one| one.name == name);
+        found.expect("a configuration").blocked_locks_per_year.estimate
+    }
+
+    fn exponential(mean: f64, rng: &mut ChaCha8Rng) -> f64 {
+        -mean * (1.0 - rng.random::<f64>()).ln()
+    }
+
+    /// Draws what happened before a crash many times, one grant after the other: the mean of `counts` over
+    /// all of them, and four of its standard errors.
+    fn drawn(
+        rates: &ServiceRates,
+        window_s: impl Fn(&mut ChaCha8Rng) -> f64,
+        counts: impl Fn(f64, f64, f64, &mut ChaCha8Rng) -> bool,
+    ) -> (f64, f64) {
+        const CRASHES: u32 = 40_000;
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let mut count = 0_u32;
+        for _ in 0..CRASHES {
+            let window = window_s(&mut rng);
+            let mut age = exponential(1.0 / rates.grants_per_s, &mut rng);
+            while age < window.min(20.0 * rates.hold_s) {
+                let hold = exponential(rates.hold_s, &mut rng);
+                count += u32::from(counts(age, hold, window, &mut rng));
+                age += exponential(1.0 / rates.grants_per_s, &mut rng);
+            }
+        }
+        let mean = f64::from(count) / f64::from(CRASHES);
+        (mean, 4.0 * f64::from(count.max(1)).sqrt() / f64::from(CRASHES))
+    }
+
+    fn once_a_year(grants_per_s: f64) -> ServiceRates {
+        ServiceRates { failovers_per_year: 1.0, grants_per_s, ..USUAL_SERVICE }
+    }
+
+    fn assert_near((mean, error): (f64, f64), closed: f64, what: &str) {
+        assert!((mean - closed).abs() < error, "{what}: drawn {mean} ± {error}, in closed form {closed}");
+    }
+
+    #[test]
+    fn drawn_crashes_are_counted_as_the_closed_forms_say() {
+        let again_in_time = |rates: ServiceRates| {
+            move |age: f64, hold: f64, window: f64, _: &mut ChaCha8Rng| {
+                let is_whole = rates.renewed > 0.0 || window < 1.5;
+                let lease_left_s = if is_whole { rates.lease_s } else { rates.lease_s - age };
+                (hold - age).min(lease_left_s) > rates.outage_s + rates.next_caller_s
+            }
+        };
+        let short = ServiceRates { hold_s: 0.5, outage_s: 0.4, ..once_a_year(10.0) };
+        for rates in [once_a_year(2.0), once_a_year(50.0), short] {
+            let counted = drawn(&rates, |_| rates.lag_s, again_in_time(rates));
+            assert_near(counted, doubles("sentinel, asynchronous", &rates), "lag");
+            let counted = drawn(&rates, |rng| rng.random(), again_in_time(rates));
+            assert_near(counted, doubles("single, appendfsync everysec", &rates), "disk");
+        }
+        let rates = once_a_year(0.2);
+        for rates in [rates, ServiceRates { renewed: 1.0, ..rates }, ServiceRates { lease_s: 6.0, ..rates }] {
+            let counted = drawn(&rates, |_| f64::MAX, again_in_time(rates));
+            assert_near(counted, doubles("single, no persistence", &rates), "all");
+        }
+    }
+
+    #[test]
+    fn drawn_releases_that_are_forgotten_block_as_many_locks_as_the_closed_form_says() {
+        let rates = once_a_year(2.0);
+        for rates in [rates, ServiceRates { lag_s: 1.0, lease_s: 8.0, ..rates }] {
+            let is_blocked = |age: f64, hold: f64, _: f64, _: &mut ChaCha8Rng| {
+                let is_forgotten = age > rates.lag_s && (age - rates.lag_s..age).contains(&hold);
+                is_forgotten && rates.lease_s - (age - rates.lag_s) > rates.outage_s
+            };
+            let counted = drawn(&rates, |_| f64::MAX, is_blocked);
+            for name in ["sentinel, asynchronous", "sentinel, wait:all"] {
+                assert_near(counted, blocked(name, &rates), name);
+            }
+        }
+        assert_eq!(blocked("single, appendfsync always", &rates), 0.0);
+    }
+
+    #[test]
+    fn drawn_pauses_let_as_many_holders_be_overtaken_as_the_closed_form_says() {
+        let usual = ServiceRates { pauses_per_year: 1.0, paused_share: 1.0, ..once_a_year(2.0) };
+        let renewed = ServiceRates { renewed: 1.0, pause_s: 25.0, ..usual };
+        let waited = ServiceRates { next_caller_s: 2.0, pause_s: 28.0, ..usual };
+        for rates in [usual, renewed, waited, ServiceRates { pause_s: 9.0, lease_s: 10.0, ..usual }] {
+            let is_overtaken = |age: f64, hold: f64, _: f64, rng: &mut ChaCha8Rng| {
+                let left_s = match rates.renewed > 0.0 {
+                    true => rates.lease_s * (1.0 - rng.random::<f64>() / 3.0),
+                    false => rates.lease_s - age,
+                };
+                let wait_s = exponential(rates.next_caller_s, rng);
+                hold > age && left_s.max(0.0) + wait_s < rates.pause_s
+            };
+            let counted = drawn(&rates, |_| f64::MAX, is_overtaken);
+            let closed = assess(&rates, &rates, 1).overtaken_holders_per_year.estimate;
+            assert_near(counted, closed, &format!("{rates:?}"));
+        }
+    }
+
+    #[test]
+    fn acknowledgers_and_masters_are_as_many_as_said() {
+        let five = ServiceRates { replicas: 5.0, ..USUAL_SERVICE };
+        let asynchronous = doubles("sentinel, asynchronous", &five);
+        for acknowledgers in [1.0, 2.0, 4.0] {
+            let rates = ServiceRates { acknowledgers, ..five };
+            let share = doubles(&format!("sentinel, wait:{acknowledgers}"), &rates) / asynchronous;
+            assert!((share - (5.0 - acknowledgers) / 5.0).abs() < 1e-9, "{share}");
+        }
+        let of = |masters: f64| {
+            let rates = ServiceRates { masters, ..USUAL_SERVICE };
+            doubles(&format!("masters ({masters}), no persistence"), &rates)
+        };
+        assert!(of(3.0) > of(5.0) && of(5.0) > of(7.0), "{} {} {}", of(3.0), of(5.0), of(7.0));
     }
 
     #[test]
@@ -324,7 +442,7 @@ mod risks {
         assert!((2.5..2.7).contains(&long), "{long}");
         let short = ServiceRates { hold_s: 0.2, ..USUAL_SERVICE };
         assert!(doubles("sentinel, asynchronous", &short) < 0.001);
-        let most = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1);
+        let most = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1).configurations;
         assert_eq!(most[3].matters_most, Some("failovers"));
     }
 
@@ -341,11 +459,11 @@ mod risks {
     #[test]
     fn an_interval_is_as_wide_as_what_is_not_known() {
         let high = ServiceRates { outage_s: 8.0, ..USUAL_SERVICE };
-        let found = assess(&USUAL_SERVICE, &high, 1);
+        let found = assess(&USUAL_SERVICE, &high, 1).configurations;
         let asynchronous = found[3].double_grants_per_year;
         assert!(asynchronous.low < asynchronous.estimate && asynchronous.estimate < asynchronous.high);
         assert_eq!(found[3].matters_most, Some("outage"));
-        let known = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1)[3].double_grants_per_year;
+        let known = assess(&USUAL_SERVICE, &USUAL_SERVICE, 1).configurations[3].double_grants_per_year;
         assert_eq!((known.low, known.high), (known.estimate, known.estimate));
     }
 }

@@ -43,6 +43,12 @@ fn each_configuration_has_its_figures_and_a_range_gives_an_interval() {
     let (ended, text, _) = said(&[&["--failovers", "4/year"], &SERVICE[..]].concat());
     assert_eq!(ended, 0);
     assert!(text.contains("sentinel, asynchronous") && text.contains("2.6"), "{text}");
+    assert!(!text.contains("overtaken"), "{text}");
+    let more = ["--failovers", "4/year", "--masters", "7", "--acknowledgers", "2", "--pauses", "12/year"];
+    let (_, text, _) = said(&[&more[..], &SERVICE].concat());
+    for words in ["masters (7), delayed restart", "sentinel, wait:2", "holders a year be overtaken"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }
 
 #[test]
@@ -73,7 +79,7 @@ fn the_answer_in_json_has_the_shape_that_the_book_says() {
     let (_, json, _) = said(&[&["--json", "--failovers", "2/year..8/year"], &SERVICE[..]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
     let keys = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&json), ["configurations", "inputs", "measured", "schema"]);
+    assert_eq!(keys(&json), ["configurations", "inputs", "measured", "overtaken_holders_per_year", "schema"]);
     for input in ["failovers_per_year", "outage_s", "lag_s", "grants_per_s", "hold_s", "lease_s"] {
         assert_eq!(keys(&json["inputs"][input]), ["high", "low"], "{input}");
     }
@@ -81,8 +87,9 @@ fn the_answer_in_json_has_the_shape_that_the_book_says() {
     let configurations = json["configurations"].as_array().unwrap();
     for one in configurations {
         let fields = ["commands_per_grant", "double_grants_per_year", "grant_p50_ms", "matters_most", "name"];
-        assert_eq!(keys(one), [&fields[..], &["unavailable_minutes_per_year"]].concat());
-        for figure in ["double_grants_per_year", "unavailable_minutes_per_year"] {
+        let figures = ["blocked_locks_per_year", "unavailable_minutes_per_year"];
+        assert_eq!(keys(one), [&figures[..1], &fields, &figures[1..]].concat());
+        for figure in [&figures[..], &["double_grants_per_year"]].concat() {
             let [low, estimate, high] =
                 ["low", "estimate", "high"].map(|of| one[figure][of].as_f64().unwrap());
             assert!(low <= estimate && estimate <= high, "{one}");
@@ -91,7 +98,7 @@ fn the_answer_in_json_has_the_shape_that_the_book_says() {
     }
     let names: Vec<&str> = configurations.iter().map(|one| one["name"].as_str().unwrap()).collect();
     let page = include_str!("../../docs/src/risk.md");
-    assert!(names.len() == 9 && names.iter().all(|name| page.contains(&format!("| {name} |"))), "{names:?}");
+    assert!(names.len() == 10 && names.iter().all(|name| page.contains(&format!("| {name} |"))), "{names:?}");
 }
 
 #[test]
@@ -143,7 +150,7 @@ fn the_page_of_the_book_has_the_figures_of_its_command() {
     let rows = text.lines().skip(1).take_while(|line| !line.is_empty());
     for row in rows {
         let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
-        let row = format!("| {} |", cells[..4].join(" | "));
+        let row = format!("| {} |", cells[..5].join(" | "));
         assert!(page.contains(&row), "{row}");
     }
 }

@@ -112,7 +112,7 @@ pub(crate) struct Failover {
 
 /// What the model says of a crash.
 fn says(name: &str, rates: &ServiceRates) -> f64 {
-    let all = assess(rates, rates, 1);
+    let all = assess(rates, rates, 1).configurations;
     let one = all.into_iter().find(|one| one.name == name);
     one.expect("a configuration of the model").double_grants_per_year.estimate
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chaos::measured_rates::{MEASURED_AT_SERVERS, MeasuredRates};
 use chaos::risk::{
-    ConfigurationRisk, RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, YEAR_S, assess,
+    RATE_FIELDS, RateField, RateUnit, RiskEstimate, ServiceRates, ServiceRisk, YEAR_S, assess,
 };
 use chaos::target_servers::TargetServers;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -28,6 +28,12 @@ pub(crate) struct Options {
     /// Replicas of each master [default: those of the target, else 2]
     #[arg(long, value_name = "N", value_parser = args::count)]
     replicas: Option<u32>,
+    /// Replicas that acknowledge a grant, in the row `sentinel, wait:K`
+    #[arg(long, value_name = "K", value_parser = args::count, default_value = "1")]
+    acknowledgers: u32,
+    /// Independent masters
+    #[arg(long, value_name = "N", value_parser = args::count, default_value = "5")]
+    masters: u32,
     /// Take the outage from what the failovers of this run took, or grants, holds and leases from a run of
     /// `watch`
     #[arg(long, value_name = "RUN")]
@@ -138,9 +144,17 @@ pub(crate) async fn run(options: &Options, terminal: &Terminal) -> anyhow::Resul
     });
     let mut inputs: serde_json::Map<_, _> = inputs.collect();
     inputs.insert("replicas".to_owned(), (low.replicas as u32).into());
+    inputs.insert("acknowledgers".to_owned(), options.acknowledgers.into());
+    inputs.insert("masters".to_owned(), options.masters.into());
     inputs.insert("renewed".to_owned(), (low.renewed > 0.0).into());
     let names: Vec<&str> = measured.spans.keys().copied().collect();
-    let document = json!({"schema": 1, "inputs": inputs, "measured": names, "configurations": found});
+    let document = json!({
+        "schema": 1,
+        "inputs": inputs,
+        "measured": names,
+        "configurations": found.configurations,
+        "overtaken_holders_per_year": found.overtaken_holders_per_year,
+    });
     terminal.answer(&document, || to_text(&found, &measured))
 }
 
@@ -174,6 +188,8 @@ fn rates(options: &Options, measured: &MeasuredRates) -> anyhow::Result<(Service
     let replicas = options.replicas.or(measured.replicas).unwrap_or(2);
     let both = ServiceRates {
         replicas: f64::from(replicas),
+        acknowledgers: f64::from(options.acknowledgers),
+        masters: f64::from(options.masters),
         renewed: f64::from(u8::from(renewed)),
         fsync_s: 0.001,
         ..ServiceRates::default()
@@ -208,21 +224,26 @@ fn time(seconds: f64) -> String {
     results::units::duration((seconds * 1e9) as u64)
 }
 
-fn to_text(found: &[ConfigurationRisk], measured: &MeasuredRates) -> String {
-    let head = ["CONFIGURATION", "DOUBLE GRANTS", "MINUTES DOWN", "CMDS", "MS", "MOVED BY"];
+fn to_text(found: &ServiceRisk, measured: &MeasuredRates) -> String {
+    let head = ["CONFIGURATION", "DOUBLE GRANTS", "MINUTES DOWN", "BLOCKED", "CMDS", "MS", "MOVED BY"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(found.iter().map(|one| {
+    rows.extend(found.configurations.iter().map(|one| {
         vec![
-            one.name.to_owned(),
+            one.name.clone(),
             figure(&one.double_grants_per_year),
             figure(&one.unavailable_minutes_per_year),
+            figure(&one.blocked_locks_per_year),
             one.commands_per_grant.to_string(),
             number(one.grant_p50_ms),
             one.matters_most.unwrap_or("-").to_owned(),
         ]
     }));
-    let mut out = columns(&rows, 3..5);
-    out += "\nDOUBLE GRANTS and MINUTES DOWN (without a grant) are of a year, CMDS of a cycle,\nMS of a grant without load; MOVED BY is the input that moves the double grants most.";
+    let mut out = columns(&rows, 4..6);
+    out += "\nDOUBLE GRANTS, MINUTES DOWN (without a grant) and BLOCKED (locks whose release is forgotten, until\ntheir lease ends) are of a year, CMDS of a cycle, MS of a grant without load; MOVED BY is the input that\nmoves the double grants most.";
+    let overtaken = &found.overtaken_holders_per_year;
+    if overtaken.high > 0.0 {
+        out += &format!("\nWhichever it is, pauses let {} holders a year be overtaken.", figure(overtaken));
+    }
     for (name, span) in &measured.spans {
         let shown = |value: f64| match *name {
             "grants" => format!("{}/s", number(value)),
