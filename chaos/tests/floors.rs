@@ -337,7 +337,7 @@ mod risks {
         window_s: impl Fn(&mut ChaCha8Rng) -> f64,
         counts: impl Fn(f64, f64, f64, &mut ChaCha8Rng) -> bool,
     ) -> (f64, f64) {
-        const CRASHES: u32 = 40_000;
+        const CRASHES: u32 = 20_000;
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         let mut count = 0_u32;
         for _ in 0..CRASHES {
