@@ -8,7 +8,7 @@ use std::{
 };
 
 use bench::{
-    subject::{AcquireEnd, AcquireRequest, ReleaseEnd, SubjectError, counted_durability},
+    subject::{AcquireEnd, AcquireRequest, ClientEvent, ReleaseEnd, SubjectError, counted_durability},
     subjects,
 };
 use cluster_config::{Topology, TopologyKind};
@@ -115,6 +115,41 @@ async fn a_caller_keeps_its_hold_itself() {
         let refused = poll_fn(|context| caller.poll_acquire(context)).await;
         assert_eq!(refused, Err(AcquireEnd::Busy));
         assert_eq!(client.release(&grant).await, ReleaseEnd::Ok);
+    }
+}
+
+/// A hold of an election is a term of leading, and its token the term.
+#[tokio::test]
+async fn an_elections_term_is_a_token() {
+    let lab = lab_of(TopologyKind::Single).await;
+    let subject = subjects::find("lock-core:election").unwrap();
+    assert_eq!(subject.kinds()[0], "queued");
+    let ours = subject.connect(&to(lab.url())).await.unwrap().client;
+    let mut connected = subject.connect(&to(lab.url())).await.unwrap();
+    let theirs = connected.client;
+    let look = lock_core::connect(&lab.url()).await.unwrap();
+    let election = look.election("a").unwrap();
+    let mut last = 0;
+    for client in [&ours, &theirs] {
+        let AcquireEnd::Ok { grant, token, .. } = client.acquire(ask("a", "t0", PATIENCE, LONG)).await else {
+            panic!("nobody leads");
+        };
+        let leader = election.leader().await.unwrap().expect("somebody leads");
+        assert!(token == Some(leader.term) && leader.term > last, "{token:?} {leader:?}");
+        assert_eq!(client.extend(&grant, PATIENCE).await, ReleaseEnd::Ok);
+        assert_eq!(client.release(&grant).await, ReleaseEnd::Ok);
+        last = leader.term;
+    }
+    let grant = held(&*theirs, ask("a", "t0", PATIENCE, None)).await;
+    assert_eq!(ours.acquire(ask("a", "t0", Duration::ZERO, LONG)).await, AcquireEnd::Busy);
+    // Leading that ends without a resignation is said.
+    lab.command("n1", &["DEL", "a"]).await.unwrap();
+    loop {
+        let event = tokio::time::timeout(PATIENCE, connected.events.recv()).await.expect("it is told");
+        if let ClientEvent::Lost { grant: lost, .. } = event.expect("it is connected") {
+            assert_eq!(lost, grant);
+            break;
+        }
     }
 }
 

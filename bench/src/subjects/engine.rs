@@ -1,5 +1,5 @@
 //! Each kind of the lock library as a subject, `lock-core:KIND`; several locks as one are `lock-core:multi`,
-//! permits `lock-core:semaphore` and `lock-core:permits`.
+//! permits `lock-core:semaphore` and `lock-core:permits`, terms of leading `lock-core:election`.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -42,13 +42,19 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
         about: kind.about(),
         vault: None,
     });
+    let election = Engine {
+        kind: SubjectKind::Election,
+        name: "lock-core:election".to_owned(),
+        about: SubjectKind::Election.about(),
+        vault: None,
+    };
     let vaults = VAULTS.map(|(vault, name, does)| Engine {
         kind: SubjectKind::One(Kind::Reentrant),
         name: format!("lock-core:{name}"),
         about: format!("the re-entrant lock, with a provider of its password that {does}"),
         vault: Some(vault),
     });
-    kinds.chain(vaults).map(|engine| Arc::new(engine) as Arc<dyn Subject>)
+    kinds.chain([election]).chain(vaults).map(|engine| Arc::new(engine) as Arc<dyn Subject>)
 }
 
 /// Where a client asks for its password: what the fault `change-password` sets, or any where none is set.
@@ -86,6 +92,8 @@ impl Vault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubjectKind {
     One(Kind),
+    /// A queued lock, of which each hold is a term of leading: the same promises, by the calls of an election.
+    Election,
     /// Re-entrant locks, held together.
     Multi,
     /// A permit of as many as the request says.
@@ -102,6 +110,7 @@ impl SubjectKind {
     fn name(self) -> &'static str {
         match self {
             SubjectKind::One(kind) => kind.name(),
+            SubjectKind::Election => Kind::Queued.name(),
             SubjectKind::Multi => "multi",
             SubjectKind::Semaphore => "semaphore",
             SubjectKind::Permits => "permits",
@@ -111,6 +120,7 @@ impl SubjectKind {
     fn about(self) -> String {
         match self {
             SubjectKind::One(kind) => format!("the {} lock of this workspace's library", kind.name()),
+            SubjectKind::Election => "a term of leading in an election of this workspace's library".into(),
             SubjectKind::Multi => "several re-entrant locks of this workspace's library as one".into(),
             SubjectKind::Semaphore => {
                 "a permit of this workspace's semaphore, which has as many as the request says".into()
@@ -159,7 +169,7 @@ impl Subject for Engine {
 
     fn kinds(&self) -> Vec<String> {
         // A scenario may mix kinds, e.g. read and write; the one it is named for is the default.
-        let others = SubjectKind::all().filter(|kind| *kind != self.kind);
+        let others = SubjectKind::all().filter(|kind| kind.name() != self.kind.name());
         let quorum = self.kind.is_quorum();
         std::iter::once(self.kind)
             .chain(others.filter(|kind| !quorum && !kind.is_quorum()))
@@ -300,6 +310,10 @@ impl EngineClient {
                 let held = self.client.semaphore(request.lock)?.acquire_with(1, how.wait).await?;
                 return Ok(LibraryHold::Counted(held));
             }
+            if kind == SubjectKind::Election {
+                let election = self.client.election(request.lock)?;
+                return Ok(LibraryHold::Leading(election.campaign_with(how).await?));
+            }
             if kind == SubjectKind::Permits {
                 let permits = self.client.permits(request.lock)?;
                 return Ok(LibraryHold::One(permits.acquire_with(how).await?.into_guard()));
@@ -335,16 +349,11 @@ impl EngineClient {
             return;
         }
         let grant = &format!("g{number}");
-        match held {
-            LibraryHold::One(guard) => self.watch_one(grant, guard, true),
-            // The whole is extended when its last member is, which no event says; it is lost with the first.
-            LibraryHold::Counted(_) => {}
-            LibraryHold::Several(guard) => {
-                for guard in guard.members() {
-                    self.watch_one(grant, guard, false);
-                }
-            }
+        // The whole is extended when its last member is, which no event says; it is lost with the first.
+        if let LibraryHold::Several(guard) = held {
+            guard.members().iter().for_each(|guard| self.watch_one(grant, guard, false));
         }
+        held.guard().into_iter().for_each(|guard| self.watch_one(grant, guard, true));
     }
 
     fn watch_one(&self, grant: &str, guard: &Guard, renewals: bool) {
