@@ -8,19 +8,26 @@ use std::time::Duration;
 
 use bench::subjects::Mixed;
 use chaos::plan::Plan;
-use chaos::run::{RunOptions, run_scenario};
+use chaos::run::{RunOptions, ScenarioRun, run_scenario};
 use cluster_config::Process;
 use support::{plan, run, run_by, subject, told};
 
 async fn as_expected(name: &str) {
     let builtin = chaos::builtin::find(name).expect("it is in the suite");
-    let (run, dir) = run(builtin.text, 7).await;
-    assert_eq!(run.result.exit_code, 0, "{name}\n{}", told(&run));
+    text_as_expected(builtin.text).await;
+}
+
+async fn text_as_expected(text: &str) -> ScenarioRun {
+    let (run, dir) = run(text, 7).await;
+    assert_eq!(run.result.exit_code, 0, "{}", told(&run));
     assert!(run.result.as_expected && !run.partial);
+    assert!(run.result.faults.iter().all(|fault| fault.bit), "{}", told(&run));
     let kept = std::fs::read_to_string(dir.path().join("run/plan.json")).expect("the plan is kept");
     let kept = Plan::from_json(&kept).expect("it is a plan");
-    assert_eq!(kept, plan(builtin.text, 7));
+    assert_eq!(kept, plan(text, 7));
+    assert_eq!(run.result.faults.len(), kept.faults.len());
     assert!(dir.path().join("run/history.jsonl").exists());
+    run
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,6 +43,34 @@ async fn a_paused_holder_is_told_from_a_broken_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_becomes_a_reader() {
     as_expected("read-write-downgrade").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_election_has_one_leader_of_a_term() {
+    as_expected("election-leader-killed").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_of_passwords_is_asked_again() {
+    as_expected("credentials-told").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_with_a_password_of_their_own_fail_over() {
+    as_expected("failover-sentinel-passwords").await;
+}
+
+/// On a busy machine within a part of the time to the next renewal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_is_told_of_each_way_to_lose_its_key() {
+    let builtin = chaos::builtin::find("lost-key-told-at-once").expect("it is in the suite");
+    let text = builtin.text.replace("told_ms = \"< 50\"", "told_ms = \"< 1000\"");
+    assert_ne!(text, builtin.text);
+    let run = text_as_expected(&text).await;
+    // Each found the key.
+    let proofs = run.result.faults.iter().map(|fault| &fault.proof[..]).collect::<Vec<_>>();
+    assert!(proofs[0].starts_with("n1 forgot "), "{proofs:?}");
+    assert_eq!(proofs[1..], ["n1 answered \"1\""; 2]);
 }
 
 /// The quick controls, by the verdicts that their files name; `locklab chaos --all` runs the others too.

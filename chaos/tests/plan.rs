@@ -66,6 +66,17 @@ fn in_a_cluster_every_lock_is_on_the_first_master() {
 }
 
 #[test]
+fn a_prefix_stands_before_the_names_of_locks_in_faults_too() {
+    let builtin = chaos::builtin::find("lost-key-told-at-once").expect("it is in the suite");
+    let mut plan = plan(builtin.text, 7);
+    plan.prefix_locks("a:");
+    assert_eq!(plan.load.locks, ["a:orders-1"]);
+    let json = plan.to_json();
+    assert_eq!(json.matches("\"a:orders-1\"").count(), 3, "{json}");
+    assert!(!json.contains("\"orders-1\""), "{json}");
+}
+
+#[test]
 fn a_plan_with_a_foreign_fault_or_form_is_refused() {
     let json = plan(TEXT, 7).to_json();
     let foreign = json.replace("\"kill\"", "\"flood\"");

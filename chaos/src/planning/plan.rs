@@ -19,7 +19,9 @@ use serde_json::Value;
 
 use crate::faults::FaultKind;
 use crate::planning::draw::{drawn, operations, random, when};
-use crate::scenario::{FaultSpec, FaultTrigger, Load, Lock, Range, Scenario, as_in_a_file, data_nodes};
+use crate::scenario::{
+    FaultSpec, FaultTrigger, Load, Lock, Range, Scenario, Setting, as_in_a_file, data_nodes,
+};
 use crate::servers::hooks::Hooks;
 
 /// The version of the form of `plan.json` that this build writes.
@@ -170,8 +172,15 @@ impl Plan {
         }
     }
 
-    /// Lets every key of the load begin with a prefix, as on servers that are somebody else's.
+    /// Lets every key of the load begin with a prefix, as on servers that are somebody else's, also where a
+    /// fault names it.
     pub fn prefix_locks(&mut self, prefix: &str) {
+        let withs = self.faults.iter_mut().flat_map(|fault| fault.with.values_mut());
+        let words =
+            withs.filter_map(|with| if let Setting::Words(words) = with { Some(words) } else { None });
+        for word in words.flatten().filter(|word| self.load.locks.contains(word)) {
+            word.insert_str(0, prefix);
+        }
         for lock in &mut self.load.locks {
             lock.insert_str(0, prefix);
         }

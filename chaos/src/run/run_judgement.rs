@@ -138,6 +138,10 @@ pub(super) fn judged(
     if let Some(fairness) = report.fairness {
         result.figures.insert("fairness".to_owned(), fairness);
     }
+    let told_ns = result.faults.iter().map(|fault| fault.recovery?.holder_knew_ns);
+    if let Some(told_ns) = told_ns.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().max()) {
+        result.figures.insert("told_ms".to_owned(), told_ns as f64 / 1e6);
+    }
     for (name, about) in BOUNDS {
         if let (true, Some(found)) = (plan.expect.contains_key(name), result.figures.get(name)) {
             result.notes.push(format!("{name} {found:.2}: {about}"));

@@ -497,6 +497,10 @@ pub(super) struct ExpectTable {
     /// The longest time from a fault to the next grant, such as `< 3s`; it holds for each fault.
     #[serde(deserialize_with = "values::recovery")]
     recovery: Option<String>,
+    /// The longest time in ms from a fault until the first holder is told that it lost its lock, such as
+    /// `< 50`; it holds for each fault.
+    #[serde(deserialize_with = "values::bound")]
+    told_ms: Option<String>,
     /// How evenly clients are granted since the last fault was over, such as `> 0.5`: Jain's index, 1 is
     /// even.
     #[serde(deserialize_with = "values::bound")]

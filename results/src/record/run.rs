@@ -518,10 +518,14 @@ pub struct Difference {
 pub const RECOVERY: &str = "recovery";
 
 /// Figures of which a bound can be expected beside the classes, `< 20` or `> 0.5`, and what each is.
-pub const BOUNDS: [(&str, &str); 4] = [
+pub const BOUNDS: [(&str, &str); 5] = [
     (
         "fairness",
         "Jain's index over the clients' grants since the last fault was over, of clients that lived: 1 is even, one over their number is one for all",
+    ),
+    (
+        "told_ms",
+        "the longest time in ms from a fault until the first of its holders was told that it lost its lock",
     ),
     ("connections", "the most connections of one client"),
     ("subscriptions", "the most subscriptions of all clients together"),
