@@ -257,3 +257,29 @@ fn doctor_names_what_a_server_refuses() {
     let concerns = report["nodes"][0]["concerns"].as_array().expect("some");
     assert!(concerns.iter().all(|concern| concern["kind"] == "forgets"), "{report}");
 }
+
+/// The names of a user's own locks are known by how they begin: it has all that they need, or it is said.
+#[test]
+fn doctor_asks_names_by_their_prefix() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    // As the book advises.
+    let keys = ["~orders*", "~redisson_*orders*", "~locklab_*orders*", "~{orders*", "&redisson_*orders*"];
+    let user = ["ACL", "SETUSER", "app", "on", ">secret", "+@all"];
+    server.cli(&[&user[..], &keys].concat());
+    let url = server.url().replace("redis://", "redis://app:secret@");
+    for (prefix, kinds) in [
+        (&[][..], &["forgets", "unread"][..]),
+        (&["--prefix", "orders"], &["forgets"]),
+        (&["--prefix", "other"], &["keys", "forgets", "messages"]),
+    ] {
+        let args = [&["doctor", &url][..], prefix].concat();
+        let report = json(&stdout(&run(dir.path(), &[&args[..], &["--json"]].concat())));
+        let concerns = report["nodes"][0]["concerns"].as_array().expect("some");
+        let found: Vec<_> = concerns.iter().map(|concern| concern["kind"].as_str().unwrap()).collect();
+        assert_eq!(found, kinds, "{report}");
+        let text = stdout(&run(dir.path(), &args));
+        assert_eq!(text.contains("~NAME*"), kinds.len() > 1, "{text}");
+        assert_eq!(text.contains("--prefix"), prefix.is_empty(), "{text}");
+    }
+}

@@ -57,6 +57,26 @@ fn the_first_line_is_a_url_that_a_lock_can_use_and_ctrl_c_ends_the_servers() {
     assert!(dir.path().join("servers/logs/n1.log").is_file(), "logs are kept");
 }
 
+/// Sentinels have a password of their own, which `doctor` needs to find the master, and never says.
+#[test]
+fn doctor_asks_sentinels_with_their_own_password() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, url) = up(dir.path(), &["sentinel", "--acl"]);
+    let (servers, password) = url.split_once("?sentinel-password=").expect("a password of sentinels");
+    let output = run(dir.path(), &["doctor", &url, "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let node = &report["nodes"][0];
+    assert_eq!((&node["role"], &node["replicas"]), (&"master".into(), &2.into()), "{report}");
+    let wrong = run(dir.path(), &["doctor", &format!("{servers}?sentinel-password=wrong")]);
+    assert_eq!(code(&wrong), 69, "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("WRONGPASS"), "{}", stderr(&wrong));
+    for said in [&output.stdout, &output.stderr, &wrong.stderr] {
+        assert!(!String::from_utf8_lossy(said).contains(password));
+    }
+    signal(&child, Signal::SIGINT);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 /// `up` with its own answer to SIGHUP from before it began, whatever the tests themselves were started with.
 fn up_where_hang_up_is(handler: SigHandler, dir: &Path) -> (Child, String) {
     let mut command = locklab(dir);

@@ -3,7 +3,7 @@
 mod support;
 
 use lock_core::{
-    Client, ClientOptions, Durability,
+    Client, ClientOptions, Durability, ErrorKind, Kind,
     diagnostics::{Concern, ConcernKind, ServerReport, Severity},
 };
 use support::{Server, cluster::Cluster};
@@ -105,6 +105,51 @@ async fn a_user_who_may_not_renew_is_named() {
         let found = &found.expect("named").found;
         assert!(found.starts_with(&format!("{refused}: ")), "{found}");
     }
+}
+
+/// Each call of a lock is refused to a user who has other keys alone: the first one shows it, or a prefix.
+#[tokio::test]
+async fn keys_that_a_user_may_not_have_are_named() {
+    let server = Server::start(&[]);
+    let names = ["~other:*", "~redisson_*other:*", "~locklab_*other:*", "~{other:*"];
+    let user = ["ACL", "SETUSER", "app", "on", ">s3cret", "&*", "+@all"];
+    server.ok(&[&user[..], &names].concat());
+    let url = format!("redis://app:s3cret@127.0.0.1:{}", server.port);
+    let found = |concerns: &[Concern]| {
+        let keys = concerns.iter().find(|concern| concern.kind == ConcernKind::Keys)?;
+        assert!(keys.severity == Severity::Danger && keys.remedy.contains("~NAME*"), "{keys}");
+        assert!(keys.remedy.contains("name_prefix") && keys.why.contains("30 s"), "{keys}");
+        Some(keys.found.clone())
+    };
+    let app = client(&url, Durability::None).await;
+    let other = app.lock(Kind::Queued, "other:1").expect("a good name").try_acquire().await;
+    other.expect("allowed").expect("free").release().await.expect("held");
+    assert_eq!(found(&app.concerns()), None);
+    // Of which names its locks have nothing is known there.
+    let unknown = app.survey().await[0].concerns(Durability::None);
+    let unread = unknown.iter().find(|concern| concern.kind == ConcernKind::Unread).expect("said");
+    assert!(unread.found.contains("keys") && unread.remedy.contains("~NAME*"), "{unread}");
+    assert_eq!(found(&unknown), None);
+    let refused = app.lock(Kind::Reentrant, "orders").expect("a good name").try_acquire().await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Failed);
+    let refused = found(&app.concerns()).expect("named");
+    assert!(refused.contains(" of orders: NOPERM "), "{refused}");
+
+    let prefixed = async |prefix| {
+        let options = ClientOptions::default().name_prefix(prefix);
+        let target = url.parse().expect("a good URL");
+        let client = Client::connect(&target, options).await.expect("it answers");
+        let surveyed = client.survey().await[0].concerns(Durability::None);
+        assert_eq!(found(&client.concerns()), found(&surveyed));
+        found(&surveyed)
+    };
+    assert_eq!(prefixed("other:").await, None);
+    let refused = prefixed("orders:").await.expect("named");
+    assert!(refused.contains(" of orders:locklab-survey, {orders:locklab-survey}:"), "{refused}");
+    // A lock's own name is not enough.
+    server.ok(&["ACL", "SETUSER", "app", "resetkeys", "~other:*", "~{other:*"]);
+    let refused = prefixed("other:").await.expect("named");
+    assert!(refused.contains(" of redisson_lock_queue:{other:locklab-survey}, locklab_queue:"), "{refused}");
 }
 
 /// Who takes locks without replicas does without it.

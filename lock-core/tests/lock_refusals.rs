@@ -9,7 +9,7 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, Released, Wait,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, Released, Wait,
     diagnostics::{ConcernKind, Tracer},
 };
 use lock_support::{Loss, Relay, rival};
@@ -432,6 +432,47 @@ async fn a_user_of_the_books_rule_may_all_that_locks_need() {
     let client = lock_core::connect(&url).await.expect("it answers");
     let concerns = client.concerns();
     assert!((concerns.iter()).all(|concern| concern.kind != ConcernKind::Unread));
+}
+
+/// The book's rule for certain names: enough for every kind, and no concern.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_of_certain_names_may_all_that_their_locks_need() {
+    let book = include_str!("../../docs/src/lock-connections.md");
+    let codes = book.split('`').filter(|code| code.contains("redisson_*orders*"));
+    let names: Vec<_> = codes.flat_map(str::split_whitespace).collect();
+    assert_eq!(names.len(), 6);
+    let server = Server::start(&[]);
+    server.ok(&[&["ACL", "SETUSER", "locks", "on", ">SECRET", "+@all"], &names[..]].concat());
+    let url = format!("redis://locks:SECRET@127.0.0.1:{}", server.port);
+    let options = ClientOptions::default().name_prefix("orders");
+    let connect = async || Client::connect(&url.parse().expect("a good URL"), options.clone()).await;
+    let [ours, theirs] = [connect().await, connect().await].map(|client| client.expect("it answers"));
+    for &kind in Kind::ALL {
+        let [one, other] =
+            [&ours, &theirs].map(|client| client.lock(kind, kind.name()).expect("a good name"));
+        let guard = one.acquire_with(minute()).await.expect("allowed");
+        let waiting = tokio::spawn(async move { other.acquire_with(minute()).await });
+        tokio::time::sleep(50 * MS).await;
+        guard.release().await.expect("held");
+        waiting.await.expect("no panic").expect("told").release().await.expect("held");
+    }
+    let permits = ours.permits("permits").expect("a good name");
+    permits.set_permits(1).await.expect("allowed");
+    permits.acquire().await.expect("allowed").release().await.expect("held");
+    let semaphore = ours.semaphore("semaphore").expect("a good name");
+    semaphore.add_permits(1).await.expect("allowed");
+    semaphore.acquire(1).await.expect("allowed").release().await.expect("held");
+    let latch = ours.latch("latch").expect("a good name");
+    assert!(latch.try_set_count(1).await.expect("allowed"));
+    latch.count_down().await.expect("allowed");
+    let surveyed = theirs.survey().await[0].concerns(Durability::None);
+    for concern in [ours.concerns(), theirs.concerns(), surveyed].concat() {
+        // A pattern, as waiters of a fair lock need it, is allowed to who may all.
+        match concern.found.starts_with("PSUBSCRIBE ") {
+            true => assert!(concern.remedy.contains("&* for fair locks"), "{concern}"),
+            false => assert_eq!(concern.kind, ConcernKind::Forgets, "{concern}"),
+        }
+    }
 }
 
 /// A script that runs at the server refuses everything else, also the first words of a connection.

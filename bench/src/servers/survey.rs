@@ -32,9 +32,10 @@ fn not_dialled(why: &str) -> Option<String> {
     Some(format!("{why}: add --yes-this-is-mine if you may test on it"))
 }
 
-/// Every master's report. Beyond this machine only masters that the target names are asked, unless `mine`.
-pub async fn survey(target: &Target, mine: bool) -> Result<Vec<ServerReport>, SubjectError> {
-    let options = ClientOptions::default().only_named_addresses(!mine);
+/// Every master's report, for locks whose names begin with `prefix`. Beyond this machine only masters that
+/// the target names are asked, unless `mine`.
+pub async fn survey(target: &Target, prefix: &str, mine: bool) -> Result<Vec<ServerReport>, SubjectError> {
+    let options = ClientOptions::default().only_named_addresses(!mine).name_prefix(prefix);
     let client = Client::connect(target, options).await.map_err(connect_failure)?;
     let reports = client.survey().await;
     client.close().await;

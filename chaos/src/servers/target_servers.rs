@@ -108,7 +108,7 @@ impl TargetServers {
     pub async fn refuse_redirects(&self) -> Result<(), RunError> {
         match &self.target {
             Some(target) if !self.mine && self.kind.announces_addresses() => {
-                let surveyed = survey(target, false).await.map(drop);
+                let surveyed = survey(target, "", false).await.map(drop);
                 surveyed.or_else(|why| match why {
                     SubjectError::Usage(_) => Err(why.into()),
                     _ => Ok(()),

@@ -167,8 +167,10 @@ impl Client {
     /// What is dangerous for locks about the servers that [`connect`](Client::connect) reached, as they were
     /// then; the worst of each server first. Empty where there is nothing to say. Settings that this user may
     /// not read are reported as unknown, and servers that were not reached are not judged:
-    /// [`survey`](Client::survey) asks all. A refused subscription is there once a waiter has wanted it,
-    /// while it is refused; so is what [`KeyTracking`](crate::KeyTracking) needs, once a hold is to be
+    /// [`survey`](Client::survey) asks all. Keys that this user may not have are there once a lock has wanted
+    /// them, or from the start where [`name_prefix`](ClientOptions::name_prefix) says how all names begin,
+    /// until the next connection. A refused subscription is there once a waiter has wanted it, while it is
+    /// refused; so is what [`KeyTracking`](crate::KeyTracking) needs, once a hold is to be
     /// followed.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
@@ -181,7 +183,11 @@ impl Client {
             let why = node.untracked.lock().clone()?;
             Some(Concern::tracking(&node.label, &why))
         });
-        self.inner.concerns.iter().cloned().chain(refused).chain(untracked).collect()
+        let forbidden = masters.iter().filter_map(|node| {
+            let found = node.refused_keys.lock().clone()?;
+            Some(Concern::keys(&node.label, found))
+        });
+        self.inner.concerns.iter().cloned().chain(forbidden).chain(refused).chain(untracked).collect()
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.
@@ -409,6 +415,8 @@ fn fresh_id() -> String {
 async fn concerns(routes: &[Arc<Route>], options: &ClientOptions) -> Vec<Concern> {
     let deadline = Instant::now() + options.response_timeout;
     let masters: Vec<_> = routes.iter().flat_map(|route| route.masters()).collect();
-    let reports = join_all(masters.iter().map(|node| survey::ask_connected(node, deadline))).await;
+    let reports =
+        join_all(masters.iter().map(|node| survey::ask_connected(node, &options.name_prefix, deadline)))
+            .await;
     reports.iter().flatten().flat_map(|report| report.concerns(options.durability)).collect()
 }

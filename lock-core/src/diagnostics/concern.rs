@@ -42,6 +42,8 @@ named! {
         FullCoverage = "full-coverage",
         /// Scripts are refused, of which locks are made.
         Scripts = "scripts",
+        /// Locks of certain names are refused, since this user may not have their keys.
+        Keys = "keys",
         /// Waiters are told nothing, since a subscription was refused.
         Messages = "messages",
         /// Holders are not told at once of a lost key, since the server does not say when keys change.
@@ -86,6 +88,20 @@ impl Concern {
         }
     }
 
+    /// Of a server that refuses keys to this user, as `found` says.
+    pub(crate) fn keys(node: &str, found: String) -> Self {
+        Concern {
+            kind: ConcernKind::Keys,
+            severity: Severity::Danger,
+            node: node.to_owned(),
+            found,
+            why: "locks of such names are refused: each call costs a round trip and ends with an error; where only a companion key is refused, a lock may be taken \
+                  and not be given back before its lease ends (30 s by default)",
+            remedy: "allow the names and those of their companions (ACL SETUSER USER ~NAME* ~redisson_*NAME* ~locklab_*NAME* ~{NAME*), or give the locks names \
+                     that this user may have, all at once by ClientOptions::name_prefix",
+        }
+    }
+
     /// Of a server that refuses subscriptions, as `found` says.
     pub(crate) fn messages(node: &str, found: String) -> Self {
         Concern {
@@ -95,7 +111,7 @@ impl Concern {
             found,
             why: "nobody is told when a lock is given back: a waiter asks by itself, after 10 ms at first and then after a quarter of the time that it has waited, \
                   with the default poll bound of 1 s in the end, so that a hand-off takes up to that instead of some 0.1 ms",
-            remedy: "allow the channels (ACL SETUSER USER +subscribe +psubscribe +ssubscribe +publish +spublish &*redisson_*), or connect past the proxy that refuses them",
+            remedy: "allow the channels (ACL SETUSER USER +subscribe +psubscribe +ssubscribe +publish +spublish &*redisson_* &*locklab_*; &* for fair locks), or connect past the proxy that refuses them",
         }
     }
 }
@@ -127,6 +143,11 @@ pub struct ServerReport {
     pub settings: BTreeMap<String, String>,
     /// What it refuses of scripts, and what it said to that, if so.
     pub refused_scripts: Option<String>,
+    /// Keys that it refused to this user, of names that begin with the client's
+    /// [prefix](ClientOptions::name_prefix), and what it said, if so.
+    pub refused_keys: Option<String>,
+    /// The same of a client without a prefix: for other names this user may have the right.
+    pub unjudged_keys: Option<String>,
     /// The subscription that it refused, and what it said, if so.
     pub refused_messages: Option<String>,
     /// What it said to HELLO and CLIENT TRACKING, if it refused them.
@@ -163,6 +184,16 @@ impl ServerReport {
                 "see that it runs and can be reached",
             );
             return concerns.all;
+        }
+        concerns.all.extend(self.refused_keys.clone().map(|found| Concern::keys(&self.node, found)));
+        if let Some(found) = &self.unjudged_keys {
+            concerns.add(
+                (Severity::Caution, ConcernKind::Unread),
+                format!("unknown: keys and channels; {found}"),
+                "this user may not have every name, and may have those of its locks, of which none is known here, so they are not judged",
+                "say how the names of its locks begin (locklab doctor --prefix, ClientOptions::name_prefix); the rule for those is \
+                 ACL SETUSER USER ~NAME* ~redisson_*NAME* ~locklab_*NAME* ~{NAME* &redisson_*NAME* &locklab_*NAME*",
+            );
         }
         concerns.all.extend(self.refused_messages.clone().map(|found| Concern::messages(&self.node, found)));
         concerns.all.extend(self.refused_tracking.iter().map(|why| Concern::tracking(&self.node, why)));

@@ -50,7 +50,7 @@ impl Client {
         let masters =
             routes.flat_map(|route| route.masters().into_iter().map(|node| (node, route.down_after_ms())));
         let reports = masters.map(|(node, down_after_ms)| async move {
-            let mut report = survey::ask_any(&node, deadline).await;
+            let mut report = survey::ask_any(&node, &options.name_prefix, deadline).await;
             let said = down_after_ms.map(|ms| (ServerReport::DOWN_AFTER.to_owned(), ms.to_string()));
             report.settings.extend(said);
             if options.key_tracking == KeyTracking::Off {

@@ -3,9 +3,12 @@ use std::{sync::Arc, time::Duration};
 
 use super::attempt::{Answer, RequestPrefix, attempt as try_once, goes_by_text};
 use super::node::{Node, Purpose};
+use super::refusal::is_about_keys;
 use super::{NodeError, Request, RequestCommand, Route, ServerReply};
 use crate::clock::{Instant, sleep_until};
+use crate::diagnostics::concern::Concern;
 use crate::diagnostics::trace::{Traced, reply};
+use crate::telemetry::degraded;
 
 /// First and longest pause between attempts that were refused.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
@@ -153,12 +156,24 @@ pub(super) async fn drive(
                 }
             }
             _ => {
+                if is_about_keys(&code, &message) {
+                    refuse_keys(&node, request, &message);
+                }
                 let definite = !breaks_off(&code, &message);
                 let reason = NodeError::at(&node, Some(code), message);
                 return Err(NodeError { definite, ..surface(reason, attempt) });
             }
         }
         reason = NodeError::at(&node, Some(code), message);
+    }
+}
+
+/// Remembers that this user may not have a request's keys, and says it once for a connection.
+fn refuse_keys(node: &Node, request: &Request, message: &str) {
+    let (keys, _) = request.parts();
+    let found = format!("{} of {}: {message}", request.what().name(), keys.join(", "));
+    if node.refused_keys.lock().replace(found.clone()).is_none() {
+        degraded(&Concern::keys(&node.label, found));
     }
 }
 

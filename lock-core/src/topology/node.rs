@@ -49,6 +49,8 @@ pub(crate) struct Node {
     digest_ends: AtomicU32,
     /// The last subscription that it refused, and what it said.
     pub(crate) refusal: Mutex<Option<(String, String)>>,
+    /// The last request that it refused to this user for its keys, and what it said.
+    pub(crate) refused_keys: Mutex<Option<String>>,
     /// Why it does not say when keys change.
     pub(crate) untracked: Mutex<Option<String>>,
     /// Scripts that it was sent by their text over this connection, and so knows by their digests.
@@ -74,6 +76,7 @@ impl Node {
             knows_digests: Flag::default(),
             digest_ends: AtomicU32::new(0),
             refusal: Mutex::default(),
+            refused_keys: Mutex::default(),
             untracked: Mutex::default(),
             scripts: Mutex::default(),
             is_silent: Flag::default(),
@@ -155,6 +158,7 @@ impl Node {
                 // The server that answers now may be another incarnation, with another configuration.
                 self.has_disk.set(false);
                 self.scripts.lock().clear();
+                self.refused_keys.lock().take();
                 if self.closed.get() {
                     conn.kill();
                 }

@@ -59,6 +59,11 @@ pub(crate) fn passes(error: &NodeError, need: RequestPurpose) -> bool {
     }
 }
 
+/// Whether this user may not have a request's keys, also where a script asked for one.
+pub(crate) fn is_about_keys(code: &str, message: &str) -> bool {
+    code == "NOPERM" && message.contains(" key")
+}
+
 /// Whether a server's word is about a state that ends by itself.
 pub(crate) fn is_passing(code: Option<&str>) -> bool {
     let refusal = code.map(|code| NodeError { code: Some(code.to_owned()), ..NodeError::local("") });

@@ -5,11 +5,15 @@ use redis::Value;
 
 use super::info_field;
 use super::node::{Lease, Node, Purpose};
+use super::refusal::is_about_keys;
 use crate::clock::{Instant, timeout_at};
 use crate::diagnostics::concern::ServerReport;
+use crate::names::{Names, companion};
 
-/// A lock's, of a name that nobody has.
-const CHANNEL: &str = "redisson_lock__channel:{locklab-survey}";
+/// A lock of a name that nobody has, under the client's prefix.
+fn unused(prefix: &str) -> Names {
+    Names::new(&format!("{prefix}locklab-survey"))
+}
 
 /// Tries what a holder's scripts do once it has the lock, on a key that is not there, and says what the first
 /// refusal is about. A refusal of what an acquire does needs no such trial: the acquire itself fails.
@@ -21,26 +25,30 @@ const HOLDER_COMMANDS: &str = "
     return 1";
 
 /// Asks a server that is connected already; nothing if it is not, or does not answer.
-pub(crate) async fn ask_connected(node: &Node, deadline: Instant) -> Option<ServerReport> {
-    let report = ask(node, &node.current(Purpose::Command)?, deadline).await;
-    report.silence.is_none().then_some(report)
+pub(crate) async fn ask_connected(node: &Node, prefix: &str, deadline: Instant) -> Option<ServerReport> {
+    let report = ask(node, &node.current(Purpose::Command)?, prefix, deadline).await;
+    // Of the client's own locks the first that is refused says it.
+    report.silence.is_none().then_some(ServerReport { unjudged_keys: None, ..report })
 }
 
-pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport {
-    let asked = Arc::clone(node);
+pub(crate) async fn ask_any(node: &Arc<Node>, prefix: &str, deadline: Instant) -> ServerReport {
+    let (asked, prefix) = (Arc::clone(node), prefix.to_owned());
     // The caller may be outside of a runtime.
     let task = node.dialer.runtime.spawn(async move {
         let node = &asked;
         match node.dialled(Purpose::Command, deadline).await {
             Ok(lease) => {
                 let (asked, messages, tracking) = tokio::join!(
-                    ask(node, &lease, deadline),
-                    refusal(node, deadline),
+                    ask(node, &lease, &prefix, deadline),
+                    refusal(node, &prefix, deadline),
                     untracked(node, deadline)
                 );
                 if asked.silence.is_some() {
                     return asked;
                 }
+                // Who may not have this key may not have its channel, and have both of its own locks.
+                let narrowed = |why: &String| asked.unjudged_keys.is_some() && is_about_channels(why);
+                let messages = messages.filter(|why| !narrowed(why));
                 ServerReport { refused_messages: messages, refused_tracking: tracking, ..asked }
             }
             Err(error) => silent(node, error.message),
@@ -50,11 +58,12 @@ pub(crate) async fn ask_any(node: &Arc<Node>, deadline: Instant) -> ServerReport
 }
 
 /// The refusal of a subscription as waiters have them, asked on its own connection; nothing if granted.
-async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
+async fn refusal(node: &Node, prefix: &str, deadline: Instant) -> Option<String> {
+    let channel = unused(prefix).channel;
     let asked = async {
         let dialled = node.dialer.dial_for_subscriptions(&node.endpoint, false).await;
         let mut connection = dialled.map_err(|error| error.message)?;
-        let written = connection.write(&redis::cmd("SUBSCRIBE").arg(CHANNEL).get_packed_command()).await;
+        let written = connection.write(&redis::cmd("SUBSCRIBE").arg(&channel).get_packed_command()).await;
         written.map_err(|error| error.to_string())?;
         match connection.next().await {
             Ok(Value::ServerError(error)) => Err(error.to_string()),
@@ -64,11 +73,16 @@ async fn refusal(node: &Node, deadline: Instant) -> Option<String> {
     };
     let answer = timeout_at(deadline, asked).await;
     let why = answer.unwrap_or_else(|_| Err("no answer in time".to_owned())).err()?;
-    let caveat = match why.to_lowercase().contains("channel") {
+    let caveat = match prefix.is_empty() && is_about_channels(&why) {
         true => " (a name that nobody uses; a user may have the channels of others alone)",
         false => "",
     };
-    Some(format!("SUBSCRIBE {CHANNEL}: {why}{caveat}"))
+    Some(format!("SUBSCRIBE {channel}: {why}{caveat}"))
+}
+
+/// Whether a refusal is about channels, whose names have no such word.
+fn is_about_channels(why: &str) -> bool {
+    why.contains(" channel")
 }
 
 /// The refusal of what tells of keys that change; nothing if granted.
@@ -77,7 +91,12 @@ async fn untracked(node: &Node, deadline: Instant) -> Option<String> {
     timeout_at(deadline, asked).await.ok()?.err().map(|error| error.message)
 }
 
-async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport {
+async fn ask(node: &Node, lease: &Lease<'_>, prefix: &str, deadline: Instant) -> ServerReport {
+    let names = unused(prefix);
+    let companions = ["redisson_lock_queue", "locklab_queue"].map(|word| companion(word, &names.key));
+    // Only under a prefix it matters which.
+    let keys = [&names.key, &names.suffixed("survey"), &companions[0], &companions[1]];
+    let keys = &keys[..if prefix.is_empty() { 1 } else { 4 }];
     let mut questions = redis::pipe();
     questions.cmd("INFO");
     for name in ServerReport::SETTINGS {
@@ -85,12 +104,20 @@ async fn ask(node: &Node, lease: &Lease<'_>, deadline: Instant) -> ServerReport 
         questions.cmd("CONFIG").arg("GET").arg(name);
     }
     questions.cmd("WAIT").arg(0).arg(1);
-    questions.cmd("EVAL").arg(HOLDER_COMMANDS);
-    questions.arg(1).arg(CHANNEL);
+    for key in keys {
+        questions.cmd("EVAL").arg(HOLDER_COMMANDS).arg(1).arg(key);
+    }
     match timeout_at(deadline, lease.conn.pipeline(&questions, questions.len())).await {
         Ok(Ok(answers)) => {
             let mut report = read(node, &answers);
             report.given_replicas = node.dialer.replicas;
+            let evals = &answers[answers.len() - keys.len()..];
+            report.refused_scripts = evals.iter().find_map(refused_script);
+            let refused = refused_keys(keys, evals);
+            match prefix.is_empty() {
+                true => report.unjudged_keys = refused,
+                false => report.refused_keys = refused,
+            }
             report
         }
         Ok(Err(error)) => silent(node, error.to_string()),
@@ -141,8 +168,7 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
             report.settings.insert((*name).to_owned(), String::from_utf8_lossy(value).into_owned());
         }
     }
-    report.refused_waits = answers.iter().nth_back(1).and_then(refused_wait);
-    report.refused_scripts = answers.last().and_then(refused_script);
+    report.refused_waits = answers.get(ServerReport::SETTINGS.len() + 1).and_then(refused_wait);
     report
 }
 
@@ -154,8 +180,20 @@ fn refused_wait(answer: &Value) -> Option<String> {
     signs.iter().any(|sign| why.to_lowercase().contains(sign)).then_some(why)
 }
 
+/// Which keys the server refuses to this user, and what it says.
+fn refused_keys<'k>(keys: &[&'k String], answers: &'k [Value]) -> Option<String> {
+    let refused = |(key, answer): (&&'k String, &'k Value)| match answer {
+        Value::ServerError(error) if is_about_keys(error.code(), &error.to_string()) => {
+            Some((key.as_str(), error))
+        }
+        _ => None,
+    };
+    let (keys, errors): (Vec<&str>, Vec<_>) = keys.iter().zip(answers).filter_map(refused).unzip();
+    Some(format!("EVAL of {}: {}", keys.join(", "), errors.first()?))
+}
+
 /// What the server says if it refuses scripts, or what they do. The key may be another node's, or forbidden,
-/// and a replica takes no writes: that says nothing.
+/// and a replica takes no writes: that says nothing here.
 fn refused_script(answer: &Value) -> Option<String> {
     let (why, signs): (_, &[&str]) = match answer {
         Value::ServerError(error) => (error.to_string(), &["'eval'", "unsupported"]),

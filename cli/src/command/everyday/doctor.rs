@@ -15,13 +15,16 @@ pub(crate) struct Options {
     /// Check these servers instead of this machine: settings that are dangerous for locks
     #[arg(value_parser = crate::args::target_url)]
     target: Option<String>,
+    /// How the names of your locks begin, where a user of the servers may have certain names alone
+    #[arg(long, requires = "target", default_value = "", hide_default_value = true)]
+    prefix: String,
     #[command(flatten)]
     mine: TargetConsent,
 }
 
 pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     if let Some(target) = &options.target {
-        return survey::run(target, options.mine.yes_this_is_mine, terminal).await;
+        return survey::run(target, &options.prefix, options.mine.yes_this_is_mine, terminal).await;
     }
     let mut findings = check_machine().await;
     findings.extend([browser(), peers()]);

@@ -10,9 +10,9 @@ use crate::exit;
 use crate::terminal::Terminal;
 
 /// Asks every master; 0 if nothing dangerous was found, 1 if something was, 69 if no server answered.
-pub(crate) async fn run(target: &str, mine: bool, terminal: &Terminal) -> anyhow::Result<u8> {
+pub(crate) async fn run(target: &str, prefix: &str, mine: bool, terminal: &Terminal) -> anyhow::Result<u8> {
     let target = parse_target(target)?;
-    let reports = survey(&target, mine).await?;
+    let reports = survey(&target, prefix, mine).await?;
     if reports.iter().all(|report| report.silence.is_some()) {
         let silence = reports.first().and_then(|report| report.silence.as_deref());
         let why = silence.unwrap_or("no master is known");
