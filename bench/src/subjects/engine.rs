@@ -92,7 +92,7 @@ impl Vault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SubjectKind {
     One(Kind),
-    /// A queued lock, of which each hold is a term of leading: the same promises, by the calls of an election.
+    /// A queued lock of which each hold is a term of leading: the same promises, by the calls of an election.
     Election,
     /// Re-entrant locks, held together.
     Multi,
