@@ -14,8 +14,8 @@ use crate::{
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Both on the installed server, which looks after itself as often as servers of users do: ten times a second,
-/// where those of our tests do it a hundred times.
+/// Both on the installed server, which looks after itself as often as servers of users do: ten times a
+/// second, where those of our tests do it a hundred times.
 pub(crate) async fn run() -> Result<(), Failure> {
     let server = Server::start_program("redis-server", &[]);
     let client = cycle::connect(&server).await?;
