@@ -4,9 +4,10 @@
 mod support;
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use lock_core::diagnostics::{Concern, ConcernKind};
+use lock_core::diagnostics::{Concern, ConcernKind, Tracer};
 use lock_core::{
     Acquire, Client, ClientOptions, Durability, Kind, Lease, Lock, PubSub, Released, Wait, slot,
 };
@@ -293,9 +294,9 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
             let guard = lock.acquire_with(how()).await.expect("free");
             let waits = tokio::spawn(async move { lock.acquire_with(how()).await });
             // Until then it waits as somebody who is told.
-            let until = std::time::Instant::now() + PATIENCE;
+            let until = Instant::now() + PATIENCE;
             while says(&client.concerns()).is_none() {
-                assert!(std::time::Instant::now() < until, "{kind}, {deafness:?}");
+                assert!(Instant::now() < until, "{kind}, {deafness:?}");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             if (kind, deafness) == (Kind::Reentrant, Deafness::ProxyThatHangsUp) {
@@ -322,10 +323,10 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
             let latch = latch.clone();
             async move { latch.wait().await }
         });
-        let until = std::time::Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE;
         let refused = |found: String| found.contains("SUBSCRIBE redisson_");
         while !says(&waits_for_latch.concerns()).is_some_and(refused) {
-            assert!(std::time::Instant::now() < until, "latch, {deafness:?}");
+            assert!(Instant::now() < until, "latch, {deafness:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         server.ok(&["DEL", "latch"]);
@@ -335,6 +336,47 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
         let surveyed = surveyed[0].concerns(Durability::None);
         assert!(says(&surveyed).is_some(), "{deafness:?}");
         client.close().await;
+    }
+}
+
+/// Who hears nothing looks soon at first, then ever more seldom, and as often as the poll bound says at least.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hears_nothing_looks_soon_at_first_and_later_within_the_poll_bound() {
+    let server = Server::start(&[]);
+    let rules = ["on", ">secret", "~*", "+@all", "resetchannels"];
+    server.ok(&[&["ACL", "SETUSER", "app"], &rules[..]].concat());
+    let url = format!("redis://app:secret@{}", server.address());
+    let holder = lock(&server.url(), PubSub::Auto, Kind::Reentrant).await;
+    let _held = holder.acquire_with(how()).await.expect("free");
+    // Of the pauses between so many looks each is a fifth longer than the one before, unless that is bounded.
+    for (poll_bound, looks) in [(MINUTE, 20), (Duration::from_millis(100), 30)] {
+        let asked: Arc<Mutex<Vec<Instant>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        let tracer = Tracer::new(move |said| {
+            if said.reply.is_some() && said.keys.first().is_some_and(|key| key == "n") {
+                seen.lock().expect("no panic").push(said.at);
+            }
+        });
+        let options = ClientOptions::default().poll_bound(poll_bound).tracer(tracer);
+        let client = Client::connect(&url.parse().expect("a good URL"), options).await;
+        let waiter = client.expect("it answers").lock(Kind::Reentrant, "n").expect("a good name");
+        let waits = tokio::spawn(async move { waiter.acquire_with(how()).await });
+        let until = Instant::now() + PATIENCE;
+        let at = || asked.lock().expect("no panic").clone();
+        while at().len() < looks {
+            assert!(Instant::now() < until, "{} looks by a bound of {poll_bound:?}", at().len());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        waits.abort();
+        // Before the second look it waits for the subscription.
+        let pauses: Vec<_> = at().windows(2).skip(1).map(|two| two[1] - two[0]).collect();
+        let (first, last) = (&pauses[..4], &pauses[pauses.len() - 4..]);
+        let [first, last] = [first, last].map(|four| {
+            let mut four = four.to_vec();
+            four.sort_unstable();
+            four[2]
+        });
+        assert!(first * 2 < last && last < poll_bound * 2, "{poll_bound:?}: {pauses:?}");
     }
 }
 
