@@ -95,6 +95,17 @@ async fn a_waiter_that_is_not_polled_keeps_nobody_out() {
     let task = tokio::spawn(async move { other.acquire_timeout(PATIENCE).await.map(drop) });
     task.await.expect("no panic").expect("both are free");
 
+    // One that waits for its first member; while it waits for another, it holds those before.
+    let member = |name| client.lock(Kind::Reentrant, name).expect("a good name");
+    let several = MultiLock::new(["first", "second"].map(member)).expect("two");
+    let held = member("first").acquire().await.expect("free");
+    let mut waits = pin!(several.acquire());
+    left_alone(waits.as_mut()).await;
+    held.release().await.expect("held");
+    let other = several.clone();
+    let task = tokio::spawn(async move { other.acquire_timeout(PATIENCE).await.map(drop) });
+    task.await.expect("no panic").expect("all are free");
+
     let latch = client.latch("latch").expect("a good name");
     assert!(latch.try_set_count(1).await.expect("answered"));
     let mut waits = pin!(latch.wait());

@@ -1,5 +1,9 @@
 //! A single server that is slow, killed or refuses: definite and unknown endings, and the way back.
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{support::Server, *};
+use crate::topology::Node;
+use crate::topology::pubsub::{ChannelRouter, Hub, Listening};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_requests_in_flight_get_their_own_answers() {
@@ -82,6 +86,45 @@ async fn a_subscription_survives_its_connection_and_says_so() {
 
     drop((waiter, second));
     server.wait_for(&["PUBSUB", "NUMSUB", "channel"], |answer| answer == "channel\n0");
+}
+
+/// A panic ends the task that has a node's subscriptions, and then the one that says which node that is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_feed_and_a_board_that_a_panic_ended_are_started_anew() {
+    struct PanicsOnce(Arc<Node>, AtomicBool);
+    impl ChannelRouter for PanicsOnce {
+        fn place(&self, _: u16) -> Option<Arc<Node>> {
+            assert!(self.1.swap(true, Ordering::Relaxed), "on purpose");
+            Some(Arc::clone(&self.0))
+        }
+        fn misplaced(&self) {}
+    }
+    let server = Server::start(&[]);
+    let route = route(&server.url()).await;
+    let mut waiter = route.subscribe(b"k", ChannelName::Channel("channel"));
+    ready(&mut waiter).await;
+    let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
+    let panics = heard.clone();
+    waiter.read(Box::new(move |_| panic!("on purpose: {:?}", panics.send(()))));
+    server.ok(&["PUBLISH", "channel", "0"]);
+    hears.recv().await.expect("a reader");
+    waiter.read(Box::new(move |_| heard.send(()).is_ok()));
+    let until = Instant::now() + support::PATIENCE;
+    while hears.try_recv().is_err() {
+        assert!(Instant::now() < until, "nobody subscribes any more");
+        server.ok(&["PUBLISH", "channel", "0"]);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let node = route.masters().remove(0);
+    let router = PanicsOnce(Arc::clone(&node), AtomicBool::new(false));
+    let hub = Hub::new(Arc::new(router), Listening::Plain, &node.dialer.runtime);
+    let first = hub.join(b"k", ChannelName::Channel("first"));
+    while !first.is_ready() {
+        assert!(Instant::now() < until, "nobody places a channel any more");
+        drop(hub.join(b"k", ChannelName::Channel("next")));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
