@@ -100,6 +100,7 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
         (options().watchdog_lease(Duration::MAX), "watchdog_lease"),
         (options().poll_bound(Duration::ZERO), "poll_bound is 0ns"),
         (options().poll_bound(Duration::MAX), "poll_bound"),
+        (options().link_timeout(Duration::ZERO), "link_timeout"),
         (options().durability_timeout(Duration::MAX), "durability_timeout"),
         (options().node_timeout(Duration::ZERO), "node_timeout"),
         (options().restart_delay(Duration::MAX), "restart_delay"),

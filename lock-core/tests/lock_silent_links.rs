@@ -177,6 +177,46 @@ async fn an_acquire_that_reaches_a_master_late_stays_on_none() {
     }
 }
 
+/// The timers of established connections to a port of this machine.
+#[cfg(target_os = "linux")]
+fn timers(port: u16) -> Vec<String> {
+    // The fields of proc_net_tcp(5): our end, the other end, the state (01 is established), the queues, the
+    // timer (02 is keepalive, then what is left of it in hundredths of a second).
+    let other_end = format!(":{port:04X}");
+    let connections = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
+    let fields = connections.lines().map(|line| line.split_whitespace());
+    let ours = fields.filter_map(|fields| {
+        let fields: Vec<&str> = fields.collect();
+        (fields[2].ends_with(&other_end) && fields[3] == "01").then(|| fields[5].to_owned())
+    });
+    ours.collect()
+}
+
+/// What lies between a client and its server forgets the link while the client is idle, as NATs do. That is
+/// found out after the link timeout, so that the first question afterwards goes over a new connection.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_that_was_forgotten_while_its_client_was_idle_is_dialled_anew() {
+    let deployed = Deployed::single().await;
+    let usual = deployed.client(ClientOptions::default()).await;
+    let client = deployed.client(ClientOptions::default().link_timeout(300 * MS)).await;
+    let relay = &deployed.relays[0];
+    let connected = || timers(relay.address.port()).len();
+    assert_eq!(connected(), 2);
+    relay.stall();
+    let until = Instant::now() + PATIENCE;
+    while connected() > 1 {
+        assert!(Instant::now() < until, "nobody has asked whether the link is there");
+        tokio::time::sleep(5 * MS).await;
+    }
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    let guard = lock.try_acquire().await.expect("definite").expect("free");
+    assert_eq!(guard.release().await.expect("held"), Released::Freed);
+    // The other still believes in its link: it has 15 s, and the new connection is the second.
+    assert_eq!(connected(), 2);
+    usual.close().await;
+}
+
 /// Every connection of a client has the system's keepalive timer running, also while nobody asks anything on
 /// it.
 #[cfg(target_os = "linux")]
@@ -189,23 +229,18 @@ async fn the_system_probes_an_idle_link() {
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
     let guard = lock.acquire_with(minute()).await.expect("free");
 
-    // The fields of proc_net_tcp(5): our end, the other end, the state (01 is established), the queues, the
-    // timer (02 is keepalive).
-    let other_end = format!(":{:04X}", server.address().port());
-    let timers = || -> Vec<String> {
-        let connections = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
-        let fields = connections.lines().map(|line| line.split_whitespace());
-        let ours = fields.filter_map(|fields| {
-            let fields: Vec<&str> = fields.collect();
-            (fields[2].ends_with(&other_end) && fields[3] == "01").then(|| fields[5].to_owned())
-        });
-        ours.collect()
+    // Within the 15 s after which PING is asked too.
+    let link_timeout = ClientOptions::default().link_timeout;
+    assert_eq!(link_timeout, Duration::from_secs(15));
+    let probes = |timer: &str| {
+        let left = timer.strip_prefix("02:").and_then(|left| u64::from_str_radix(left, 16).ok());
+        left.is_some_and(|left| Duration::from_millis(left * 10) <= link_timeout)
     };
     // A request under way has the timer of a retransmission instead.
     let until = Instant::now() + PATIENCE;
     loop {
-        let timers = timers();
-        if !timers.is_empty() && timers.iter().all(|timer| timer.starts_with("02:")) {
+        let timers = timers(server.port);
+        if !timers.is_empty() && timers.iter().all(|timer| probes(timer)) {
             break;
         }
         assert!(Instant::now() < until, "no keepalive: {timers:?}");

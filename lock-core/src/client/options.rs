@@ -210,6 +210,9 @@ pub struct ClientOptions {
     pub response_timeout: Duration,
     /// Longest wait for a connection, 1 ms to a day. Default 1 s.
     pub connect_timeout: Duration,
+    /// After so long a silence what lies in between may forget a link, 100 ms to an hour: before that PING is
+    /// asked on it; then the system asks the other end. As long a packet may be unacknowledged. Default 15 s.
+    pub link_timeout: Duration,
     /// Lease of a renewed lock, 3 ms to a hundred years; renewed each third of it. Default 30 s.
     pub watchdog_lease: Duration,
     /// A waiter looks at the lock at least this often, whatever it misses; 1 ms to a day. Default 1 s.
@@ -278,6 +281,7 @@ impl Default for ClientOptions {
         ClientOptions {
             response_timeout: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(1),
+            link_timeout: Duration::from_secs(15),
             watchdog_lease: Duration::from_secs(30),
             poll_bound: Duration::from_secs(1),
             durability: Durability::None,
@@ -319,6 +323,7 @@ impl ClientOptions {
     setters! {
         response_timeout: Duration;
         connect_timeout: Duration;
+        link_timeout: Duration;
         watchdog_lease: Duration;
         poll_bound: Duration;
         durability: Durability;
@@ -375,6 +380,7 @@ impl ClientOptions {
         let (lease, acknowledged) = (self.watchdog_lease, self.durability_timeout);
         within("response_timeout", Some(answer), MS, LONGEST_ANSWER)?;
         within("connect_timeout", Some(dial), MS, LONGEST_WAIT)?;
+        within("link_timeout", Some(self.link_timeout), 100 * MS, Duration::from_secs(3600))?;
         within("watchdog_lease", Some(lease), SHORTEST_LEASE, ENDLESS)?;
         within("poll_bound", Some(self.poll_bound), MS, LONGEST_WAIT)?;
         within("durability_timeout", Some(acknowledged), MS, LONGEST_WAIT)?;

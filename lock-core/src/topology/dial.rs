@@ -25,11 +25,6 @@ use crate::diagnostics::trace::Tracer;
 use crate::machine::{self, ClientRuntime};
 use crate::{AddressMap, ClientOptions};
 
-/// A link on which nothing was said for longer may be forgotten by what lies in between. Before that PING is
-/// asked on it. After so long without a packet the system asks the other end whether it is there, and after
-/// so long without an acknowledgement of what was sent it ends the connection.
-const LINK_TIMEOUT: Duration = Duration::from_secs(15);
-
 /// The code of a server that is no master.
 const READONLY: &str = "READONLY";
 
@@ -67,6 +62,7 @@ pub(crate) struct Dialer {
     pub(crate) tracer: Option<Tracer>,
     pub(crate) connect_timeout: Duration,
     pub(crate) response_timeout: Duration,
+    link_timeout: Duration,
     pub(crate) runtime: ClientRuntime,
     commands: Arc<AtomicU64>,
 }
@@ -95,6 +91,7 @@ impl Dialer {
             tracer: options.tracer.clone(),
             connect_timeout: options.connect_timeout,
             response_timeout: options.response_timeout,
+            link_timeout: options.link_timeout,
             runtime: runtime.clone(),
             commands: Arc::default(),
         }
@@ -199,7 +196,7 @@ impl Dialer {
         impl Future<Output = ()> + Send + 'static,
     ) {
         let idle = IdleProbe {
-            quiet: LINK_TIMEOUT,
+            quiet: self.link_timeout,
             patience: self.response_timeout,
             commands: Arc::clone(&self.commands),
         };
@@ -286,7 +283,7 @@ impl Dialer {
                 }
                 .map_err(io_error)?;
                 stream.set_nodelay(true).map_err(io_error)?;
-                watch_link(&stream).map_err(io_error)?;
+                watch_link(&stream, self.link_timeout).map_err(io_error)?;
                 match &self.tls {
                     None => Socket::Tcp(stream),
                     Some(tls) => Socket::Tls(Box::new(tls.handshake(host, stream).await?)),
@@ -395,14 +392,15 @@ fn auth(as_whom: &Credentials) -> redis::Cmd {
     auth
 }
 
-/// Lets the system end a connection whose other end has gone without a word, also while it is idle.
-fn watch_link(stream: &TcpStream) -> io::Result<()> {
+/// Lets the system end a connection whose other end has gone without a word, also while it is idle. It counts
+/// in whole seconds.
+fn watch_link(stream: &TcpStream, link_timeout: Duration) -> io::Result<()> {
+    const SECOND: Duration = Duration::from_secs(1);
     let socket = SockRef::from(stream);
-    let keepalive =
-        TcpKeepalive::new().with_time(LINK_TIMEOUT).with_interval(LINK_TIMEOUT / 3).with_retries(3);
-    socket.set_tcp_keepalive(&keepalive)?;
+    let keepalive = TcpKeepalive::new().with_time(link_timeout.max(SECOND));
+    socket.set_tcp_keepalive(&keepalive.with_interval((link_timeout / 3).max(SECOND)).with_retries(3))?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(LINK_TIMEOUT))?;
+    socket.set_tcp_user_timeout(Some(link_timeout))?;
     Ok(())
 }
 

@@ -180,6 +180,7 @@ impl SharedConnection {
         }
         wakers.extend(queue.driver.take());
         drop(queue);
+        self.socket.shut_down();
         wakers.into_iter().for_each(Waker::wake);
         self.sooner.notify_one();
     }

@@ -1,6 +1,7 @@
 //! A TCP, TLS or Unix stream: a half for reading and a half that several tasks may write to.
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -121,6 +122,20 @@ impl WriteHalf {
             WriteHalf::Simulated(_) => Poll::Ready(Ok(())),
         }
     }
+
+    /// Tells the other end that nothing more comes: who had this connection may keep it until the next request.
+    pub(super) fn shut_down(&self) {
+        let _ = self.socket().map(|socket| socket.shutdown(Shutdown::Write));
+    }
+
+    fn socket(&self) -> Option<SockRef<'_>> {
+        match self {
+            WriteHalf::Tcp(half) => Some(SockRef::from(half.as_ref())),
+            WriteHalf::Tls(session) => Some(SockRef::from(&session.stream)),
+            WriteHalf::Unix(half) => Some(SockRef::from(half.as_ref())),
+            WriteHalf::Simulated(_) => None,
+        }
+    }
 }
 
 /// A socket closed with bytes unread resets its connection, and a server that meets the reset drops the
@@ -128,12 +143,7 @@ impl WriteHalf {
 impl Drop for WriteHalf {
     fn drop(&mut self) {
         const READS_MAX: usize = 64;
-        let socket = match &*self {
-            WriteHalf::Tcp(half) => SockRef::from(half.as_ref()),
-            WriteHalf::Tls(session) => SockRef::from(&session.stream),
-            WriteHalf::Unix(half) => SockRef::from(half.as_ref()),
-            WriteHalf::Simulated(_) => return,
-        };
+        let Some(socket) = self.socket() else { return };
         let mut unread = [MaybeUninit::uninit(); 4096];
         let mut read = || matches!(socket.recv(&mut unread), Ok(1..));
         let _ = (0..READS_MAX).all(|_| read());
