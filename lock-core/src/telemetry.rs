@@ -29,7 +29,7 @@ pub(crate) async fn observed<T>(
         let span = tracing::info_span!(
             "lock.acquire",
             db.system.name = "redis",
-            server.address = lock.servers,
+            server.address = lock.servers.split(' ').next(),
             lock.name = lock.name,
             lock.kind = lock.kind,
             error.type = tracing::field::Empty,
@@ -80,7 +80,7 @@ impl HoldTelemetry {
             self.span = Some(tracing::info_span!(
                 "lock.hold",
                 db.system.name = "redis",
-                server.address = lock.servers,
+                server.address = lock.servers.split(' ').next(),
                 lock.name = lock.name,
                 lock.kind = lock.kind,
                 lock.token = token,

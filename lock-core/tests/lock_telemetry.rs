@@ -137,7 +137,8 @@ async fn waits_holds_renewals_and_losses_are_told() {
     assert_eq!(of("lock.held KIND"), Some(0.0_f64.to_bits()));
     let renewed = ["false", "true"].map(|late| of(&format!("lock.renewals KIND late={late}")));
     assert!(renewed.into_iter().flatten().sum::<u64>() > 0, "{renewed:?}");
-    assert!(lines.has("lock.acquire", "lock.name=\"orders\""));
+    let of_lock = format!("server.address=\"{}\" lock.name=\"orders\"", server.address());
+    assert!(lines.has("lock.acquire", &of_lock) && lines.has("lock.hold", &of_lock));
     assert!(lines.has("record", "error.type=\"busy\""));
     assert!(lines.has("lock.hold", "lock.handed_over=true"));
     assert!(lines.has("event", "renewed"));
