@@ -339,7 +339,7 @@ async fn who_can_hear_nothing_says_so_and_looks_often_at_first() {
     }
 }
 
-/// Who hears nothing looks soon at first, then ever more seldom, and as often as the poll bound says at least.
+/// Who hears nothing looks soon at first, then more and more seldom, and at each poll bound at least.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_hears_nothing_looks_soon_at_first_and_later_within_the_poll_bound() {
     let server = Server::start(&[]);
@@ -348,7 +348,7 @@ async fn who_hears_nothing_looks_soon_at_first_and_later_within_the_poll_bound()
     let url = format!("redis://app:secret@{}", server.address());
     let holder = lock(&server.url(), PubSub::Auto, Kind::Reentrant).await;
     let _held = holder.acquire_with(how()).await.expect("free");
-    // Of the pauses between so many looks each is a fifth longer than the one before, unless that is bounded.
+    // Between so many looks each pause is a fifth longer than the one before, unless that is bounded.
     for (poll_bound, looks) in [(MINUTE, 20), (Duration::from_millis(100), 30)] {
         let asked: Arc<Mutex<Vec<Instant>>> = Arc::default();
         let seen = Arc::clone(&asked);

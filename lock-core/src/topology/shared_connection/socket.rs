@@ -123,7 +123,8 @@ impl WriteHalf {
         }
     }
 
-    /// Tells the other end that nothing more comes: who had this connection may keep it until the next request.
+    /// Tells the other end that nothing more comes. Who had this connection lets go of it only with the next
+    /// request.
     pub(super) fn shut_down(&self) {
         let _ = self.socket().map(|socket| socket.shutdown(Shutdown::Write));
     }
