@@ -130,9 +130,7 @@ impl Dialer {
                 }
             }
         }
-        let wanted = self.wants_password.as_ref();
-        let wanted = wanted.is_none_or(|wanted| wanted.load(Ordering::Relaxed));
-        let password = self.password.as_ref().filter(|_| wanted);
+        let password = self.password.as_ref().filter(|_| self.sends_password());
         Ok(password.map(|password| Credentials {
             user: self.username.clone(),
             password: password.clone(),
@@ -170,8 +168,13 @@ impl Dialer {
         });
     }
 
-    /// Notes an answer by which a server wants the password after all, or has none; whether to redial.
-    fn learns_from(&self, error: &DialError) -> bool {
+    fn sends_password(&self) -> bool {
+        self.wants_password.as_ref().is_none_or(|wanted| wanted.load(Ordering::Relaxed))
+    }
+
+    /// Notes an answer by which a server wants the password after all, or has none; whether to redial who has
+    /// `sent` it, or not.
+    fn learns_from(&self, error: &DialError, sent: bool) -> bool {
         let (Some(wanted), Some(_)) = (&self.wants_password, &self.password) else {
             return false;
         };
@@ -180,7 +183,8 @@ impl Dialer {
             Some("ERR") if error.message.contains("without any password") => false,
             _ => return false,
         };
-        wanted.swap(wants, Ordering::Relaxed) != wants
+        wanted.store(wants, Ordering::Relaxed);
+        wants != sent
     }
 
     pub(crate) fn commands(&self) -> u64 {
@@ -232,8 +236,10 @@ impl Dialer {
         let mut passing = None;
         let connect = async {
             loop {
-                match set_up(self.socket(to).await?).await {
-                    Err(error) if self.learns_from(&error) => {}
+                let socket = self.socket(to).await?;
+                let sent = self.sends_password();
+                match set_up(socket).await {
+                    Err(error) if self.learns_from(&error, sent) => {}
                     // A script that runs there ends, a file has been read. A replica stays one for long:
                     // the search for the master asks again which server that is.
                     Err(error)

@@ -1,7 +1,10 @@
 //! A dead master: requests succeed at the promoted one.
+use futures_util::future::join_all;
+
 use super::support::Server;
 use super::support::sentinel::Group;
 use super::*;
+use crate::topology::dial::{Dialer, Proof};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_master_is_followed_by_the_promoted_one() {
@@ -112,4 +115,19 @@ async fn a_sentinel_with_the_servers_password_is_heard_once_it_is_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sentinel_with_a_password_of_its_own_is_heard_once_it_is_back() {
     is_heard("another", "?sentinel-password=another").await;
+}
+
+/// A sentinel is dialled for questions and for announcements, and says on both that it has a password.
+#[tokio::test]
+async fn dials_that_learn_of_a_password_together_all_send_it() {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let target = format!("redis-sentinel://:secret@127.0.0.1:{}/m", server.port);
+    let target: Target = target.parse().expect("a good URL");
+    let runtime = ClientRuntime::current().expect("a runtime");
+    let dialer = Dialer::new(&target, &ClientOptions::default(), None, &runtime).for_sentinel(&target);
+    let dialer = Arc::new(dialer);
+    let dials = (0..8).map(|_| dialer.dial(&target.endpoints[0], Proof::Answers));
+    for dialled in join_all(dials).await {
+        assert!(dialled.is_ok(), "{:?}", dialled.err().map(|error| error.message));
+    }
 }
