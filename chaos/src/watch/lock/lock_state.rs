@@ -192,7 +192,6 @@ impl LockState {
             name,
             pattern,
             holds: Vec::with_capacity(1),
-            lapsed: VecDeque::with_capacity(2),
             libraries: Vec::with_capacity(1),
             forms: Vec::with_capacity(1),
             ..LockState::default()
@@ -246,6 +245,8 @@ impl LockState {
         while self.lapsed.len() >= remembered_max / 4 {
             self.lapsed.pop_front();
         }
+        // Many locks have few.
+        self.lapsed.reserve_exact(1);
         self.lapsed.push_back(hold);
     }
 }
