@@ -226,6 +226,9 @@ impl LockState {
         if self.events.len() == LINES_MAX {
             self.events.pop_front();
         }
+        // One, or all that are kept: what grows step by step leaves holes in memory.
+        let more = if self.events.is_empty() { 1 } else { LINES_MAX - self.events.len() };
+        self.events.reserve_exact(more);
         self.events.push_back(event);
     }
 

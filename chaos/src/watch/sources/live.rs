@@ -23,8 +23,8 @@ const BUFFER_MAX: u64 = 32 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 /// So many looks in a row that show too high a cost end the watch.
 const DEAR_LOOKS: u32 = 3;
-/// A light watch of a group or a cluster waits so many looks for another replica: sentinels make an old master
-/// one after 8 s or more.
+/// A light watch of a group or a cluster waits so many looks for another replica: sentinels make one of an
+/// old master after 8 s or more.
 const REPLACING_LOOKS: u32 = 20;
 /// Fewer commands than this say nothing of what one costs.
 const COMMANDS_MIN: u64 = 200;
