@@ -1,14 +1,14 @@
 //! What `locklab watch` sees in traffic: each recipe's holds, each finding, and nothing where there is
 //! nothing.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 
 use chaos::watch::{WatchOptions, WatchedTraffic, Watcher, read_bytes};
 use cluster_config::MonitorLine;
 use proptest::prelude::*;
 use results::history::Line;
-use results::watch::{Certainty, WatchFinding};
+use results::watch::{Certainty, WatchFinding, WatchedLock};
 
 const RELEASE: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
@@ -568,13 +568,14 @@ fn a_script_with_a_hash_is_a_lock_with_its_owner_whatever_it_is_called() {
 
 #[test]
 fn each_recipe_counts_its_grants_renewals_and_releases() {
-    // Words of one cycle; `lua` before those that a script ran.
+    // Words of one cycle; `lua` before those that a script ran, `other` before those of one that is refused.
     let cycles: [(&str, &str, &[&str]); 7] = [
         (
             "SET NX",
             "order:1",
             &[
                 "SET order:1 VALUE NX PX 1000",
+                "other SET order:1 VALUE NX PX 1000",
                 "SET order:1 VALUE IFEQ VALUE PX 1000",
                 "DELEX order:1 IFEQ VALUE",
             ],
@@ -596,6 +597,7 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
             &[
                 "SETNX order:1 VALUE",
                 "PEXPIRE order:1 1000",
+                "other SETNX order:1 VALUE",
                 "PEXPIRE order:1 2000",
                 "EVAL give 1 order:1 VALUE",
                 "lua get order:1",
@@ -623,7 +625,11 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
                 "EXEC",
             ],
         ),
-        ("INCR, EXPIRE", "lock:1", &["INCR lock:1", "EXPIRE lock:1 10", "EXPIRE lock:1 10", "DEL lock:1"]),
+        (
+            "INCR, EXPIRE",
+            "lock:1",
+            &["INCR lock:1", "EXPIRE lock:1 10", "other INCR lock:1", "EXPIRE lock:1 10", "DEL lock:1"],
+        ),
         (
             "sorted set with times",
             "lock:1",
@@ -648,6 +654,9 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
                 "lua zremrangebyscore {stock:1}:timeout -inf 1",
                 "lua decrby stock:1 1",
                 "lua zadd {stock:1}:timeout 1700000060000 VALUE",
+                "other EVAL ask 2 stock:1 {stock:1}:timeout VALUE",
+                "lua get stock:1",
+                "lua zscore {stock:1}:timeout VALUE",
                 "EVAL renew 2 stock:1 {stock:1}:timeout VALUE",
                 "lua get stock:1",
                 "lua zadd {stock:1}:timeout 1700000070000 VALUE",
@@ -661,11 +670,15 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
     for (recipe, name, words) in cycles {
         let mut traffic = Traffic::default();
         for round in 0..5 {
-            let (client, value) = [(5001, A), (5002, B)][round % 2];
+            let mut by = (0, "");
             for (at, line) in words.iter().enumerate() {
-                let line = line.replace("VALUE", value);
-                let (client, line) = line.strip_prefix("lua ").map_or((client, &*line), |line| (0, line));
+                let (called, other) = (line.strip_prefix("lua "), line.strip_prefix("other "));
+                if called.is_none() {
+                    by = if other.is_some() { (5003, C) } else { [(5001, A), (5002, B)][round % 2] };
+                }
+                let line = called.or(other).unwrap_or(line).replace("VALUE", by.1);
                 let words: Vec<&str> = line.split(' ').collect();
+                let client = called.map_or(by.0, |_| 0);
                 traffic = traffic.line(round as u64 * 100 + at as u64, client, &words);
             }
         }
@@ -675,10 +688,65 @@ fn each_recipe_counts_its_grants_renewals_and_releases() {
         assert_eq!((lock.recipe.as_str(), &lock.pattern), (recipe, &pattern));
         // Whether the first had it is known only when it is given back.
         assert!((4..=5).contains(&lock.renewals), "{recipe}: {lock:?}");
-        assert_eq!((lock.grants, lock.released), (5, 5), "{recipe}: {lock:?}");
+        let refused = words.iter().filter(|line| line.starts_with("other ")).count() as u64 * 5;
+        assert_eq!((lock.grants, lock.refusals, lock.released), (5, refused, 5), "{recipe}: {lock:?}");
         let violated = kinds(&seen).iter().any(|(_, certainty)| *certainty == Certainty::Violated);
         assert!(!violated, "{recipe}: {:?}", seen.report.findings);
     }
+}
+
+#[test]
+fn a_lease_until_a_time_of_the_day_ends_then() {
+    for end in ["EXAT 1700000011", "PXAT 1700000011000"] {
+        let seen = Traffic::begun()
+            .run(1_000, 5001, &[&format!("SET order:1 {A} NX {end}")])
+            .set(10_000, 5002, B, 10_000)
+            .set(11_100, 5002, B, 10_000)
+            .release(11_200, 5002, B, true)
+            .seen();
+        let lock = &seen.report.locks[0];
+        let counted = (lock.grants, lock.refusals, lock.expired, lock.released, lock.lease_ms);
+        assert_eq!(counted, (3, 1, 1, 2, Some(10_000.0)), "{end}: {lock:?}");
+        assert_eq!(kinds(&seen), [], "{end}");
+    }
+}
+
+#[test]
+fn tokens_of_a_list_may_be_a_lock() {
+    let taken = |name: &str| {
+        let rounds = (0..5).fold(Traffic::default(), |traffic, round| {
+            let client = 5001 + round as u16 % 2;
+            traffic.run(round * 100, client, &[&format!("BLPOP {name} 0"), &format!("LPUSH {name} token")])
+        });
+        let report = rounds.seen().report;
+        assert!(report.locks.is_empty() && report.findings.is_empty(), "{report:?}");
+        report.perhaps
+    };
+    let [perhaps] = &taken("lock:1")[..] else { panic!("not listed") };
+    let listed = (perhaps.pattern.as_str(), perhaps.recipe.as_str(), perhaps.attempts);
+    assert_eq!(listed, ("lock:*", "BLPOP of a token", 5));
+    assert!(perhaps.why.contains("a lock, or a queue"), "{perhaps:?}");
+    assert_eq!(taken("jobs:1"), []);
+}
+
+#[test]
+fn a_script_that_the_server_has_forgotten_does_nothing() {
+    let called = ["EVALSHA take 1 order:1 A 60000", "EVALSHA give 1 order:1 A"];
+    let sent = ["EVAL taking 1 order:1 A 60000", "EVAL giving 1 order:1 A"];
+    let take = ["lua pttl order:1", "lua set order:1 A px 60000"];
+    let give = ["lua get order:1", "lua del order:1"];
+    let run = |traffic: Traffic, ms, calls: &[&str]| {
+        let calls: Vec<String> = calls.iter().map(|call| call.replace(" A", &format!(" {A}"))).collect();
+        traffic.run(ms, 5001, &calls.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let cycle = [called[0], take[0], take[1], called[1], give[0], give[1]];
+    // Both are known by now. Then each is sent by its digest in vain, and with its text.
+    let traffic = run(run(Traffic::default(), 0, &cycle), 100, &cycle).run(200, 5009, &["SCRIPT FLUSH"]);
+    let traffic = run(traffic, 300, &[called[0], sent[0], take[0], take[1]]);
+    let seen = run(traffic, 400, &[called[1], sent[1], give[0], give[1]]).seen();
+    let lock = &seen.report.locks[0];
+    assert_eq!((lock.grants, lock.refusals, lock.released), (3, 0, 3), "{lock:?}");
+    assert_eq!(kinds(&seen), []);
 }
 
 #[test]
@@ -855,6 +923,32 @@ fn lines_of_every_form_are_read() {
     let counted = (lock.names, lock.grants, lock.released, lock.still_held);
     assert_eq!(counted, (1, 5, 3, 2), "{:?}", seen.report);
     assert_eq!(lock.recipe, "SET NX");
+}
+
+/// What MONITOR showed of one session with locks, on real servers and on their replicas.
+#[test]
+fn servers_of_all_versions_show_the_same_locks() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traffic");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 6, "{files:?}");
+    for file in files {
+        let effects_only = file.to_string_lossy().ends_with("-replica.txt");
+        let options = WatchOptions { effects_only, ..WatchOptions::default() };
+        let seen = read_bytes(&std::fs::read(&file).unwrap(), options).expect("MONITOR's text").finish();
+        let locks = seen.report.locks.iter();
+        let counted = |lock: &WatchedLock| {
+            (lock.pattern.clone(), lock.grants, lock.refusals, lock.released, lock.expired)
+        };
+        let counted: BTreeSet<_> = locks.map(counted).collect();
+        let of = |pattern: &str, grants, refusals, expired| {
+            let refusals = if effects_only { 0 } else { refusals };
+            (pattern.to_owned(), grants, refusals, grants - expired, expired)
+        };
+        let expected =
+            [of("bytes:*", 3, 0, 1), of("job:*", 2, 0, 0), of("lock:*", 4, 2, 0), of("user:*", 2, 1, 0)];
+        assert_eq!(counted, expected.into(), "{}", file.display());
+        assert_eq!(kinds(&seen), [], "{}", file.display());
+    }
 }
 
 #[test]

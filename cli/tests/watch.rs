@@ -375,7 +375,11 @@ fn sound_lock_is_counted(servers: &str, subject: &str) {
         _ if subject.starts_with("lock-core") => {
             assert_eq!(lock["library"], "lock-core", "{subject}: {seen}");
         }
-        _ => {}
+        _ => {
+            let library = lock["library"].as_str().unwrap_or_default().to_lowercase().replace('/', "-");
+            let peer = subject.strip_prefix("peer:").and_then(|peer| peer.split(',').next());
+            assert!(peer.is_none_or(|peer| peer == library), "{subject}: {seen}");
+        }
     }
     let of = |found: usize, all: usize, count: Option<u64>| match is_shared {
         true => format!("{0} of {0}", count.unwrap_or(0)),
@@ -808,10 +812,16 @@ fn addresses(url: &str) -> Vec<&str> {
     servers.split(['/', '?']).next().unwrap_or_default().split(',').collect()
 }
 
+/// The master of a group, as its first sentinel says.
+fn master_of(url: &str) -> String {
+    let name = url.rsplit('/').next().unwrap();
+    ask(addresses(url)[0], &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]).replace('\n', ":")
+}
+
 /// Watches servers by their URL until it is ended.
-fn watch_of(dir: &Path, url: &str) -> Child {
+fn watch_of(dir: &Path, url: &str, more: &[&str]) -> Child {
     let mut command = locklab(dir);
-    command.args(["watch", url, "--max-cost", "64", "--json"]);
+    command.args(["watch", url, "--max-cost", "64", "--json"]).args(more);
     let watch = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     watch.spawn().expect("it runs")
 }
@@ -823,7 +833,7 @@ fn the_masters_of_a_set_that_answer_are_watched_without_the_others() {
     let members = addresses(&url);
     let (dead, alive) = members.split_first().unwrap();
     kill(dead);
-    let watch = watch_of(dir.path(), &url);
+    let watch = watch_of(dir.path(), &url, &[]);
     until("the others are watched", || alive.iter().all(|one| is_watched(one)));
     let lock = |members: &[&str], number: u32| {
         for member in members {
@@ -853,10 +863,22 @@ fn the_masters_of_a_set_that_answer_are_watched_without_the_others() {
 }
 
 #[test]
+fn the_clock_of_a_server_that_answers_later_is_asked_too() {
+    let (server, port, dir) = (Server::start(), support::free_port(), tempfile::tempdir().unwrap());
+    let url = format!("redlock://127.0.0.1:{},127.0.0.1:{port},127.0.0.1:1", server.port);
+    let watch = watch_of(dir.path(), &url, &[]);
+    until("the one is watched", || is_watched(&format!("127.0.0.1:{}", server.port)));
+    let late = Server::start_at(port, &[]);
+    until("the other is watched", || is_watched(&format!("127.0.0.1:{port}")));
+    until("its clock is asked", || late.cli(&["INFO", "commandstats"]).contains("cmdstat_time:"));
+    end(watch);
+}
+
+#[test]
 fn slots_that_move_and_new_shards_are_followed() {
     let dir = tempfile::tempdir().unwrap();
     let (mut up, url) = start_up(dir.path(), &["cluster"]);
-    let watch = watch_of(dir.path(), &url);
+    let watch = watch_of(dir.path(), &url, &[]);
     let first = addresses(&url)[0];
     // The masters, by their ids and addresses.
     let masters = || -> Vec<(String, String)> {
@@ -911,6 +933,7 @@ fn slots_that_move_and_new_shards_are_followed() {
     assert_eq!(give_back(&at, 2), "1");
     signal(&watch, Signal::SIGCONT);
     until("the new shard is watched", || is_watched(&at));
+    until("its clock is asked", || ask(&at, &["INFO", "commandstats"]).contains("cmdstat_time:"));
     assert_eq!(take(&at, 3), "OK");
     assert_eq!(give_back(&at, 3), "1");
     let seen = json(&end(watch));
@@ -949,13 +972,11 @@ fn a_watch_for_which_too_much_waits_at_a_server_ends() {
 fn a_watch_that_begins_while_the_master_is_down_follows_its_successor() {
     let dir = tempfile::tempdir().unwrap();
     let (mut up, url) = start_up(dir.path(), &["sentinel"]);
-    let (addresses, name) = url.rsplit_once('/').unwrap();
-    let sentinel = addresses.split("://").nth(1).unwrap();
-    let sentinel = sentinel.split(',').next().unwrap();
-    let master = || ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]).replace('\n', ":");
+    let (sentinel, name) = (addresses(&url)[0], url.rsplit('/').next().unwrap());
+    let master = || master_of(&url);
     let first = master();
     kill(&first);
-    let watch = watch_of(dir.path(), &url);
+    let watch = watch_of(dir.path(), &url, &[]);
     until("a successor", || master() != first);
     let second = master();
     until("it is watched", || ask(&second, &["ROLE"]).starts_with("master") && is_watched(&second));
@@ -1191,13 +1212,21 @@ fn a_user_who_may_not_ask_what_a_watch_costs_is_told_so_once() {
         let (server, dir) = (Server::start(), tempfile::tempdir().unwrap());
         server.cli(&["ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", rights]);
         let url = format!("redis://reader:secret@127.0.0.1:{}", server.port);
-        let output = run(dir.path(), &["watch", &url, "--for", "4s", "--json"]);
+        let begun = Instant::now();
+        let output = run(dir.path(), &["watch", &url, "--for", "4s", "--json", "--out", "watch"]);
+        assert!(begun.elapsed() >= Duration::from_secs(4), "{rights}: it ended too soon");
         let said = stderr(&output);
         assert_eq!(said.matches("does not say what the watch costs").count(), 1, "{rights}: {said}");
+        for file in std::fs::read_dir(dir.path().join("watch")).unwrap() {
+            let kept = std::fs::read(file.unwrap().path()).unwrap();
+            assert!(!String::from_utf8_lossy(&kept).contains("secret"), "{rights}");
+        }
         let seen = json(&output);
+        // Without --for it would be a minute.
+        assert!(seen["watch"]["seconds"].as_f64() < Some(30.0), "{rights}: {seen}");
         let warnings = seen["warnings"].to_string();
         assert!(warnings.contains("--max-cost") && warnings.contains("NoPerm"), "{rights}: {seen}");
-        let shown = stdout(&run(dir.path(), &["report", "latest"]));
+        let shown = stdout(&run(dir.path(), &["report", "watch"]));
         assert!(shown.contains("does not say what the watch costs"), "{rights}: {shown}");
     }
 }
@@ -1208,7 +1237,7 @@ fn masters_that_do_not_answer_keep_the_lines_of_no_other_waiting() {
     let (mut up, url) = start_up(dir.path(), &["masters"]);
     let members = addresses(&url);
     let (alive, silent) = members.split_last().unwrap();
-    let watch = watch_of(dir.path(), &url);
+    let watch = watch_of(dir.path(), &url, &[]);
     until("all are watched", || members.iter().all(|one| is_watched(one)));
     let pids: Vec<i32> = silent.iter().map(|one| pid(one)).collect();
     let signal_all = |signal| {
@@ -1408,10 +1437,10 @@ fn a_replica_that_is_promoted_shows_no_attempts_and_another_is_watched_in_its_pl
     let old = masters.clone().find(is_of_slot).expect("the slot's master");
     let new = nodes.iter().find(|words| words[3] == old[0]).expect("its replica");
     let (old, new) = (address(old), address(new));
-    let mut command = locklab(dir.path());
-    command.args(["watch", &url, "--light", "--max-cost", "64", "--json"]);
-    let watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    until("the replica is watched", || is_watched(&new) && !is_watched(&old));
+    let watch = watch_of(dir.path(), &url, &["--light"]);
+    until("each replica is watched, and no master", || {
+        nodes.iter().all(|words| is_watched(&address(words)) == words[2].contains("slave"))
+    });
     take_in_turn(&old, 1);
     let gave_back = |at: &str| ask(at, &["INFO", "commandstats"]).contains("cmdstat_del:");
     until("the replica has it", || gave_back(&new));
@@ -1433,6 +1462,79 @@ fn a_replica_that_is_promoted_shows_no_attempts_and_another_is_watched_in_its_pl
     // What was taken at the new master before it had a replica that is watched is seen or not; nothing else.
     let grants = sum(&seen, "grants");
     assert!((4..=5).contains(&grants), "{seen}{}", stderr(&output));
+    assert_eq!(kinds(&seen, &["sure", "violated"]), Vec::<String>::new(), "{seen}");
+    signal(&up, Signal::SIGINT);
+    up.wait().unwrap();
+}
+
+#[test]
+fn a_light_watch_of_a_group_has_one_replica_through_two_failovers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut up, url) = start_up(dir.path(), &["sentinel"]);
+    let (sentinels, name) = (addresses(&url), url.rsplit('/').next().unwrap());
+    // The replicas as a sentinel knows them, each with its priority.
+    let replicas = |sentinel: &str| -> Vec<(String, String)> {
+        let said = ask(sentinel, &["SENTINEL", "REPLICAS", name]);
+        let words: Vec<&str> = said.lines().collect();
+        let of = |field| words.chunks(2).filter(move |pair| pair[0] == field).map(|pair| pair[1].to_owned());
+        of("name").zip(of("slave-priority")).collect()
+    };
+    let first = master_of(&url);
+    let known: Vec<String> = replicas(sentinels[0]).into_iter().map(|one| one.0).collect();
+    let servers: Vec<&String> = known.iter().chain([&first]).collect();
+    let watch = watch_of(dir.path(), &url, &["--light"]);
+    let watched = || -> Vec<&String> { servers.iter().copied().filter(|one| is_watched(one)).collect() };
+    until("a replica is watched", || !watched().is_empty());
+    assert_eq!((known.len(), watched().len()), (2, 1), "one of two");
+    let replica = watched()[0];
+    let other = known.iter().find(|one| *one != replica).expect("it is no master");
+    let take = |master: &str, replica: &str, number: u32| {
+        take_in_turn(master, number);
+        ask(master, &["SET", "mark", &value(number)]);
+        until("the replica has it", || ask(replica, &["GET", "mark"]) == value(number));
+    };
+    take(&first, replica, 1);
+    // The other one is promoted: that which is watched follows it.
+    assert_eq!(ask(other, &["CONFIG", "SET", "replica-priority", "1"]), "OK");
+    let is_preferred = |sentinel: &&str| replicas(sentinel).contains(&(other.clone(), "1".to_owned()));
+    until("all sentinels prefer it", || sentinels.iter().all(is_preferred));
+    // A failover is given up where an answer takes longer than this.
+    for sentinel in &sentinels {
+        assert_eq!(ask(sentinel, &["SENTINEL", "SET", name, "failover-timeout", "30000"]), "OK");
+    }
+    // Sentinels end the connections of servers to which they say whom to follow, until they are done.
+    let is_settled = |master: &str, replica: &str| {
+        let knows = |sentinel: &&str| {
+            let said = ask(sentinel, &["SENTINEL", "MASTER", name]).replace('\n', ":");
+            let ip = format!(":ip:{}:", master.replace(':', ":port:"));
+            said.contains(&ip) && said.contains(":flags:master:")
+        };
+        let role = ask(replica, &["ROLE"]).replace('\n', ":");
+        role.starts_with(&format!("slave:{master}:connected")) && sentinels.iter().all(knows)
+    };
+    kill(&first);
+    until("the other one is promoted and followed", || is_settled(other, replica));
+    until("that which follows it is watched again", || watched() == [replica]);
+    take(other, replica, 2);
+    // Now that which is watched: another is watched in its place, and what it refuses is no grant.
+    until("a failover begins", || ask(sentinels[0], &["SENTINEL", "FAILOVER", name]) == "OK");
+    until("it is promoted", || ask(replica, &["ROLE"]).starts_with("master"));
+    until("it grants and refuses", || {
+        ask(replica, &["SET", "lock:orders", &value(3), "NX", "PX", "60000"]);
+        ask(replica, &["SETNX", "lock:orders", &value(4)]) == "0"
+    });
+    // Sentinels take longer to say so.
+    let (host, port) = replica.rsplit_once(':').unwrap();
+    ask(other, &["REPLICAOF", host, port]);
+    until("it is followed", || ask(other, &["ROLE"]).contains("connected"));
+    until("the other one is watched alone", || watched() == [other]);
+    assert_eq!(ask(replica, &["EVAL", RELEASE, "1", "lock:orders", &value(3)]), "1");
+    take(replica, other, 5);
+    let output = end(watch);
+    let seen = json(&output);
+    // The third is seen or not, as the new replica begins to be watched before it or later.
+    let grants = sum(&seen, "grants");
+    assert!((3..=4).contains(&grants), "{seen}{}", stderr(&output));
     assert_eq!(kinds(&seen, &["sure", "violated"]), Vec::<String>::new(), "{seen}");
     signal(&up, Signal::SIGINT);
     up.wait().unwrap();

@@ -10,8 +10,8 @@ use results::watch::WatchReport;
 use super::holds_over_time::over_time;
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockAct, LockState, REMEMBERED_MAX,
-    REMEMBERED_OF_MANY, ServerHold, WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, HoldOrigin, LockAct, LockState, REMEMBERED_MAX, REMEMBERED_OF_MANY,
+    ServerHold, WatchOptions, count,
 };
 use crate::watch::lock::votes::{Majority, MemberVote, Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
@@ -92,10 +92,8 @@ pub struct Watcher {
     unordered: BTreeMap<(u64, u64), ServerNews>,
     members_us: HashMap<usize, u64>,
     ordered: u64,
-    /// Where many locks are followed: new names until idle ones are forgotten, and how many were looked at
-    /// for that.
+    /// Where many locks are followed: new names until idle ones are forgotten.
     names_until_look: usize,
-    looked_at: u64,
     /// Keys that are to be read; `None`: there is nobody to read them.
     wanted: Option<Vec<WantedKey>>,
     /// The reads so far are paid for by then.
@@ -337,10 +335,15 @@ impl Watcher {
     /// Counts a command that was sent for the lock, and does what it does.
     pub(super) fn act(&mut self, place: &LockPlace<'_>, trace: &LibraryTrace<'_>, act: LockAct) {
         self.count_command(place, trace);
+        self.change(place, act);
+    }
+
+    /// Does to a lock what a command does that is counted already.
+    pub(super) fn change(&mut self, place: &LockPlace<'_>, act: LockAct) {
         match act {
             LockAct::Attempt(attempt, outcome) => self.attempt(place, attempt, outcome),
-            LockAct::Renew(change, until_us) => self.renew(place, change, until_us),
-            LockAct::Release(change) => self.release(place, change),
+            LockAct::Renew(change, until_us) => _ = self.with(place, |step| step.renew(&change, until_us)),
+            LockAct::Release(change) => _ = self.with(place, |step| step.release(&change)),
         }
     }
 
@@ -439,8 +442,8 @@ impl Watcher {
                 self.with(&place, |step| step.add_past_hold(attempt));
             }
             MemberVote::Refused(attempt) => self.attempt(&place, attempt, AttemptOutcome::Refused),
-            MemberVote::Renewed(change, until_us) => self.renew(&place, change, until_us),
-            MemberVote::Released(change) => self.release(&place, change),
+            MemberVote::Renewed(change, until_us) => self.change(&place, LockAct::Renew(change, until_us)),
+            MemberVote::Released(change) => self.change(&place, LockAct::Release(change)),
             MemberVote::Adopted(attempt) => {
                 self.with(&place, |step| {
                     if step.lock.holds.is_empty() {
@@ -466,7 +469,6 @@ impl Watcher {
             return followed;
         }
         for locks in self.locks.values_mut() {
-            self.looked_at += locks.len() as u64;
             locks.retain(|_, lock| {
                 let lives = |until_us: Option<u64>| until_us.is_none_or(|until_us| until_us > place.time_us);
                 lock.holds.iter().any(|hold| lives(hold.until_us))
@@ -507,20 +509,12 @@ impl Watcher {
         self.with(place, |step| step.lock.is_shared = true);
     }
 
-    /// The lease now ends at `until_us`. `owner`: who a script or a comparison names; `None`: the holder,
-    /// whichever it is. `was_done`: `None` where that depends on whether it is held.
-    pub(super) fn renew(&mut self, place: &LockPlace<'_>, change: HoldChange, until_us: Option<u64>) {
-        self.with(place, |step| step.renew(&change, until_us));
-    }
-
-    pub(super) fn release(&mut self, place: &LockPlace<'_>, change: HoldChange) {
-        self.with(place, |step| step.release(&change));
-    }
-
     /// A connection waits for a token of a list; whether it is one of a lock, only its push shows.
     pub(super) fn blocks_for_token(&mut self, place: &LockPlace<'_>, attempt: AcquireAttempt) {
         self.with(place, |step| {
-            step.pattern().add_recipe(attempt.recipe, attempt.owner.client);
+            let pattern = step.pattern();
+            pattern.attempts += 1;
+            pattern.add_recipe(attempt.recipe, attempt.owner.client);
             step.lock.is_shared = true;
             step.lock.candidates.retain(|one| !one.owner.is_of(attempt.owner.client));
             if step.lock.candidates.len() < REMEMBERED_MAX {
@@ -567,6 +561,8 @@ impl Watcher {
     pub fn finish(mut self) -> WatchedTraffic {
         self.finish_units();
         self.with_each(|_, _| true, self.last_us, |step| step.end());
+        // What is made of it needs memory too.
+        drop((self.locks, self.votes, self.of_members));
         let end = self.last_us.max(self.first_us);
         let WatchRecords { patterns, findings, mut history } = self.records;
         history.sort_by_key(|line| line.t_ns);
@@ -585,15 +581,19 @@ mod tests {
 
     #[test]
     fn many_names_that_live_are_not_looked_at_for_each_command() {
-        let mut watcher = Watcher::new(WatchOptions::default());
+        let (mut watcher, mut looked_at) = (Watcher::new(WatchOptions::default()), 0);
         let mut take = |number: u64, lease_s: u64| {
             let (second, micros) = (1_700_000_000 + number / 1_000_000, number % 1_000_000);
             let line = format!(
                 "{second}.{micros:06} [0 127.0.0.1:5001] \"SET\" \"seen:{number}\" \"1\" \"NX\" \"EX\" \"{lease_s}\""
             );
+            let count = |watcher: &Watcher| watcher.locks.values().map(HashMap::len).sum::<usize>();
+            let (until_look, before) = (watcher.names_until_look, count(&watcher));
             watcher.line(0, &MonitorLine::parse(line.as_bytes()).unwrap());
-            let followed: usize = watcher.locks.values().map(HashMap::len).sum();
-            (watcher.looked_at, followed)
+            // A look begins the count of names anew.
+            let has_looked = until_look <= 1 || watcher.names_until_look >= until_look;
+            looked_at += if has_looked && before > LOCKS_MAX { before as u64 } else { 0 };
+            (looked_at, count(&watcher))
         };
         let names = 3 * LOCKS_MAX as u64;
         let (looked_at, followed) = (0..names).map(|number| take(number, 3_600)).last().unwrap();

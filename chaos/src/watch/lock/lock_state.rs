@@ -192,7 +192,6 @@ impl LockState {
             name,
             pattern,
             holds: Vec::with_capacity(1),
-            lapsed: VecDeque::with_capacity(2),
             libraries: Vec::with_capacity(1),
             forms: Vec::with_capacity(1),
             ..LockState::default()
@@ -227,6 +226,9 @@ impl LockState {
         if self.events.len() == LINES_MAX {
             self.events.pop_front();
         }
+        // One, or all that are kept: what grows step by step leaves holes in memory.
+        let more = if self.events.is_empty() { 1 } else { LINES_MAX - self.events.len() };
+        self.events.reserve_exact(more);
         self.events.push_back(event);
     }
 
@@ -246,6 +248,8 @@ impl LockState {
         while self.lapsed.len() >= remembered_max / 4 {
             self.lapsed.pop_front();
         }
+        // Many locks have few.
+        self.lapsed.reserve_exact(1);
         self.lapsed.push_back(hold);
     }
 }

@@ -238,6 +238,8 @@ impl WatchStep<'_> {
                 if self.lock.waiters.len() >= self.remembered_max {
                     self.lock.waiters.remove(0);
                 }
+                let kept = self.lock.waiters.len();
+                self.lock.waiters.reserve_exact(if kept == 0 { 1 } else { self.remembered_max - kept });
                 self.lock.waiters.push(RefusedWaiter { first_us: attempt.time_us, last: attempt });
                 // What a script that wrote nothing asked for, nobody says.
                 self.lock.note_attempt(&attempt, "{subject} by {owner}: refused");

@@ -116,23 +116,20 @@ pub(crate) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
     }
 }
 
-/// Milliseconds and percents, to two digits, up to a month.
+/// Milliseconds and percents, to two digits, in units of 10 µs.
 #[derive(Debug)]
 struct Times(Histogram<u32>);
 
 impl Default for Times {
     fn default() -> Self {
-        // In units of 10 µs.
-        Times(
-            Histogram::new_with_bounds(1, 300_000_000_000, 2)
-                .unwrap_or_else(|_| unreachable!("the bounds are constant")),
-        )
+        Times(Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are few")))
     }
 }
 
 impl Times {
     fn add(&mut self, us: u64) {
-        self.0.saturating_record((us / 10).max(1));
+        // Up to a month: its size follows the longest.
+        let _ = self.0.record((us / 10).clamp(1, 300_000_000_000));
     }
 
     fn ms(&self, quantile: f64) -> Option<f64> {

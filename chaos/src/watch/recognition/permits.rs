@@ -1,6 +1,6 @@
 //! Recognises permits: a number from which a script takes some and to which it adds them again.
 
-use crate::watch::lock::lock_state::AttemptOutcome;
+use crate::watch::lock::lock_state::{AttemptOutcome, LockAct};
 use crate::watch::recognition::patterns::LibraryTrace;
 use crate::watch::recognition::recipe_table::PERMITS;
 use crate::watch::recognition::recipes::{attempt, change, end_us, has_tag, sounds_like_a_lock};
@@ -34,22 +34,25 @@ pub(crate) fn on_permits(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Un
     let value = asked.map(member).or_else(record).unwrap_or_else(moment);
     let until_us = beside("ZADD").and_then(|added| end_us(0, added.number(2), 1_000));
     let trace = LibraryTrace { value: &value, takes: taken.is_some(), ..LibraryTrace::default() };
-    watcher.count_command(place, &trace);
     let attempt = attempt(place, PERMITS, &value, until_us, true);
     watcher.share(place);
     let owner = asked.map(|_| value.as_slice());
     let change = change(place, owner, true, Some(true));
-    match (taken, added) {
-        (Some(_), _) => watcher.attempt(place, attempt, AttemptOutcome::Granted),
+    let act = match (taken, added) {
+        (Some(_), _) => LockAct::Attempt(attempt, AttemptOutcome::Granted),
         (None, Some(_)) if beside("ZREM").is_some() || beside("ZREMRANGEBYSCORE").is_none() => {
-            watcher.release(place, change);
+            LockAct::Release(change)
         }
-        _ if until_us.is_some() => watcher.renew(place, change, until_us),
+        _ if until_us.is_some() => LockAct::Renew(change, until_us),
         _ if beside("ZSCORE").is_some() && beside("ZREM").is_none() => {
-            watcher.attempt(place, attempt, AttemptOutcome::Refused);
+            LockAct::Attempt(attempt, AttemptOutcome::Refused)
         }
         // Permits whose lease is over, or a script that only looked.
-        _ => {}
-    }
+        _ => {
+            watcher.count_command(place, &trace);
+            return Some(());
+        }
+    };
+    watcher.act(place, &trace, act);
     Some(())
 }

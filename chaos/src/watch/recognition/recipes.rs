@@ -157,6 +157,8 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     let attempt = |recipe, value: &[u8], until_us, outcome| {
         Some(LockAct::Attempt(attempt(&place, recipe, value, until_us, false), outcome))
     };
+    // What is refused reaches no replica.
+    let by_key = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
     let unnamed = change(&place, None, false, None);
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|(value, _)| *value);
@@ -180,7 +182,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             }
             None if nx => {
                 let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
-                attempt(recipe, value, until_us, AttemptOutcome::ByKey)
+                attempt(recipe, value, until_us, by_key)
             }
             None if kept_us == Some(None) => None,
             None if (xx || is_time()) && watcher.is_followed(&place) => {
@@ -192,8 +194,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             None => None,
         }
     } else if command.is("SETNX") || command.is("MSETNX") && command.args().len() == 2 {
-        let outcome = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
-        attempt(SETNX_EXPIRE, value, None, outcome)
+        attempt(SETNX_EXPIRE, value, None, by_key)
     } else if command.is("INCR") && sounds_like_a_lock(key) {
         attempt(INCR, b"", None, AttemptOutcome::ByKey)
     } else if command.is("BLPOP") && sounds_like_a_lock(key) {
@@ -222,14 +223,12 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             false => Some(LockAct::Renew(unnamed, Some(until_us))),
         }
     } else if command.is("DECR") && watcher.held_by_recipe(&place) == Some(INCR)
-        || command.is_one_of(&["LPUSH", "RPUSH"])
+        || command.is_one_of(&["LPUSH", "RPUSH", "RENAME"])
     {
         Some(LockAct::Release(unnamed))
     } else if command.is("HDEL") || command.is("ZREM") {
         // It takes nobody else's away.
         Some(LockAct::Release(change(&place, Some(value), true, None)))
-    } else if command.is("RENAME") {
-        return watcher.release(&place, unnamed);
     } else {
         None
     };
@@ -238,13 +237,15 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     }
 }
 
-/// A value that was made to be unique.
+/// A value that was made to be unique: letters with digits, or some random bytes.
 pub(crate) fn is_token(value: &[u8]) -> bool {
     let is_of_a_token =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:+/=.".contains(byte) || *byte >= 0x80;
-    (12..=80).contains(&value.len())
-        && value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 2
-        && value.iter().all(is_of_a_token)
+    let is_random = (16..=32).contains(&value.len()) && std::str::from_utf8(value).is_err();
+    is_random
+        || (12..=80).contains(&value.len())
+            && value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 2
+            && value.iter().all(is_of_a_token)
 }
 
 /// Commands that ran in one step, key by key.

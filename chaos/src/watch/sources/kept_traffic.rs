@@ -237,10 +237,8 @@ fn lines(file: &mut SourceFile<'_>, form: SourceForm, options: WatchOptions) -> 
         match command {
             Some(command) => {
                 read += 1;
-                if form != SourceForm::Monitor && command.words[0].eq_ignore_ascii_case(b"SELECT") {
-                    let number =
-                        command.words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
-                    database = number.unwrap_or(database);
+                if form != SourceForm::Monitor {
+                    database = selected(&command.words).unwrap_or(database);
                 }
                 watcher.line(0, &command);
             }
@@ -300,13 +298,7 @@ fn append_only_file(file: &mut SourceFile<'_>, options: WatchOptions) -> Result<
                 None => return Ok(watcher),
             }
         }
-        if words[0].eq_ignore_ascii_case(b"SELECT") {
-            database = words
-                .get(1)
-                .and_then(|word| number(word))
-                .and_then(|number| u32::try_from(number).ok())
-                .unwrap_or(0);
-        }
+        database = selected(&words).unwrap_or(database);
         watcher.line(0, &MonitorLine { time_us, database, client: b"", words });
     }
     Ok(watcher)
@@ -330,6 +322,12 @@ fn word(file: &mut SourceFile<'_>) -> Result<Option<Vec<u8>>, SourceError> {
         io::copy(&mut (&mut file.reader).take(rest), &mut io::sink()).map_err(|error| file.io(error))?;
     file.line += word.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
     Ok((passed == rest).then_some(word))
+}
+
+/// The database that a command selects.
+fn selected(words: &[Cow<'_, [u8]>]) -> Option<u32> {
+    let is_select = words[0].eq_ignore_ascii_case(b"SELECT");
+    u32::try_from(number(words.get(1).filter(|_| is_select)?)?).ok()
 }
 
 fn number(text: &[u8]) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! Watches servers while they work: MONITOR on each, its cost measured, successors followed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -23,6 +23,9 @@ const BUFFER_MAX: u64 = 32 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 /// So many looks in a row that show too high a cost end the watch.
 const DEAR_LOOKS: u32 = 3;
+/// A light watch of a group or a cluster waits so many looks for another replica: sentinels make one of an
+/// old master after 8 s or more.
+const REPLACING_LOOKS: u32 = 20;
 /// Fewer commands than this say nothing of what one costs.
 const COMMANDS_MIN: u64 = 200;
 /// The share of what a busy server uses that MONITOR takes: it makes a command cost 28 % more.
@@ -125,8 +128,13 @@ impl ServerReading {
         ServerReading::OneServer { address, at, info, waiting: waits_at(&servers, address, &ids).await }
     }
 
-    /// `followed`: the servers that are watched by now.
-    async fn at_servers(mut servers: External, light: bool, followed: Vec<SocketAddr>) -> ServerReading {
+    /// `followed`: the servers that are watched by now; `has_new`: the clocks of some are not known yet.
+    async fn at_servers(
+        mut servers: External,
+        light: bool,
+        followed: Vec<SocketAddr>,
+        has_new: bool,
+    ) -> ServerReading {
         if servers.find_again().await.is_err() {
             return ServerReading::Unanswered;
         }
@@ -149,7 +157,8 @@ impl ServerReading {
             opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
         }
         let all: Vec<SocketAddr> = followed.into_iter().chain(opened.iter().map(|one| one.0)).collect();
-        let clock_doubt_us = if opened.is_empty() { 0 } else { clock_doubt_us(&servers, &all).await };
+        let is_asked = has_new || !opened.is_empty();
+        let clock_doubt_us = if is_asked { clock_doubt_us(&servers, &all).await } else { 0 };
         ServerReading::AllServers { servers: Box::new(servers), opened, shards, clock_doubt_us }
     }
 }
@@ -165,20 +174,21 @@ fn is_refusal(why: &str) -> bool {
 
 /// How far the clocks of servers may be apart, in microseconds.
 async fn clock_doubt_us(servers: &External, addresses: &[SocketAddr]) -> u64 {
-    let mut offsets: Vec<(i64, i64)> = Vec::new();
-    let began = Instant::now();
+    let (mut said, began) = (Vec::new(), Instant::now());
     for address in addresses {
         let asked = began.elapsed().as_micros() as i64;
         let time = servers.ask_server(*address, &["TIME"]).await;
         let answered = began.elapsed().as_micros() as i64;
         let time: Option<(i64, i64)> = time.ok().and_then(|time| redis::from_redis_value(time).ok());
-        if let Some((seconds, micros)) = time {
-            let here = i64::midpoint(asked, answered);
-            offsets.push((seconds * 1_000_000 + micros - here, (answered - asked) / 2));
-        }
+        said.extend(time.map(|(seconds, micros)| (asked, answered, seconds * 1_000_000 + micros)));
     }
-    let low = offsets.iter().map(|(offset, doubt)| offset - doubt).min();
-    let high = offsets.iter().map(|(offset, doubt)| offset + doubt).max();
+    apart_us(&said)
+}
+
+/// The same of what each has said between two moments.
+fn apart_us(said: &[(i64, i64, i64)]) -> u64 {
+    let low = said.iter().map(|(_, answered, time)| time - answered).min();
+    let high = said.iter().map(|(asked, _, time)| time - asked).max();
     u64::try_from(low.zip(high).map_or(0, |(low, high)| high - low)).unwrap_or(0)
 }
 
@@ -215,6 +225,10 @@ struct RunningWatch<'a> {
     /// Questions to servers, beside the listening: one that does not answer keeps no line waiting.
     looks: JoinSet<ServerReading>,
     is_finding: bool,
+    /// Servers whose clocks were asked while they answered.
+    timed: HashSet<SocketAddr>,
+    /// Looks in a row at which no replica was left to a light watch.
+    bare_looks: u32,
     warnings: Vec<String>,
     note: &'a (dyn Fn(&str) + Sync),
 }
@@ -259,7 +273,9 @@ impl RunningWatch<'_> {
         }
         if !std::mem::replace(&mut self.is_finding, true) {
             let followed = self.listeners.followed();
-            self.looks.spawn(ServerReading::at_servers(self.servers.clone(), self.light, followed));
+            let listening = self.listeners.sources.iter().filter(|source| source.listens);
+            let has_new = listening.filter(|source| self.timed.insert(source.address)).count() > 0;
+            self.looks.spawn(ServerReading::at_servers(self.servers.clone(), self.light, followed, has_new));
         }
     }
 
@@ -306,7 +322,8 @@ impl RunningWatch<'_> {
                 format!("it took {cores:.2} of a core; more than {max_cost} is not allowed (--max-cost)");
         }
         server.last = Some(now.clone());
-        let mut sources = self.listeners.sources.iter_mut();
+        // One that was left may have been listened to anew since.
+        let mut sources = self.listeners.sources.iter_mut().rev();
         if let Some(source) = sources.find(|source| source.address == address) {
             source.looked(now.1);
         }
@@ -349,7 +366,10 @@ impl RunningWatch<'_> {
                 (self.note)(&format!("{address} is watched from now on"));
             }
         }
-        if self.light && self.listeners.followed().is_empty() {
+        let is_bare = self.light && self.listeners.followed().is_empty();
+        self.bare_looks = if is_bare { self.bare_looks + 1 } else { 0 };
+        let is_alone = self.servers.topology().kind == TopologyKind::Single;
+        if self.bare_looks >= if is_alone { 1 } else { REPLACING_LOOKS } {
             self.cost.ended_by = "no replica is left to be watched: begin again without --light, or with the URL of another replica".to_owned();
         }
     }
@@ -500,12 +520,15 @@ pub async fn watch_live(
         watched: HashMap::new(),
         looks: JoinSet::new(),
         is_finding: false,
+        timed: HashSet::new(),
+        bare_looks: 0,
         warnings: Vec::new(),
         note,
     };
     for (address, before) in all.iter().zip(before) {
         match before {
             Ok(before) => {
+                running.timed.insert(*address);
                 let us = &mut running.cost.cpu_us_per_command_before;
                 *us = greater(*us, before.map(ServerLoad::us_per_command));
                 running.watched.entry(*address).or_default().before = before;
@@ -558,6 +581,16 @@ pub async fn watch_live(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clocks_are_apart_by_what_they_say_and_by_how_long_the_answers_took() {
+        assert_eq!(apart_us(&[]), 0);
+        // Asked and answered, and the time that was said: the second is 300 ms behind the others.
+        let said = [(0, 400, 1_000_100), (1_000, 1_200, 701_100), (2_000, 2_000, 1_002_000)];
+        assert_eq!(apart_us(&said[..1]), 400);
+        assert_eq!(apart_us(&said), 300_200);
+        assert_eq!(apart_us(&said[1..]), 300_100);
+    }
 
     #[test]
     fn what_a_watch_takes_is_told_by_comparable_loads_alone() {

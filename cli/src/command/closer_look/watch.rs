@@ -112,7 +112,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         let warning = "the history keeps its first 40,000 lines: `locklab check` sees these alone";
         keeper.run.warnings.push(warning.to_owned());
     }
-    let history: String = traffic.history.iter().map(|line| line.to_json() + "\n").collect();
+    let history: String = traffic.history.into_iter().map(|line| line.to_json() + "\n").collect();
     if !history.is_empty() {
         keeper.write(HISTORY_FILE, &history)?;
     }
