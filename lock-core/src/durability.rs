@@ -117,24 +117,3 @@ impl FromStr for Durability {
 pub struct UnknownDurability {
     text: String,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_shown_is_read_back() {
-        for durability in [
-            Durability::None,
-            Durability::Wait(2),
-            Durability::WaitAll,
-            Durability::WaitMajority,
-            Durability::WaitAof(0),
-        ] {
-            assert_eq!(durability.to_string().parse(), Ok(durability));
-        }
-        for wrong in ["", "wait", "wait:0", "wait:many", "all", "waitaof:", "waitaof"] {
-            assert!(wrong.parse::<Durability>().is_err(), "{wrong}");
-        }
-    }
-}

@@ -341,3 +341,19 @@ async fn a_grant_waits_for_the_disks_where_the_server_can() {
     assert!(error.to_string().contains("of 3 disks"), "{error}");
     assert_eq!(master.ok(&["EXISTS", "n"]), "0");
 }
+
+#[test]
+fn what_is_shown_is_read_back() {
+    for durability in [
+        Durability::None,
+        Durability::Wait(2),
+        Durability::WaitAll,
+        Durability::WaitMajority,
+        Durability::WaitAof(0),
+    ] {
+        assert_eq!(durability.to_string().parse(), Ok(durability));
+    }
+    for wrong in ["", "wait", "wait:0", "wait:many", "all", "waitaof:", "waitaof"] {
+        assert!(wrong.parse::<Durability>().is_err(), "{wrong}");
+    }
+}

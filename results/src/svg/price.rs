@@ -87,17 +87,3 @@ fn words(point: &PricePoint, what: &str) -> String {
     let count = units::figure(point.violations_per_min);
     format!("{label}: {grants} grants per second, {count} {what} per minute")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_no_lock_was_lost_labels_are_whole() {
-        let label = "failover-wait-all-cluster · cluster · wait:all, 3.67 s without a grant";
-        let point = PricePoint { label: label.to_owned(), throughput: 4467.0, violations_per_min: 0.0 };
-        let drawn = price(&[point], "cycles/s").body;
-        assert!(drawn.contains(&format!(">{label}</text>")), "{drawn}");
-        assert!(!drawn.contains("logarithmic"), "{drawn}");
-    }
-}

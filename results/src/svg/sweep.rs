@@ -69,22 +69,3 @@ pub fn sweep(data: &SweepCurve) -> Option<Chart> {
     let described = format!("Cycles per second over {}: {}.", data.over, rates.format(", "));
     Some(Chart::new(&data.title, described, BOTTOM + 44.0, canvas))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_point_is_drawn_and_nothing_measured_is_no_chart() {
-        let figure = |median| Estimate { median, ..Estimate::default() };
-        let mut curve = SweepCurve {
-            points: vec![(4.0, figure(1.0)), (8.0, figure(f64::NAN))],
-            knee: Some(4.0),
-            ..SweepCurve::default()
-        };
-        let chart = sweep(&curve).expect("a point").document();
-        assert!(!chart.contains("NaN") && chart.contains("not kept"));
-        curve.points.clear();
-        assert_eq!(sweep(&curve), None);
-    }
-}

@@ -2,6 +2,7 @@
 //! what documents are made of: answers, comparisons, decisions, joined runs, convictions.
 
 mod answers;
+mod charts;
 mod comparisons;
 mod convictions;
 mod gates;
