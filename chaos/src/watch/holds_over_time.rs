@@ -36,35 +36,33 @@ pub(super) fn over_time(history: &[Line]) -> (Option<OverTime>, Option<TimelineD
 
 /// The longest holds of the busiest locks.
 fn busiest(record: &Record) -> Option<TimelineData> {
-    let mut by_lock: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    let mut by_lock: BTreeMap<u32, Vec<HoldBar>> = BTreeMap::new();
     for (grant, interval) in record.grants.iter().zip(contract::intervals(record, 0.0)) {
         let lock = record.locks_of(record.acquire_of(grant)).first();
         let (Some(interval), Some(lock)) = (interval, lock) else { continue };
-        by_lock.entry(*lock).or_default().push((grant, interval));
-    }
-    let mut locks: Vec<_> = by_lock.into_iter().collect();
-    locks.sort_by_key(|(_, holds)| Reverse(holds.len()));
-    locks.truncate(LOCKS);
-    let (mut omitted, mut drawn) = (0, Vec::new());
-    for (lock, mut holds) in locks {
-        holds.sort_by_key(|(_, (from_ns, to_ns))| {
-            Reverse((*to_ns).min(record.end_ns).saturating_sub(*from_ns))
+        let bar = hold_bar(record, grant, interval);
+        by_lock.entry(*lock).or_default().push(HoldBar {
+            client: record.locks.get(*lock).to_owned(),
+            owner: String::new(),
+            grant: format!("{} by {}", bar.owner, bar.client),
+            ..bar
         });
-        omitted += holds.len().saturating_sub(MAX_BARS / LOCKS) as u64;
-        drawn.extend(holds.into_iter().take(MAX_BARS / LOCKS).map(|(grant, interval)| {
-            let bar = hold_bar(record, grant, interval);
-            HoldBar {
-                client: record.locks.get(lock).to_owned(),
-                owner: String::new(),
-                grant: format!("{} by {}", bar.owner, bar.client),
-                ..bar
-            }
-        }));
     }
-    drawn.sort_by_key(|hold| hold.from_ns);
-    (!drawn.is_empty()).then(|| TimelineData {
+    let mut locks: Vec<Vec<HoldBar>> = by_lock.into_values().collect();
+    locks.sort_by_key(|holds| Reverse(holds.len()));
+    locks.truncate(LOCKS);
+    let mut omitted = 0;
+    for holds in &mut locks {
+        let length_ns = |hold: &HoldBar| hold.to_ns.unwrap_or(record.end_ns) - hold.from_ns;
+        holds.sort_by_key(|hold| Reverse(length_ns(hold)));
+        omitted += holds.len().saturating_sub(MAX_BARS / LOCKS) as u64;
+        holds.truncate(MAX_BARS / LOCKS);
+    }
+    let mut holds: Vec<HoldBar> = locks.into_iter().flatten().collect();
+    holds.sort_by_key(|hold| hold.from_ns);
+    (!holds.is_empty()).then(|| TimelineData {
         to_ns: record.end_ns,
-        holds: drawn,
+        holds,
         omitted,
         ..TimelineData::default()
     })
