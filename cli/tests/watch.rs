@@ -1468,7 +1468,7 @@ fn a_replica_that_is_promoted_shows_no_attempts_and_another_is_watched_in_its_pl
 }
 
 #[test]
-fn a_light_watch_of_a_group_has_one_replica_and_keeps_it_when_the_other_is_promoted() {
+fn a_light_watch_of_a_group_has_one_replica_and_waits_for_the_next_when_it_is_promoted() {
     let dir = tempfile::tempdir().unwrap();
     let (mut up, url) = start_up(dir.path(), &["sentinel"]);
     let (sentinels, name) = (addresses(&url), url.rsplit('/').next().unwrap());
@@ -1516,10 +1516,19 @@ fn a_light_watch_of_a_group_has_one_replica_and_keeps_it_when_the_other_is_promo
     until("it is followed", || follows(replica, other));
     until("that which follows it is watched again", || watched() == [replica]);
     take(other, replica, 2);
+    // Now that which is watched, the last one: the next replica comes later.
+    kill(other);
+    until("it is promoted", || is_known(replica));
+    until("it is left alone", || !is_watched(replica));
+    let (host, port) = replica.rsplit_once(':').unwrap();
+    let server = Server::start_with(&["--replicaof", host, port]);
+    let next = format!("127.0.0.1:{}", server.port);
+    until("the next one is watched", || is_watched(&next));
+    take(replica, &next, 3);
     let output = end(watch);
     let seen = json(&output);
     let counted = (sum(&seen, "grants"), sum(&seen, "released"));
-    assert_eq!(counted, (2, 2), "{seen}{}", stderr(&output));
+    assert_eq!(counted, (3, 3), "{seen}{}", stderr(&output));
     assert_eq!(kinds(&seen, &["sure", "violated"]), Vec::<String>::new(), "{seen}");
     signal(&up, Signal::SIGINT);
     up.wait().unwrap();
