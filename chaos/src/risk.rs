@@ -521,17 +521,17 @@ pub(crate) fn failover_risk(result: &ScenarioResult, topology: &Topology) -> Opt
         Some(count) => count.parse().ok()?,
         None => 1,
     };
-    let (way, of) = match waits_for {
-        Some(_) if acknowledgers >= replicas => ("wait:all".to_owned(), "wait:all"),
-        Some(_) => (format!("wait:{acknowledgers}"), "wait:K"),
+    let way = match waits_for {
+        Some(_) if acknowledgers >= replicas => "wait:all",
+        Some(_) => "wait:K",
         None if result.durability == "none" && topology.min_replicas_to_write > 0 => {
-            ("min-replicas-to-write 1".to_owned(), "min-replicas-to-write 1")
+            "min-replicas-to-write 1"
         }
-        None if result.durability == "none" => ("asynchronous".to_owned(), "asynchronous"),
+        None if result.durability == "none" => "asynchronous",
         // What the model has no term for.
         _ => return None,
     };
-    let model = RISK_MODELS.iter().find(|model| model.name == format!("sentinel, {of}"))?;
+    let model = RISK_MODELS.iter().find(|model| model.name == format!("sentinel, {way}"))?;
     let rates = ServiceRates {
         failovers_per_year: 12.0,
         outage_s: outage_ns as f64 / 1e9,
@@ -540,7 +540,7 @@ pub(crate) fn failover_risk(result: &ScenarioResult, topology: &Topology) -> Opt
         ..USUAL_SERVICE
     };
     Some(FailoverRisk {
-        configuration: format!("{}, {way}", result.topology),
+        configuration: format!("{}, {}", result.topology, way.replace('K', &acknowledgers.to_string())),
         outage_ns,
         double_grants_per_year: (model.double_grants)(&rates),
         service: format!(

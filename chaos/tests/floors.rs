@@ -310,20 +310,21 @@ mod outcomes {
 
 /// How often it breaks in a year.
 mod risks {
-    use chaos::risk::{ServiceRates, USUAL_SERVICE, assess};
+    use chaos::risk::{ConfigurationRisk, ServiceRates, USUAL_SERVICE, assess};
     use rand::{RngExt as _, SeedableRng as _};
     use rand_chacha::ChaCha8Rng;
 
-    fn doubles(name: &str, rates: &ServiceRates) -> f64 {
+    fn configuration(name: &str, rates: &ServiceRates) -> ConfigurationRisk {
         let found = assess(rates, rates, 1).configurations;
-        let found = found.into_iter().find(|one| one.name == name);
-        found.expect("a configuration").double_grants_per_year.estimate
+        found.into_iter().find(|one| one.name == name).expect("a configuration")
+    }
+
+    fn doubles(name: &str, rates: &ServiceRates) -> f64 {
+        configuration(name, rates).double_grants_per_year.estimate
     }
 
     fn blocked(name: &str, rates: &ServiceRates) -> f64 {
-        let found = assess(rates, rates, 1).configurations;
-        let found = found.into_iter().find(|one| one.name == name);
-        found.expect("a configuration").blocked_locks_per_year.estimate
+        configuration(name, rates).blocked_locks_per_year.estimate
     }
 
     fn exponential(mean: f64, rng: &mut ChaCha8Rng) -> f64 {

@@ -392,19 +392,18 @@ impl<'a> AuditRuns<'a> {
         let root = &self.plan.root;
         let mut drawn_subjects = HashSet::new();
         let searches = self.cells.iter().enumerate().filter_map(|(place, cell)| {
-            let audited = self.scenario(cell);
-            let is_drawn = cell.drawn.is_some();
-            let within = if is_drawn { each_drawn } else { each };
-            if within.is_zero() || is_drawn && drawn_subjects.contains(&cell.subject) {
+            let within = if cell.drawn.is_some() { each_drawn } else { each };
+            if within.is_zero() {
                 return None;
             }
+            let audited = self.scenario(cell);
             let run = audited.decisive().filter(|run| run.judged.outcome == AuditOutcome::Broken)?;
             let violated = |class: &&str| run.judged.verdicts.get(*class) == Some(&State::Violated);
             let class = GRAVEST_FIRST.into_iter().find(violated)?;
             let plan = cell.plans.iter().flatten().find(|plan| plan.seed == run.seed)?;
             let (plan, file) = (plan.clone(), format!("{}/small.toml", run.dir));
-            if is_drawn {
-                drawn_subjects.insert(cell.subject);
+            if cell.drawn.is_some() && !drawn_subjects.insert(cell.subject) {
+                return None;
             }
             let cancel = self.plan.batch.cancel.clone();
             Some(async move {
