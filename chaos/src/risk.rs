@@ -238,7 +238,7 @@ impl ServiceRates {
 
     /// How many of the masters may be down.
     fn minority(&self) -> u32 {
-        (self.masters as u32 - 1) / 2
+        (self.masters as u32).saturating_sub(1) / 2
     }
 
     /// The share of the time in which so many of the masters are down.
@@ -413,14 +413,16 @@ pub fn assess(low: &ServiceRates, high: &ServiceRates, seed: u64) -> ServiceRisk
     };
     let middle = between(&mut || 0.5);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let draws: Vec<ServiceRates> = (0..DRAWS).map(|_| between(&mut || rng.random())).collect();
+    // What is known exactly is the same in every draw.
+    let count = if low == high { 1 } else { DRAWS };
+    let draws: Vec<ServiceRates> = (0..count).map(|_| between(&mut || rng.random())).collect();
     let estimate = |figure: &dyn Fn(&ServiceRates) -> f64| {
         let mut drawn: Vec<f64> = draws.iter().map(figure).collect();
         drawn.sort_unstable_by(f64::total_cmp);
         RiskEstimate {
             estimate: figure(&middle),
-            low: drawn[DRAWS / 40],
-            high: drawn[DRAWS - 1 - DRAWS / 40],
+            low: drawn[count / 40],
+            high: drawn[count - 1 - count / 40],
         }
     };
     let each = RISK_MODELS.iter().map(|model| {

@@ -316,6 +316,8 @@ pub(crate) async fn fail_over<S: FailingServers>(
         free_s: setting.caller_s,
         machine_share: 1.0,
         replicas: f64::from(of.topology(setting).replicas),
+        acknowledgers: 1.0,
+        masters: 5.0,
         ..ServiceRates::default()
     };
     // Of wait:1 the model takes the mean of both choices, each of which is made in every other failover.
