@@ -61,10 +61,7 @@ impl LockFormat for Plain {
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        of_lock(&RELEASE, ask.names)
-            .arg(&*value(ask))
-            .telling(ask.publish, ask.names)
-            .tells_by_rule(ask.tells_by_rule())
+        ask.telling_if_unusual(of_lock(&RELEASE, ask.names).arg(&*value(ask)))
     }
 
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
