@@ -8,9 +8,7 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::format::{
-    CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, held, left, of_lock, script,
-};
+use super::format::{CurrentHolder, LockFormat, LockRequest, Reply, held, left, of_lock, script};
 use crate::names::Names;
 use crate::topology::{KeyCheck, Request, Script};
 
@@ -62,14 +60,6 @@ impl LockFormat for Plain {
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
         ask.telling_if_unusual(of_lock(&RELEASE, ask.names).arg(&*value(ask)))
-    }
-
-    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
-        match value {
-            Value::Nil => Some(ReleaseAnswer::Absent),
-            Value::Int(1..) => Some(ReleaseAnswer::Freed),
-            _ => None,
-        }
     }
 
     fn extend_script(&self) -> &'static Script {
