@@ -1,6 +1,6 @@
-//! What a timer of each caller's own costs beside the one task that keeps a connection's time: the same cycles
-//! with each call in a timeout; and from a runtime that is not the client's, where each request has such a
-//! timer in any case (`topology/conn.rs`), and each answer goes from one runtime to the other.
+//! What a timer of each caller's own costs beside the one task that keeps a connection's time: the same
+//! cycles with each call in a timeout; and from a runtime that is not the client's, where each request has
+//! such a timer in any case (`topology/conn.rs`), and each answer goes from one runtime to the other.
 
 use std::{sync::Arc, time::Duration};
 
