@@ -104,20 +104,12 @@ impl LockError {
         LockError::at_node(ErrorKind::Failed, action, lock, error)
     }
 
-    /// Weight among several errors: unknown is the heaviest, `least` the lightest.
-    pub(crate) fn weight(&self, least: ErrorKind) -> u8 {
-        match self.kind {
-            ErrorKind::Unknown => 2,
-            kind => (kind != least).into(),
-        }
-    }
-
-    /// The heavier of two errors; of two alike, the first.
-    pub(crate) fn heavier(one: Option<Self>, other: Self, least: ErrorKind) -> Self {
-        match one {
-            Some(one) if one.weight(least) >= other.weight(least) => one,
-            _ => other,
-        }
+    /// The worst of several errors, of two alike the first: unknown before all others, `least` last.
+    pub(crate) fn worst(errors: impl IntoIterator<Item = Self>, least: ErrorKind) -> Option<Self> {
+        errors.into_iter().min_by_key(|error| match error.kind {
+            ErrorKind::Unknown => 0,
+            kind => 1 + u8::from(kind == least),
+        })
     }
 
     /// The name of the [class](LockError::kind), for logs, metrics and other languages: `busy`, `not-held`,

@@ -4,14 +4,24 @@
 mod support;
 
 use std::{
+    collections::BTreeMap,
     io::Read as _,
     process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use futures_util::{FutureExt as _, StreamExt as _};
-use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Wait};
-use support::{PATIENCE, Server};
+use futures_util::{FutureExt as _, StreamExt as _, stream::BoxStream};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Leader, LockError, Wait};
+use support::{
+    PATIENCE, Server,
+    proxy::{Passage, Proxy},
+    sentinel::Group,
+};
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -109,4 +119,122 @@ async fn a_leader_that_is_killed_is_followed_within_its_lease() {
     let leader = seen.next().await.expect("open").expect("answered");
     assert_eq!((leader.client(), leader.term), (client.id(), leadership.term()));
     client.close_and_release().await;
+}
+
+/// An election under faults: candidates that campaign again whenever they were lost, and an observer.
+struct Campaigns {
+    observer: Client,
+    seen: BoxStream<'static, Result<Leader, LockError>>,
+    terms_seen: BTreeMap<u64, String>,
+    candidates: Vec<(Client, JoinHandle<()>)>,
+    leads: mpsc::UnboundedSender<(u64, String)>,
+    led: mpsc::UnboundedReceiver<(u64, String)>,
+}
+
+impl Campaigns {
+    async fn observed_at(url: &str) -> Self {
+        let observer = client(url).await;
+        let seen = observer.election("jobs").expect("a good name").observe();
+        let (leads, led) = mpsc::unbounded_channel();
+        let (terms_seen, candidates) = (BTreeMap::new(), Vec::new());
+        Campaigns { observer, seen, terms_seen, candidates, leads, led }
+    }
+
+    /// Another candidate; its client's id.
+    async fn join(&mut self, url: &str) -> String {
+        let (client, leads) = (client(url).await, self.leads.clone());
+        let (id, election) = (client.id().to_owned(), client.election("jobs").expect("a good name"));
+        let me = id.clone();
+        let campaign = async move {
+            loop {
+                match election.campaign().await {
+                    Ok(leadership) => {
+                        leads.send((leadership.term(), me.clone())).expect("the test goes on");
+                        leadership.lost().await;
+                    }
+                    // The server is away, or comes back.
+                    Err(_) => tokio::time::sleep(20 * MS).await,
+                }
+            }
+        };
+        self.candidates.push((client, tokio::spawn(campaign)));
+        id
+    }
+
+    /// What the observer sees until it pleases; the term of each leader is above all before it.
+    async fn see_until(&mut self, pleases: impl Fn(&Result<Leader, LockError>) -> bool) {
+        loop {
+            let next = timeout(PATIENCE, self.seen.next()).await;
+            let next = next.expect("somebody leads again").expect("the client is open");
+            if let Ok(leader) = &next {
+                let last = self.terms_seen.last_key_value().map_or(0, |(&term, _)| term);
+                assert!(leader.term > last, "{leader:?} after term {last}");
+                self.terms_seen.insert(leader.term, leader.client().to_owned());
+            }
+            if pleases(&next) {
+                return;
+            }
+        }
+    }
+
+    async fn see_leader(&mut self, id: &str) {
+        self.see_until(|next| next.as_ref().is_ok_and(|leader| leader.client() == id)).await;
+    }
+
+    /// Ends all; of no term there were two leaders, by what they say and by what was seen.
+    async fn end(mut self) {
+        for (client, campaign) in self.candidates {
+            campaign.abort();
+            client.close_and_release().await;
+        }
+        self.observer.close().await;
+        drop(self.leads);
+        let mut leaders = BTreeMap::new();
+        while let Some((term, id)) = self.led.recv().await {
+            let other = leaders.insert(term, id);
+            assert_eq!(other, None, "and another led in term {term}");
+        }
+        for (term, id) in self.terms_seen {
+            assert!(leaders.get(&term).is_none_or(|leader| *leader == id), "term {term}: {leaders:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn observers_see_who_follows_a_leader_that_is_cut_off_and_a_restarted_server() {
+    let mut server = Server::start(&[]);
+    let cut = Arc::new(AtomicBool::new(false));
+    let proxy = Proxy::before(server.address(), {
+        let cut = Arc::clone(&cut);
+        move |_| if cut.load(Ordering::SeqCst) { Passage::HungUp } else { Passage::Forwarded }
+    });
+    let mut campaigns = Campaigns::observed_at(&server.url()).await;
+    let behind = campaigns.join(&proxy.url()).await;
+    campaigns.see_leader(&behind).await;
+    let other = campaigns.join(&server.url()).await;
+    cut.store(true, Ordering::SeqCst);
+    campaigns.see_leader(&other).await;
+    cut.store(false, Ordering::SeqCst);
+    // It forgets the leader and its term.
+    server.kill();
+    campaigns.see_until(Result::is_err).await;
+    assert!(server.restart());
+    campaigns.see_until(Result::is_ok).await;
+    campaigns.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn observers_see_the_next_leader_at_the_next_master() {
+    let mut group = Group::start(1);
+    let mut campaigns = Campaigns::observed_at(&group.url()).await;
+    for _ in 0..2 {
+        campaigns.join(&group.url()).await;
+    }
+    campaigns.see_until(Result::is_ok).await;
+    // What a replica does not have when its master dies may be granted twice, terms too.
+    group.data[0].acknowledged();
+    group.data[0].kill();
+    group.data[1].wait_for(&["ROLE"], |role| role.starts_with("master"));
+    campaigns.see_until(Result::is_ok).await;
+    campaigns.end().await;
 }

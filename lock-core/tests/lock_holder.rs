@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Owner, Wait};
+use lock_core::{Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Owner, Wait};
 use support::Server;
 
 async fn client(url: &str) -> Client {
@@ -59,7 +59,7 @@ async fn holds_are_counted_for_their_owner_alone() {
 
 #[tokio::test]
 async fn a_majority_names_the_holder() {
-    let servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
+    let mut servers: Vec<_> = (0..3).map(|_| Server::start(&[])).collect();
     let places: Vec<_> = servers.iter().map(|s| s.address().to_string()).collect();
     let client = client(&format!("redlock://{}", places.join(","))).await;
     let lock = client.lock(Kind::Redlock, "n").expect("a good name");
@@ -68,6 +68,12 @@ async fn a_majority_names_the_holder() {
     servers[1].ok(&["HSET", "n", "stranger:1", "1"]);
     let holder = lock.holder().await.expect("an answer").expect("a majority");
     assert_eq!((&*holder.owner, holder.remaining), ("stranger:1", None));
+    // The other one has no lock there: whether a majority has it only the dead one knows.
+    servers[0].kill();
+    let error = lock.is_locked().await.expect_err("nobody can say");
+    assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+    servers[1].ok(&["DEL", "n"]);
+    assert!(!lock.is_locked().await.expect("two of three have none"));
 }
 
 // What a release left to the background goes on while this thread waits for the servers.

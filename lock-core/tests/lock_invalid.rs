@@ -93,12 +93,12 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
     let target: Target = "redis://127.0.0.1:1".parse().expect("a good URL");
     let options = ClientOptions::default;
     for (wrong, says) in [
-        (options().response_timeout(31_000 * MS), "response_timeout is 31s"),
+        (options().response_timeout(31_000 * MS), "response_timeout is 31s, and 1ms to 7.5s is allowed"),
         (options().response_timeout(Duration::MAX), "1ms to 7.5s"),
         (options().connect_timeout(Duration::MAX), "connect_timeout"),
         (options().watchdog_lease(2 * MS), "watchdog_lease is 2ms"),
         (options().watchdog_lease(Duration::MAX), "watchdog_lease"),
-        (options().poll_bound(Duration::ZERO), "poll_bound is 0ns"),
+        (options().poll_bound(Duration::ZERO), "poll_bound is 0ns, and 1ms to 86400s is allowed"),
         (options().poll_bound(Duration::MAX), "poll_bound"),
         (options().link_timeout(Duration::ZERO), "link_timeout"),
         (options().durability_timeout(Duration::MAX), "durability_timeout"),

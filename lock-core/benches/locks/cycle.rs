@@ -11,6 +11,7 @@ use std::{
 
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Lock, Wait};
 use redis::aio::MultiplexedConnection;
+use tokio::runtime::Handle;
 
 use crate::{
     Failure,
@@ -222,11 +223,25 @@ where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
     C: Fn(usize, Arc<Count>) -> F,
 {
+    round_on(&Handle::current(), server, tasks, cycle).await
+}
+
+/// The same, the tasks on a runtime.
+pub(crate) async fn round_on<F, C>(
+    runtime: &Handle,
+    server: &Server,
+    tasks: usize,
+    cycle: C,
+) -> Result<Round, Failure>
+where
+    F: Future<Output = Result<(), Failure>> + Send + 'static,
+    C: Fn(usize, Arc<Count>) -> F,
+{
     let count = Arc::new(Count { done: AtomicU64::new(0), stop: AtomicBool::new(false) });
     let (client, server) = (std::process::id(), usage::pid(server)?);
     let before = (usage::cpu(client)?, usage::cpu(server)?);
     let began = Instant::now();
-    let running: Vec<_> = (0..tasks).map(|task| tokio::spawn(cycle(task, Arc::clone(&count)))).collect();
+    let running: Vec<_> = (0..tasks).map(|task| runtime.spawn(cycle(task, Arc::clone(&count)))).collect();
     tokio::time::sleep(ROUND).await;
     count.stop.store(true, Ordering::Relaxed);
     for task in running {

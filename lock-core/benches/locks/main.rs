@@ -2,8 +2,8 @@
 //! beside redis-benchmark, and per lock held.
 //!
 //! `cargo bench -p lock-core --bench locks` · `-- --million` holds 1,000,000 locks instead of 100,000 ·
-//! `-- cycle`, `-- reference`, `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking`,
-//! `-- unheard` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`,
+//! `-- cycle`, `-- reference`, `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking`, `-- unheard`,
+//! `-- timers` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`,
 //! `-- quorum`). Ratios are medians over rounds in which the two sides take turns, since a machine's pace
 //! drifts; absolute figures are of this machine, now. Each goal of the library is a line that begins with
 //! `goal:` and says whether it is reached.
@@ -27,6 +27,7 @@ mod renewal;
 mod share;
 #[path = "../../tests/support/mod.rs"]
 mod support;
+mod timers;
 mod tracking;
 mod unheard;
 mod usage;
@@ -36,8 +37,19 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asks = |word: &str| arguments.iter().any(|argument| argument == word);
-    const PARTS: [&str; 10] =
-        ["cycle", "peer", "quorum", "reference", "pairs", "renewal", "chain", "share", "tracking", "unheard"];
+    const PARTS: [&str; 11] = [
+        "cycle",
+        "peer",
+        "quorum",
+        "reference",
+        "pairs",
+        "renewal",
+        "chain",
+        "share",
+        "tracking",
+        "unheard",
+        "timers",
+    ];
     let all = !PARTS.into_iter().any(asks);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if all || asks("cycle") {
@@ -67,6 +79,9 @@ fn main() -> Result<(), Failure> {
     }
     if all || asks("unheard") {
         runtime.block_on(unheard::run())?;
+    }
+    if all || asks("timers") {
+        runtime.block_on(timers::run())?;
     }
     if all || asks("renewal") {
         let locks = if asks("--million") { 1_000_000 } else { 100_000 };

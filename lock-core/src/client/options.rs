@@ -14,6 +14,25 @@ const LONGEST_ANSWER: Duration = Duration::from_millis(RECORD_LIFE.as_millis() a
 /// What is waited for longer than a day is not waited for. A bound is needed, since instants have an end.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
+/// Setters that take the whole and give it back, so that settings are written in a row.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $of:ty $(=> $some:path)?;)+) => {
+        $(
+            #[doc = concat!("Sets the field `", stringify!($name), "`.")]
+            $(#[$doc])*
+            pub fn $name(mut self, $name: $of) -> Self {
+                self.$name = $($some)?($name);
+                self
+            }
+        )+
+    };
+}
+pub(crate) use setters;
+
+fn some<T>(value: impl Into<T>) -> Option<T> {
+    Some(value.into())
+}
+
 /// Announced address to the address to dial instead (a proxy, a published port).
 pub type AddressMap = HashMap<(String, u16), SocketAddr>;
 
@@ -56,7 +75,7 @@ pub struct TlsOptions {
     pub cert_file: Option<PathBuf>,
     /// PEM file of that certificate's private key.
     pub key_file: Option<PathBuf>,
-    /// The authorities to trust, in place of those of a file.
+    /// The authorities to trust, in place of those of a file: a secret of a vault or of the environment.
     pub ca_pem: Option<Pem>,
     /// The certificate, with its chain, that this client shows, and its private key, instead of files.
     pub client_pem: Option<(Pem, Pem)>,
@@ -67,10 +86,10 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Trusts the authorities in a PEM file instead of the operating system's.
-    pub fn ca_file(mut self, file: impl Into<PathBuf>) -> Self {
-        self.ca_file = Some(file.into());
-        self
+    setters! {
+        ca_file: impl Into<PathBuf> => some;
+        ca_pem: impl Into<Pem> => some;
+        server_name: impl Into<String> => some;
     }
 
     /// Shows a certificate to servers that ask for one; PEM files of the certificate and its private key.
@@ -80,21 +99,9 @@ impl TlsOptions {
         self
     }
 
-    /// As [`ca_file`](TlsOptions::ca_file), from memory: a secret of a vault or of the environment.
-    pub fn ca_pem(mut self, ca: impl Into<Pem>) -> Self {
-        self.ca_pem = Some(ca.into());
-        self
-    }
-
     /// As [`client_certificate`](TlsOptions::client_certificate), from memory.
     pub fn client_certificate_pem(mut self, cert: impl Into<Pem>, key: impl Into<Pem>) -> Self {
         self.client_pem = Some((cert.into(), key.into()));
-        self
-    }
-
-    /// Expects certificates for this name, whatever the servers' addresses are.
-    pub fn server_name(mut self, name: impl Into<String>) -> Self {
-        self.server_name = Some(name.into());
         self
     }
 
@@ -304,21 +311,6 @@ impl Default for ClientOptions {
     }
 }
 
-/// Setters that take the whole and give it back, so that settings are written in a row.
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident: $of:ty $(=> $some:path)?;)+) => {
-        $(
-            #[doc = concat!("Sets the field `", stringify!($name), "`.")]
-            $(#[$doc])*
-            pub fn $name(mut self, $name: $of) -> Self {
-                self.$name = $($some)?($name);
-                self
-            }
-        )+
-    };
-}
-pub(crate) use setters;
-
 impl ClientOptions {
     setters! {
         response_timeout: Duration;
@@ -333,6 +325,7 @@ impl ClientOptions {
         restart_delay: Duration => Some;
         address_map: AddressMap;
         only_named_addresses: bool;
+        client_name: impl Into<String> => some;
         credentials: CredentialsProvider => Some;
         tls: TlsOptions;
         retag_names: bool;
@@ -340,32 +333,21 @@ impl ClientOptions {
         pub_sub: PubSub;
         key_tracking: KeyTracking;
         writer_preference: bool;
-    }
-
-    /// Sets the name that the server lists for each connection.
-    pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.client_name = Some(name.into());
-        self
-    }
-
-    /// Sets what stands before every name.
-    ///
-    /// ```
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = support::Server::start(&[]);
-    /// # use lock_core::{Client, ClientOptions, Kind};
-    /// let options = ClientOptions::default().name_prefix("shop:");
-    /// let client = Client::connect(&server.url().parse()?, options).await?;
-    /// assert_eq!(client.lock(Kind::Reentrant, "orders")?.name(), "shop:orders");
-    /// client.close().await;
-    /// # Ok(()) }
-    /// ```
-    pub fn name_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.name_prefix = prefix.into();
-        self
+        ///
+        /// ```
+        /// # #[path = "../../tests/support/mod.rs"]
+        /// # mod support;
+        /// # #[tokio::main]
+        /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// # let server = support::Server::start(&[]);
+        /// # use lock_core::{Client, ClientOptions, Kind};
+        /// let options = ClientOptions::default().name_prefix("shop:");
+        /// let client = Client::connect(&server.url().parse()?, options).await?;
+        /// assert_eq!(client.lock(Kind::Reentrant, "orders")?.name(), "shop:orders");
+        /// client.close().await;
+        /// # Ok(()) }
+        /// ```
+        name_prefix: impl Into<String> => Into::into;
     }
 
     /// What cannot work: the setting, its value, what is allowed.
@@ -418,30 +400,5 @@ impl ClientOptions {
             .unwrap_or_else(|| (lease / 20).max(Duration::from_millis(50)))
             .min(self.response_timeout)
             .min(lease / 2)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_setting_is_named_with_its_value_and_what_is_allowed() {
-        let wrong = |set: fn(&mut ClientOptions)| {
-            let mut options = ClientOptions::default();
-            set(&mut options);
-            options.check().expect_err("it cannot work")
-        };
-        assert_eq!(ClientOptions::default().check(), Ok(()));
-        assert_eq!(
-            wrong(|options| options.poll_bound = Duration::ZERO),
-            "poll_bound is 0ns, and 1ms to 86400s is allowed"
-        );
-        assert_eq!(
-            wrong(|options| options.response_timeout = Duration::from_secs(31)),
-            "response_timeout is 31s, and 1ms to 7.5s is allowed"
-        );
-        // What is allowed overflows nothing.
-        let _ = crate::clock::Instant::now() + ENDLESS + LONGEST_WAIT * 4;
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::client::options::{PubSub, TlsOptions};
-use crate::client::target::{Credentials, Fault, bad, decode, encode, refuse};
+use crate::client::target::{Credentials, Fault, bad, database, decode, encode, refuse};
 
 /// What a URL may say about the connections beside their addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -76,15 +76,10 @@ impl Parameters {
                 "tls-cert" => read.tls.cert_file = Some(value.into()),
                 "tls-key" => read.tls.key_file = Some(value.into()),
                 "tls-server-name" => read.tls.server_name = Some(value),
-                "tls-insecure" => {
-                    read.tls.insecure = match value.as_str() {
-                        "true" => true,
-                        "false" => false,
-                        _ => {
-                            return refuse(value, "is not what tls-insecure can be: true or false");
-                        }
-                    }
-                }
+                "tls-insecure" => match value.parse() {
+                    Ok(insecure) => read.tls.insecure = insecure,
+                    Err(_) => return refuse(value, "is not what tls-insecure can be: true or false"),
+                },
                 "pubsub" => match value.parse() {
                     Ok(way) => read.pub_sub = way,
                     Err(_) => {
@@ -95,14 +90,7 @@ impl Parameters {
                     Ok(count) if count > 0 => read.replicas = Some(count),
                     _ => return refuse(value, "is no number of replicas: 1 or more is allowed"),
                 },
-                "db" => match value.parse() {
-                    Ok(database) if value.bytes().all(|byte| byte.is_ascii_digit()) => {
-                        read.database = Some(database);
-                    }
-                    _ => {
-                        return refuse(value, "is no database: a number from 0 to 65535 is allowed");
-                    }
-                },
+                "db" => read.database = Some(database(&value)?),
                 "protocol" => {
                     if !["2", "3", "resp2", "resp3"].contains(&value.as_str()) {
                         return refuse(value, "is no protocol; protocol is 2, 3, resp2 or resp3");

@@ -321,24 +321,27 @@ fn read(url: &str) -> Result<Target, Fault> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return bad(format!("a target is a URL that starts with {ALLOWED}"));
     };
-    if scheme == UNIX || UNIX_TOO.contains(&scheme) {
-        return unix(rest);
-    }
-    let Some(&(_, shape, tls)) = SCHEMES.iter().find(|(name, ..)| *name == scheme) else {
+    let is_socket = scheme == UNIX || UNIX_TOO.contains(&scheme);
+    let known = SCHEMES.iter().find(|(name, ..)| *name == if is_socket { "redis" } else { scheme });
+    let Some(&(_, shape, tls)) = known else {
         return refuse(scheme, format!("is no scheme: allowed are {ALLOWED}"));
     };
     let (credentials, rest) = split_credentials(rest)?;
     let (rest, mut parameters) = split_parameters(rest, shape, tls)?;
     let (username, password) = parameters.credentials(credentials)?;
-    let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (hosts, path) = rest.split_once('/').filter(|_| !is_socket).unwrap_or((rest, ""));
     let port = if shape == TopologyKind::Sentinel { SENTINEL_PORT } else { SERVER_PORT };
-    let endpoints = hosts.split(',').map(|host| endpoint(host, port)).collect::<Result<Vec<_>, _>>()?;
+    let endpoints = match is_socket {
+        true => vec![Endpoint::Unix(decode(hosts, "path")?.into())],
+        false => hosts.split(',').map(|host| endpoint(host, port)).collect::<Result<_, _>>()?,
+    };
     let (master_name, database) = match parameters.master_name.take() {
         None => path_parts(shape, path)?,
         name if shape == TopologyKind::Sentinel => (name, database(path)?),
         Some(_) => return bad("master-name belongs to redis-sentinel:// and rediss-sentinel://"),
     };
-    let database = match (database, parameters.database.take()) {
+    let given = if is_socket { parameters.database } else { parameters.database.take() };
+    let database = match (database, given) {
         (0, Some(given)) if given != 0 && !has_databases(shape) => {
             return bad(
                 "db stands in a URL of one server or of sentinels: a cluster has no databases, and redlock:// takes addresses only",
@@ -467,25 +470,6 @@ pub(crate) fn refuse<T>(part: impl Into<String>, says: impl Into<String>) -> Res
 
 pub(crate) type Credentials = (Option<String>, Option<String>);
 
-fn unix(rest: &str) -> Result<Target, Fault> {
-    let (credentials, rest) = split_credentials(rest)?;
-    let (path, mut parameters) = split_parameters(rest, TopologyKind::Single, false)?;
-    let (username, password) = parameters.credentials(credentials)?;
-    if parameters.sentinel_password.is_some() || parameters.master_name.is_some() {
-        return bad("sentinel-password and master-name belong to redis-sentinel://");
-    }
-    checked(Target {
-        shape: TopologyKind::Single,
-        endpoints: vec![Endpoint::Unix(PathBuf::from(decode(path, "path")?))],
-        master_name: None,
-        username,
-        password,
-        database: parameters.database.unwrap_or(0),
-        tls: false,
-        parameters,
-    })
-}
-
 /// Splits `user:password@` off; the last `@` before the path counts, so that a password may hold one.
 fn split_credentials(rest: &str) -> Result<(Credentials, &str), Fault> {
     // The path of a socket that has neither user nor password.
@@ -563,7 +547,7 @@ fn path_parts(shape: TopologyKind, path: &str) -> Result<(Option<String>, u16), 
     }
 }
 
-fn database(text: &str) -> Result<u16, Fault> {
+pub(crate) fn database(text: &str) -> Result<u16, Fault> {
     if text.is_empty() {
         return Ok(0);
     }

@@ -78,41 +78,48 @@ pub struct Concern {
 impl Concern {
     /// Of a server that does not say when keys change, for which it gives a reason.
     pub(crate) fn tracking(node: &str, why: &str) -> Self {
-        Concern {
-            kind: ConcernKind::Tracking,
-            severity: Severity::Caution,
-            node: node.to_owned(),
-            found: format!("CLIENT TRACKING: {why}"),
-            why: "a holder whose key somebody else deletes learns it at its next renewal, after a third of its lease (10 s of 30 s), and not within milliseconds",
-            remedy: "allow it (ACL SETUSER USER +hello +client|tracking), connect past the proxy that refuses it, or set key_tracking to off where that is enough",
-        }
+        Concern::new(
+            node,
+            (Severity::Caution, ConcernKind::Tracking),
+            format!("CLIENT TRACKING: {why}"),
+            "a holder whose key somebody else deletes learns it at its next renewal, after a third of its lease (10 s of 30 s), and not within milliseconds",
+            "allow it (ACL SETUSER USER +hello +client|tracking), connect past the proxy that refuses it, or set key_tracking to off where that is enough",
+        )
     }
 
     /// Of a server that refuses keys to this user, as `found` says.
     pub(crate) fn keys(node: &str, found: String) -> Self {
-        Concern {
-            kind: ConcernKind::Keys,
-            severity: Severity::Danger,
-            node: node.to_owned(),
+        Concern::new(
+            node,
+            (Severity::Danger, ConcernKind::Keys),
             found,
-            why: "locks of such names are refused: each call costs a round trip and ends with an error; where only a companion key is refused, a lock may be taken \
+            "locks of such names are refused: each call costs a round trip and ends with an error; where only a companion key is refused, a lock may be taken \
                   and not be given back before its lease ends (30 s by default)",
-            remedy: "allow the names and those of their companions (ACL SETUSER USER ~NAME* ~redisson_*NAME* ~locklab_*NAME* ~{NAME*), or give the locks names \
+            "allow the names and those of their companions (ACL SETUSER USER ~NAME* ~redisson_*NAME* ~locklab_*NAME* ~{NAME*), or give the locks names \
                      that this user may have, all at once by ClientOptions::name_prefix",
-        }
+        )
     }
 
     /// Of a server that refuses subscriptions, as `found` says.
     pub(crate) fn messages(node: &str, found: String) -> Self {
-        Concern {
-            kind: ConcernKind::Messages,
-            severity: Severity::Caution,
-            node: node.to_owned(),
+        Concern::new(
+            node,
+            (Severity::Caution, ConcernKind::Messages),
             found,
-            why: "nobody is told when a lock is given back: a waiter asks by itself, after 10 ms at first and then after a quarter of the time that it has waited, \
+            "nobody is told when a lock is given back: a waiter asks by itself, after 10 ms at first and then after a quarter of the time that it has waited, \
                   with the default poll bound of 1 s in the end, so that a hand-off takes up to that instead of some 0.1 ms",
-            remedy: "allow the channels (ACL SETUSER USER +subscribe +psubscribe +ssubscribe +publish +spublish &*redisson_* &*locklab_*; &* for fair locks), or connect past the proxy that refuses them",
-        }
+            "allow the channels (ACL SETUSER USER +subscribe +psubscribe +ssubscribe +publish +spublish &*redisson_* &*locklab_*; &* for fair locks), or connect past the proxy that refuses them",
+        )
+    }
+
+    fn new(
+        node: &str,
+        (severity, kind): (Severity, ConcernKind),
+        found: impl Into<String>,
+        why: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        Concern { kind, severity, node: node.to_owned(), found: found.into(), why, remedy }
     }
 }
 
@@ -369,18 +376,11 @@ struct Concerns<'a> {
 impl Concerns<'_> {
     fn add(
         &mut self,
-        (severity, kind): (Severity, ConcernKind),
+        what: (Severity, ConcernKind),
         found: impl Into<String>,
         why: &'static str,
         remedy: &'static str,
     ) {
-        self.all.push(Concern {
-            kind,
-            severity,
-            node: self.node.to_owned(),
-            found: found.into(),
-            why,
-            remedy,
-        });
+        self.all.push(Concern::new(self.node, what, found, why, remedy));
     }
 }

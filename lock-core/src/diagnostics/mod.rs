@@ -1,5 +1,5 @@
-//! For tools: what is said on the wire ([`Tracer`]), what is dangerous about servers' settings
-//! ([`ServerReport`], [`Concern`]), and a handshake beside the client's connections ([`TlsHandshake`]).
+//! For tools: what is said on the wire ([`Tracer`]), and what is dangerous about servers' settings
+//! ([`ServerReport`], [`Concern`]).
 //!
 //! ```
 //! use lock_core::{Client, ClientOptions, Kind, diagnostics::Tracer};
@@ -24,21 +24,21 @@
 //! ```
 
 pub(crate) mod concern;
+#[cfg(feature = "handshake")]
+mod handshake;
 pub(crate) mod trace;
 
-use std::{fmt, io};
-
 use futures_util::future::join_all;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 pub use self::concern::{Concern, ConcernKind, ServerReport, Severity};
+#[cfg(feature = "handshake")]
+pub use self::handshake::TlsHandshake;
 pub use self::trace::{Traced, Tracer};
 
+use crate::KeyTracking;
 use crate::client::Client;
 use crate::clock::Instant;
-use crate::topology::{Secure, survey};
-use crate::{KeyTracking, Target};
+use crate::topology::survey;
 
 impl Client {
     /// Asks every master that is known now about itself, and those that do not answer within the connect
@@ -59,54 +59,5 @@ impl Client {
             report
         });
         join_all(reports).await
-    }
-}
-
-/// TLS for a connection beside the client's, for tools that talk to servers themselves: how a target's
-/// servers are trusted, with the files that its URL names. Cheap to clone.
-#[derive(Clone)]
-pub struct TlsHandshake {
-    secure: Secure,
-    any_address: bool,
-}
-
-impl TlsHandshake {
-    /// Reads the files that the URL names; `None` if the target does not speak TLS.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or no authority to trust.
-    pub fn of(target: &Target) -> Result<Option<Self>, String> {
-        if !target.tls {
-            return Ok(None);
-        }
-        let options = &target.parameters.tls;
-        Ok(Some(TlsHandshake {
-            secure: Secure::new(options)?,
-            any_address: options.server_name.is_some() || options.insecure,
-        }))
-    }
-
-    /// Whether certificates are not held against the dialled address, so that a proxy may stand elsewhere.
-    pub fn any_address(&self) -> bool {
-        self.any_address
-    }
-
-    /// Shakes hands; the certificate must be for `host`, unless the URL gives another name.
-    ///
-    /// # Errors
-    /// The peer is not trusted, or does not speak TLS.
-    pub async fn connect(
-        &self,
-        host: &str,
-        stream: TcpStream,
-    ) -> io::Result<impl AsyncRead + AsyncWrite + Unpin + Send + 'static> {
-        let shaken = self.secure.handshake(host, stream).await;
-        shaken.map_err(|error| io::Error::other(error.message))
-    }
-}
-
-impl fmt::Debug for TlsHandshake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsHandshake").finish_non_exhaustive()
     }
 }

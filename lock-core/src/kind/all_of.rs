@@ -57,10 +57,6 @@ impl LockFormat for AllOf {
         call(&LOOK, names)
     }
 
-    fn count(&self, names: &Names) -> Option<Request> {
-        Some(with_keys(Request::new("EXISTS"), names))
-    }
-
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {
         with_channels(call(&FORCE_RELEASE, names).arg(publish), names)
     }

@@ -49,9 +49,13 @@ pub(crate) struct LockRequest<'a> {
 }
 
 impl LockRequest<'_> {
-    /// Whether the release script can work out the channel and the publish command by itself.
-    pub(super) fn tells_by_rule(&self) -> bool {
-        self.publish == "PUBLISH" && self.names.tells_by_rule()
+    /// Adds how a release's script tells waiters, which it knows by itself where that is as usual: reading it
+    /// would cost the server a tenth of a release.
+    pub(super) fn telling_if_unusual(&self, release: Request) -> Request {
+        match self.publish == "PUBLISH" && self.names.tells_by_rule() {
+            true => release,
+            false => release.telling(self.publish, self.names),
+        }
     }
 }
 
@@ -214,10 +218,6 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     }
     fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
         Some(self.read_holder(value)?.into_iter().collect())
-    }
-    /// Asks for a number: whether anybody holds it. `None` where only `look` can tell.
-    fn count(&self, names: &Names) -> Option<Request> {
-        Some(of_lock("EXISTS", names))
     }
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
@@ -406,8 +406,10 @@ pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
 }
 
 /// How long a server keeps the record of a request without a lease, and of what an acquire took: longer than
-/// anybody sends it again. Records of answered requests go with the next request (`FinishedRecords`). A
-/// killed client leaves its last ones: a server cannot tell whether an answer arrived.
+/// anybody sends it again. A server cannot tell whether an answer arrived, and a client that an outage or a
+/// failover cuts off cannot prolong a record: after a life of seconds it could neither repeat a release nor
+/// give back what it may have taken, and the permits would be gone. So the records of a killed client's last
+/// requests stay this long, and those of answered requests go with the next request (`FinishedRecords`).
 pub(super) const ANSWER_LIFE: Duration = Duration::from_secs(3_600);
 
 /// How long a server refuses an undone acquire: none arrives more than seconds after its caller's wait.

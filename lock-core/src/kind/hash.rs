@@ -73,14 +73,9 @@ impl LockFormat for Hash {
 
 impl Hash {
     fn release_single(&self, ask: &LockRequest<'_>) -> Request {
-        if !self.speaks {
-            // Nobody is notified.
-            return of_lock(&RELEASE, ask.names).arg(ask.owner).arg(b"QUIET");
-        }
-        of_lock(&RELEASE, ask.names)
-            .arg(ask.owner)
-            .telling(ask.publish, ask.names)
-            .tells_by_rule(ask.tells_by_rule())
+        let request = of_lock(&RELEASE, ask.names).arg(ask.owner);
+        // Where waiters ask again and again nobody is notified.
+        if self.speaks { ask.telling_if_unusual(request) } else { request.arg(b"QUIET") }
     }
 }
 

@@ -8,9 +8,7 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::format::{
-    CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, held, left, of_lock, script,
-};
+use super::format::{CurrentHolder, LockFormat, LockRequest, Reply, held, left, of_lock, script};
 use crate::names::Names;
 use crate::topology::{KeyCheck, Request, Script};
 
@@ -61,18 +59,7 @@ impl LockFormat for Plain {
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        of_lock(&RELEASE, ask.names)
-            .arg(&*value(ask))
-            .telling(ask.publish, ask.names)
-            .tells_by_rule(ask.tells_by_rule())
-    }
-
-    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
-        match value {
-            Value::Nil => Some(ReleaseAnswer::Absent),
-            Value::Int(1..) => Some(ReleaseAnswer::Freed),
-            _ => None,
-        }
+        ask.telling_if_unusual(of_lock(&RELEASE, ask.names).arg(&*value(ask)))
     }
 
     fn extend_script(&self) -> &'static Script {

@@ -138,11 +138,6 @@ impl LockFormat for AccessMode {
         parts.chunks(3).map(holder).collect()
     }
 
-    fn count(&self, _names: &Names) -> Option<Request> {
-        // The key alone does not say who has it.
-        None
-    }
-
     fn why_own(&self) -> &'static str {
         "reads it, and a reader becomes no writer: two who tried would wait for each other; release the read lock first"
     }

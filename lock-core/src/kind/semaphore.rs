@@ -6,8 +6,8 @@ use redis::Value;
 
 use super::RecordedRequest;
 use super::format::{
-    ANSWER_LIFE, CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply, UNDONE_LIFE,
-    of_lock, of_record, script, with_record,
+    ANSWER_LIFE, CurrentHolder, ExtendAnswer, LockFormat, LockRequest, Reply, UNDONE_LIFE, of_lock,
+    of_record, script, with_record,
 };
 use crate::names::Names;
 use crate::topology::{Request, Script};
@@ -58,14 +58,6 @@ impl LockFormat for Semaphore {
             .arg(ask.count.to_string())
             .telling(ask.publish, ask.names)
             .arg_ms(UNDONE_LIFE)
-    }
-
-    fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
-        match value {
-            Value::Nil => Some(ReleaseAnswer::Absent),
-            Value::Int(1) => Some(ReleaseAnswer::Freed),
-            _ => None,
-        }
     }
 
     fn extend_script(&self) -> &'static Script {

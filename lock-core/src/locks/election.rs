@@ -101,11 +101,7 @@ impl Election {
     pub fn observe(&self) -> BoxStream<'static, Result<Leader, LockError>> {
         let observation =
             Observation { election: self.clone(), seen: None, nobody_for: Duration::ZERO, failed: false };
-        let next = |mut observation: Observation| async move {
-            let said = observation.next().await?;
-            Some((said, observation))
-        };
-        stream::unfold(observation, next).boxed()
+        stream::unfold(observation, |mut seen| async move { Some((seen.next().await?, seen)) }).boxed()
     }
 }
 

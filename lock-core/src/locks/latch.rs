@@ -14,7 +14,7 @@ use crate::kind::latch as requests;
 use crate::names::Names;
 use crate::servers::backoff;
 use crate::topology::{NodeError, RequestPurpose, passes};
-use crate::waiting::gate::unheard_pause;
+use crate::waiting::gate::GateFront;
 use crate::waiting::subscriptions::Subscriptions;
 
 /// A count under a name that goes down to nothing, in the wire format of RCountDownLatch. Cheap to clone.
@@ -143,44 +143,31 @@ impl Latch {
             Wait::Forever => (false, None),
             _ => (true, Some(began + options.response_timeout)),
         };
-        let mut subscriptions: Option<Subscriptions> = None;
+        // It is the first of a line by itself: each looks at the latch side by side with the others.
+        let mut front = GateFront::new();
         let mut failures = 0;
         loop {
             let trouble = match inner.is_open(end).await {
-                Ok(true) => return Ok(true),
-                Ok(false) => {
-                    failures = 0;
-                    None
-                }
+                Ok(open) if open || once => return Ok(open),
                 Err(error) if once || !passes(&error, RequestPurpose::Answer) => {
                     return Err(inner.failed(error));
                 }
-                Err(error) => {
-                    failures += 1;
-                    Some(error)
-                }
+                looked => looked.err(),
             };
-            if once {
-                return Ok(false);
-            }
-            if let Some(heard) = &mut subscriptions {
-                let bound = match heard.are_refused() {
-                    true => unheard_pause(began.elapsed()).min(options.poll_bound),
-                    false => options.poll_bound,
-                };
-                let pause = match failures {
-                    0 => bound.mul_f64(rand::random_range(0.75..=1.0)),
-                    failures => backoff(failures).min(options.poll_bound),
-                };
-                let look_at = Instant::now() + pause;
-                within(Some(end.map_or(look_at, |end| end.min(look_at))), heard.hint()).await;
-            } else {
-                let mut begun = inner.listen();
+            failures = trouble.as_ref().map_or(0, |_| failures + 1);
+            let bound = front.poll_bound(options.poll_bound, began.elapsed());
+            let pause = match (&front.subscriptions, failures) {
                 // Without an acknowledgement it is looked at all the same.
-                let bound = Instant::now() + options.response_timeout;
-                within(Some(end.map_or(bound, |end| end.min(bound))), begun.ready()).await;
-                subscriptions = Some(begun);
-            }
+                (None, _) => options.response_timeout,
+                (_, 0) => bound.mul_f64(rand::random_range(0.75..=1.0)),
+                (_, failures) => backoff(failures).min(options.poll_bound),
+            };
+            let look_at = Instant::now() + pause;
+            let wake = Some(end.map_or(look_at, |end| end.min(look_at)));
+            match &mut front.subscriptions {
+                Some(heard) => within(wake, heard.hint()).await,
+                none => within(wake, none.insert(inner.listen()).ready()).await,
+            };
             if end.is_some_and(|end| Instant::now() >= end) {
                 return trouble.map_or(Ok(false), |error| Err(inner.failed(error)));
             }

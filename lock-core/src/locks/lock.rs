@@ -64,13 +64,10 @@ impl Lock {
         acquire::acquire(&self.inner, &how).await
     }
 
-    /// Whether anybody holds it, by the word of its master; of a redlock, by the word of a majority. A read
-    /// lock is held by who reads, a write lock by who writes. Errors: `Failed`, also where no answer came, as
-    /// of everything that only looks.
+    /// Whether anybody holds it, as [`holder`](Lock::holder) says. A read lock is held by who reads, a write
+    /// lock by who writes. Errors: `Failed`, also where no answer came, as of everything that only looks.
     pub async fn is_locked(&self) -> Result<bool, LockError> {
-        let deadline = self.deadline(LOOK_AT)?;
-        let asked = self.inner.servers.is_locked(&self.inner, deadline).await;
-        asked.map_err(|error| self.unseen(error))
+        self.holder().await.map(|held| held.is_some())
     }
 
     /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers

@@ -127,14 +127,14 @@ impl MultiLock {
             let why = "not every member answered in time";
             return Err((LockError::local(ErrorKind::Unknown, ACTION, self.first(), why), false));
         };
-        let (mut held, mut error) = (Vec::new(), None);
+        let (mut held, mut errors) = (Vec::new(), Vec::new());
         for answer in answers {
             match answer {
                 Ok(guard) => held.push(guard),
-                Err(other) => error = Some(LockError::heavier(error, other, ErrorKind::Busy)),
+                Err(error) => errors.push(error),
             }
         }
-        match error {
+        match LockError::worst(errors, ErrorKind::Busy) {
             None => self.whole(held, end).await,
             // A try does not tell what passes from what does not; waiting in order will.
             Some(error) => {
@@ -232,10 +232,8 @@ async fn give_back(held: Vec<Guard>, error: LockError, end: Option<Instant>) -> 
         Some(released) => {
             let failed = released.into_iter().filter_map(Result::err);
             // What was lost meanwhile is not held either.
-            failed
-                .filter(|error| error.kind() != ErrorKind::NotHeld)
-                .reduce(|one, other| LockError::heavier(Some(one), other, ErrorKind::Busy))
-                .map(|error| error.to_string())
+            let failed = failed.filter(|error| error.kind() != ErrorKind::NotHeld);
+            LockError::worst(failed, ErrorKind::Busy).map(|error| error.to_string())
         }
         None => Some("the release of another member was not answered in time".to_owned()),
     };
@@ -320,7 +318,7 @@ impl MultiGuard {
     pub async fn extend(&self, lease: Duration) -> Result<(), LockError> {
         let extended = join_all(self.members.iter().map(|guard| guard.extend(lease))).await;
         let errors = extended.into_iter().filter_map(Result::err);
-        errors.max_by_key(|error| error.weight(ErrorKind::NotHeld)).map_or(Ok(()), Err)
+        LockError::worst(errors, ErrorKind::NotHeld).map_or(Ok(()), Err)
     }
 
     /// Gives every member back, side by side and whatever becomes of the others. One result for all: the
@@ -353,14 +351,14 @@ impl MultiReleased {
 
     /// One result for all, as [`MultiGuard::release`] gives it.
     pub fn whole(self) -> Result<Released, LockError> {
-        let (mut all, mut worst) = (Released::Freed, None);
+        let (mut all, mut errors) = (Released::Freed, Vec::new());
         for (_, result) in self.members {
             match result {
                 Ok(Released::Freed) => {}
                 Ok(kept) => all = kept,
-                Err(error) => worst = Some(LockError::heavier(worst, error, ErrorKind::NotHeld)),
+                Err(error) => errors.push(error),
             }
         }
-        worst.map_or(Ok(all), Err)
+        LockError::worst(errors, ErrorKind::NotHeld).map_or(Ok(all), Err)
     }
 }

@@ -169,10 +169,6 @@ impl Semaphore {
         Ok(())
     }
 
-    fn giving(&self, permits: i64, absent: MissingCounter) -> RecordedRequest {
-        giving(&self.inner, permits, absent)
-    }
-
     /// Gives so many permits, taken by any client, and begins a semaphore where there is none, as RSemaphore
     /// does. None at all is given without a question.
     ///
@@ -186,7 +182,7 @@ impl Semaphore {
         if permits == 0 {
             return Ok(());
         }
-        let once = self.giving(permits.into(), absent);
+        let once = giving(&self.inner, permits.into(), absent);
         self.inner.subject().ask_surely("release", once, number).await.map(|_| ())
     }
 
@@ -195,7 +191,7 @@ impl Semaphore {
     /// Errors: `Failed`, and `Unknown` where no answer came within four times the response timeout; it is
     /// done or not also when the future is dropped.
     pub async fn add_permits(&self, permits: i32) -> Result<i64, LockError> {
-        let once = self.giving(permits.into(), MissingCounter::Begins);
+        let once = giving(&self.inner, permits.into(), MissingCounter::Begins);
         self.inner.subject().ask("add permits to", once, number).await
     }
 

@@ -109,13 +109,6 @@ impl Servers {
         }
     }
 
-    pub(crate) async fn is_locked(&self, lock: &LockInner, deadline: Instant) -> Result<bool, NodeError> {
-        match lock.format.count(&lock.names) {
-            Some(request) => self.yes_or_no(request, deadline).await,
-            None => Ok(self.holder(lock, deadline).await?.is_some()),
-        }
-    }
-
     pub(crate) async fn holder(
         &self,
         lock: &LockInner,
@@ -146,10 +139,7 @@ impl Servers {
     }
 
     pub(crate) async fn force_release(&self, lock: &LockInner, deadline: Instant) -> Result<bool, NodeError> {
-        self.yes_or_no(lock.format.force_release(&lock.names, lock.client.publish_command()), deadline).await
-    }
-
-    async fn yes_or_no(&self, request: Request, deadline: Instant) -> Result<bool, NodeError> {
+        let request = lock.format.force_release(&lock.names, lock.client.publish_command());
         match self {
             Servers::One(route) => yes_at(route, &request, deadline).await,
             Servers::Majority(routes) => quorum::yes_or_no(routes, request, deadline).await,

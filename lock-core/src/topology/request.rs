@@ -75,7 +75,6 @@ pub(crate) struct WaitFor {
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     what: RequestCommand,
-    tells_by_rule: bool,
     pub(crate) wait: Option<WaitFor>,
     /// It asks for something that a server does not give a moment after its restart.
     pub(crate) grants: bool,
@@ -93,7 +92,6 @@ impl Request {
     pub(crate) fn new(what: impl Into<RequestCommand>) -> Self {
         Request {
             what: what.into(),
-            tells_by_rule: false,
             wait: None,
             grants: false,
             leaves_at_once: false,
@@ -134,15 +132,6 @@ impl Request {
         self
     }
 
-    /// The script says by the way that the second argument names on the channel that is the third that its
-    /// key is free, and knows both by itself where they are as usual: then they are not sent. Reading them
-    /// would cost the server a tenth of a release.
-    pub(crate) fn tells_by_rule(mut self, as_usual: bool) -> Self {
-        debug_assert_eq!((self.keys, self.parts), (1, 4), "a key, three arguments");
-        self.tells_by_rule = as_usual;
-        self
-    }
-
     fn part(&mut self, bytes: &[u8]) -> Range<u32> {
         self.parts += 1;
         bulk(&mut self.body, bytes);
@@ -162,18 +151,6 @@ impl Request {
         (self.keys > 0).then(|| &self.body[range])
     }
 
-    /// Keys and arguments as they are written, of a request that has four.
-    fn written(&self) -> [&[u8]; 4] {
-        let mut rest = &self.body[..];
-        std::array::from_fn(|_| {
-            let digits = rest.iter().position(|&byte| byte == b'\r').expect("written by the protocol");
-            let length = (rest[1..digits].iter()).fold(0, |n, &c| n * 10 + usize::from(c - b'0'));
-            let (part, after) = rest.split_at(digits + 2 + length + 2);
-            rest = after;
-            part
-        })
-    }
-
     pub(super) fn write_to(&self, out: &mut Vec<u8>) {
         self.write_script(false, out);
     }
@@ -183,10 +160,9 @@ impl Request {
         let mut digits = Digits::new();
         out.reserve(self.body.len() + 96);
         out.push(b'*');
-        let parts = if self.tells_by_rule { 2 } else { self.parts };
         match self.what {
             RequestCommand::Script(script) => {
-                out.extend_from_slice(digits.of(u64::from(parts) + 3));
+                out.extend_from_slice(digits.of(u64::from(self.parts) + 3));
                 let (word, script): (&[u8], _) = match by_text {
                     true => (b"\r\n$4\r\nEVAL\r\n", script.text),
                     false => (b"\r\n$7\r\nEVALSHA\r\n", script.digest()),
@@ -194,12 +170,6 @@ impl Request {
                 out.extend_from_slice(word);
                 bulk(out, script.as_bytes());
                 bulk(out, digits.of(u64::from(self.keys)));
-                if self.tells_by_rule {
-                    let [key, owner, ..] = self.written();
-                    out.extend_from_slice(key);
-                    out.extend_from_slice(owner);
-                    return;
-                }
             }
             RequestCommand::Command(name) => {
                 out.extend_from_slice(digits.of(u64::from(self.parts) + 1));
@@ -212,14 +182,6 @@ impl Request {
 
     /// Keys and arguments as they are sent, as text.
     pub(crate) fn parts(&self) -> (Vec<String>, Vec<String>) {
-        let (keys, mut args) = self.all_parts();
-        if self.tells_by_rule {
-            args.truncate(1);
-        }
-        (keys, args)
-    }
-
-    fn all_parts(&self) -> (Vec<String>, Vec<String>) {
         let bytes = [format!("*{}\r\n", self.parts).as_bytes(), &self.body].concat();
         let value = redis::parse_redis_value(&bytes).expect("written by the protocol");
         let parts: Vec<Vec<u8>> = redis::from_redis_value(value).expect("an array of strings");

@@ -160,11 +160,7 @@ impl State {
 
     fn settle(&self, node: Option<Arc<Node>>) {
         let mut master = self.master.write();
-        let same = match (&*master, &node) {
-            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
-            (None, None) => true,
-            _ => false,
-        };
+        let same = master.as_ref().map(Arc::as_ptr) == node.as_ref().map(Arc::as_ptr);
         *master = node.filter(|_| !self.closed.get());
         drop(master);
         if !same {
