@@ -102,6 +102,39 @@ fn what_only_a_stall_of_the_recorder_convicts_is_unknown() {
     assert_eq!(confirmed(&extend(""), 500), State::Violated);
 }
 
+/// One owner holds for a lease of 1 s, enters again at 0.5 s for so long, and releases that at once; another
+/// gets the lock at this time.
+fn reentered(features: &str, inner_lease_ms: u64, granted_ms: u64) -> State {
+    let text = format!(
+        r#"{{"t_ns":0,"event":"client","client":"c1","features":[{features}]}}
+{{"t_ns":0,"id":1,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":1000,"wait_ms":100}}
+{{"t_ns":1000000,"id":1,"end":"ok","grant":"g1"}}
+{{"t_ns":500000000,"id":2,"client":"c1","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":{inner_lease_ms},"wait_ms":100}}
+{{"t_ns":501000000,"id":2,"end":"ok","grant":"g2"}}
+{{"t_ns":510000000,"id":3,"op":"release","grant":"g2"}}
+{{"t_ns":511000000,"id":3,"end":"ok"}}
+{{"t_ns":520000000,"id":4,"client":"c2","owner":"t0","op":"acquire","lock":"a","kind":"reentrant","lease_ms":1000,"wait_ms":2000}}
+{{"t_ns":{granted},"id":4,"end":"ok","grant":"g3","sent_ns":{granted}}}
+{{"t_ns":1400000000,"id":5,"op":"release","grant":"g3"}}
+{{"t_ns":1400000000,"id":5,"end":"ok"}}
+{{"t_ns":1600000000,"id":6,"op":"release","grant":"g1"}}
+{{"t_ns":1601000000,"id":6,"end":"not_held"}}
+"#,
+        granted = granted_ms * 1_000_000
+    );
+    without_floors(&History::parse(&text).unwrap()).verdicts.contract.state
+}
+
+#[test]
+fn a_re_entry_renews_the_hold_unless_the_library_says_that_it_has_a_lease_of_its_own() {
+    let says = "\"lost\",\"nested_leases\"";
+    // A longer inner lease does not keep the outer hold, and a shorter one does not end it.
+    assert_eq!(reentered("\"lost\"", 1_000, 1_100), State::Violated);
+    assert_eq!(reentered(says, 1_000, 1_100), State::Clean);
+    assert_eq!(reentered("\"lost\"", 200, 800), State::Clean);
+    assert_eq!(reentered(says, 200, 800), State::Violated);
+}
+
 /// The classes that are violated, in the order of the registry; none may be unknown.
 fn violated(report: &CheckReport) -> Vec<&'static str> {
     let verdicts: [&Verdict; 5] = [

@@ -116,15 +116,11 @@ impl Clients {
     }
 
     pub(crate) fn pause(&self, number: u32) -> bool {
-        let running = self.running(number);
-        running.iter().for_each(|(running, _)| running.pause());
-        running.is_some()
+        self.running(number).map(|(running, _)| running.pause()).is_some()
     }
 
     pub(crate) fn resume(&self, number: u32) {
-        if let Some((running, _)) = self.running(number) {
-            running.resume();
-        }
+        self.running(number).iter().for_each(|(running, _)| running.resume());
     }
 
     pub(crate) async fn kill(&self, number: u32) -> bool {
@@ -148,9 +144,7 @@ impl Clients {
     }
 
     pub(crate) fn delay_writes(&self, number: u32, latency: Duration) -> bool {
-        let running = self.running(number);
-        (running.iter()).for_each(|(running, _)| running.delay_writes(latency));
-        running.is_some()
+        self.running(number).map(|(running, _)| running.delay_writes(latency)).is_some()
     }
 
     /// Sets the wall clock of a client's machine wrong, or right: whether a process runs there.
@@ -164,8 +158,7 @@ impl Clients {
     /// Waits for all tasks to end; stop the load first. Why the history is not complete.
     pub(crate) async fn finish(&self) -> Vec<String> {
         let dead = lock(&self.dead).drain(..).collect::<Vec<_>>();
-        let running = self.slots.iter();
-        let running = running.filter_map(|slot| Some(lock(&slot.state).running.take()?.0));
+        let running = self.slots.iter().filter_map(|slot| Some(lock(&slot.state).running.take()?.0));
         let all = dead.into_iter().chain(running.collect::<Vec<_>>());
         let ends = all.filter_map(Arc::into_inner).map(async |client| client.finish().await);
         futures_util::future::join_all(ends).await.into_iter().filter_map(|end| end.late).collect()

@@ -5,8 +5,12 @@
 use std::fmt::Write as _;
 
 use bench::{recorded::Owners, subjects};
-use chaos::{plan::Plan, scenario::Scenario};
+use chaos::audit::drawn_scenario;
+use chaos::plan::Plan;
+use chaos::scenario::{Scenario, scenario_text};
+use cluster_config::TopologyKind;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+use rand_chacha::ChaCha8Rng;
 
 /// The kinds that are drawn, with the topologies that each is for; what stands there twice is drawn twice as
 /// often.
@@ -38,6 +42,8 @@ pub struct FixedChoices {
     pub topology: Option<String>,
     /// Another lock than the library's, with its own first kind, such as `broken:steal`.
     pub subject: Option<String>,
+    /// Faults on messages alone: the table from which an audit draws, a point for each seed in turn.
+    pub messages: bool,
     /// This scenario, in the form of its file; nothing is drawn.
     pub scenario: Option<String>,
 }
@@ -60,7 +66,11 @@ impl FixedChoices {
             let own = own.as_deref();
             own.is_none_or(|own| (own == "redlock") == (topology == "masters"))
         };
+        let has_points = |(kind, on): &(&str, &str)| {
+            !["multi", "permits"].contains(kind) && ["single", "masters"].contains(on)
+        };
         all.filter(|(kind, topology)| fits(&self.kind, kind) && fits(&self.topology, topology))
+            .filter(|drawn| !self.messages || has_points(drawn))
             .filter(|(_, topology)| is_for(topology))
             .collect()
     }
@@ -114,6 +124,9 @@ struct PlanDraft {
 /// # Panics
 /// Nothing [fits](FixedChoices::fits) what is wanted.
 pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
+    if wanted.messages {
+        return scenario_on_messages(seed, wanted);
+    }
     let mut random = StdRng::seed_from_u64(seed);
     let kinds = wanted.kinds();
     let (kind, topology) = *kinds.choose(&mut random).expect("something fits");
@@ -194,6 +207,25 @@ pub fn scenario(seed: u64, wanted: &FixedChoices) -> String {
     text.push_str(&drawn.faults);
     drawn.expect(&mut text);
     text
+}
+
+/// A point of the table of faults on messages.
+fn scenario_on_messages(seed: u64, wanted: &FixedChoices) -> String {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let kinds = wanted.kinds();
+    let (kind, topology) = *kinds.choose(&mut random).expect("something fits");
+    let shape = if topology == "masters" { TopologyKind::Masters } else { TopologyKind::Single };
+    let (subject, kind) = match &wanted.subject {
+        Some(subject) => (subject.clone(), first_kind(subject)),
+        None => (format!("lock-core:{kind}"), kind.to_owned()),
+    };
+    // Of writers there may be readers, too.
+    let kinds = if subject == "lock-core:write" { vec!["read".to_owned(), kind] } else { vec![kind] };
+    let mut scenario = drawn_scenario(seed, shape, &kinds, &mut random);
+    scenario.lock.subject = subject;
+    // What a pause may cost is not asked for in each seed.
+    scenario.expect.retain(|_, word| word == "clean");
+    scenario_text(&Plan::new(&scenario, seed))
 }
 
 /// As whom tasks ask.

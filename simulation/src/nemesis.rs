@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::{recorded::LoadRun, sink::Sink};
 use chaos::faults::{self, Target, settings};
 use chaos::partition;
+use chaos::roles::Roles;
 use chaos::scenario::{FaultParty, FaultSite, FaultSpec, FaultTrigger};
 use cluster_config::{LinkFault, Party, Role, Topology, slot_of};
 use results::history::{Entry, Event, Phase};
@@ -15,7 +16,7 @@ use results::run::FaultSpan;
 use tokio::sync::watch;
 
 use crate::clients::Clients;
-use crate::network::{MessageFault, Network};
+use crate::network::{MessageFault, Network, client_number};
 use crate::run::{MASTER_NAME, by_name};
 use crate::runtime::lock;
 use crate::runtime::system::Skew;
@@ -23,7 +24,7 @@ use crate::server::{Loss, Reply};
 
 /// The faults that are simulated, with a comma between each two.
 pub(crate) const FAULTS: &str = "client-kill, client-pause, clock, cut, delay, drop, failover, hold, kill, late-writes, maxmemory, \
-                                 migrate-slot, new-address, partition, pause, power-cut, refuse, reset, restart, script-flush";
+                                 migrate-slot, new-address, partition, pause, power-cut, refuse, reset, resolve, restart, script-flush";
 
 pub(crate) struct NemesisContext {
     pub(crate) network: Arc<Network>,
@@ -32,6 +33,8 @@ pub(crate) struct NemesisContext {
     pub(crate) locks: Vec<String>,
     pub(crate) load: LoadRun,
     pub(crate) sink: Arc<dyn Sink>,
+    /// Who holds a lock, where a fault asks for that.
+    pub(crate) roles: Option<Arc<Mutex<Roles>>>,
     /// The load is over: what lasts is healed.
     pub(crate) over: watch::Receiver<bool>,
     pub(crate) spans: Mutex<Vec<FaultSpan>>,
@@ -41,26 +44,33 @@ impl NemesisContext {
     pub(crate) async fn carry_out(self: Arc<Self>, fault: FaultSpec) {
         let mut over = self.over.clone();
         let begins = async {
-            match fault.when {
-                FaultTrigger::AtNs(at_ns) => tokio::time::sleep(Duration::from_nanos(at_ns)).await,
+            match &fault.when {
+                FaultTrigger::AtNs(at_ns) => tokio::time::sleep(Duration::from_nanos(*at_ns)).await,
                 FaultTrigger::AfterFirstGrant => {
                     let _ = self.load.grants().wait_for(|grants| *grants > 0).await;
                 }
-                FaultTrigger::OnMessage(_) => std::future::pending().await,
+                FaultTrigger::OnMessage(message) => {
+                    let name = |who: &Option<FaultParty>| Some(name_of(&self.parties(who.as_ref()?).pop()?));
+                    let ends = [name(&message.from), name(&message.to)];
+                    let mut passed = self.network.with(|state| state.watch(ends, message.pattern()));
+                    let _ = passed.wait_for(|passed| *passed >= message.nth).await;
+                }
             }
+            self.targets(&fault.on).await
         };
-        tokio::select! {
+        let targets = tokio::select! {
             biased;
-            _ = over.wait_for(|over| *over) => return,
-            () = begins => {}
-        }
-        let targets = self.targets(&fault.on);
-        let mut span = FaultSpan {
-            fault: fault.fault.clone(),
-            targets: targets.iter().map(Target::to_string).collect(),
-            injected_ns: self.write(&fault, &targets, Phase::Inject),
-            ..FaultSpan::default()
+            _ = over.wait_for(|over| *over) => Vec::new(),
+            targets = begins => targets,
         };
+        let mut span = FaultSpan { fault: fault.fault.clone(), ..FaultSpan::default() };
+        if targets.is_empty() {
+            span.targets = vec![fault.on.to_string()];
+            span.injected_ns = self.sink.ns(Instant::now());
+            return lock(&self.spans).push(span);
+        }
+        span.targets = targets.iter().map(Target::to_string).collect();
+        span.injected_ns = self.write(&fault, &targets, Phase::Inject);
         span.bit = self.act(&fault, &targets, true).await;
         let is_over = faults::find(&fault.fault).is_some_and(|kind| kind.one_shot);
         let lasts = async {
@@ -77,8 +87,7 @@ impl NemesisContext {
         }
         span.bit |= self.act(&fault, &targets, false).await;
         span.healed_ns = Some(self.write(&fault, &targets, Phase::Heal));
-        let mut spans = lock(&self.spans);
-        spans.push(span);
+        lock(&self.spans).push(span);
     }
 
     fn write(&self, fault: &FaultSpec, targets: &[Target], phase: Phase) -> u64 {
@@ -90,7 +99,14 @@ impl NemesisContext {
         }))
     }
 
-    fn targets(&self, on: &FaultSite) -> Vec<Target> {
+    /// Somebody who holds is waited for, as long as on real servers.
+    async fn targets(&self, on: &FaultSite) -> Vec<Target> {
+        for _ in 0..5_000 {
+            if self.holder().is_some() || on.everybody().all(|who| *who != FaultParty::Holder) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let all = |parties: &[FaultParty]| -> Vec<Party> {
             parties.iter().flat_map(|who| self.parties(who)).collect()
         };
@@ -109,6 +125,10 @@ impl NemesisContext {
         }
     }
 
+    fn holder(&self) -> Option<u32> {
+        client_number(lock(self.roles.as_ref()?).holder()?)
+    }
+
     fn parties(&self, who: &FaultParty) -> Vec<Party> {
         let named = |role: Role| self.topology.names(role).into_iter().map(Party::Node).collect::<Vec<_>>();
         match who {
@@ -119,9 +139,9 @@ impl NemesisContext {
             FaultParty::Replicas => named(Role::Replica),
             FaultParty::Masters => named(Role::Master),
             FaultParty::Master => named(Role::Master).into_iter().take(1).collect(),
+            FaultParty::Holder => self.holder().into_iter().map(Party::Client).collect(),
             // Plans name whom they drew.
             FaultParty::AnyClient
-            | FaultParty::Holder
             | FaultParty::Minority
             | FaultParty::Majority
             | FaultParty::Any
@@ -163,6 +183,7 @@ impl NemesisContext {
                 let latency = if on { latency } else { Duration::ZERO };
                 self.clients.delay_writes(number, latency)
             }
+            ("client-kill", true) => self.network.with(|state| state.end_client(&format!("c{number}"))),
             // A clock that is wrong to the end stays so, as that of a server.
             ("clock", false) if fault.lasts_ns.is_none() => false,
             ("clock", _) => {
@@ -183,16 +204,16 @@ impl NemesisContext {
             // A clock that is wrong to the end is not set right in the middle of the last answers.
             ("clock", false) if fault.lasts_ns.is_none() => false,
             ("clock", _) => state.set_clock(name, skew(fault, state.now(), on)),
+            ("resolve", _) => {
+                let to = if on { settings::text(&fault.with, "to") } else { Some(name) };
+                state.point(&by_name(name), to) > 0 && !on
+            }
             _ => false,
         })
     }
 
     fn on_link(&self, fault: &FaultSpec, from: &Party, to: &Party, on: bool) -> bool {
-        let name = |party: &Party| match party {
-            Party::Node(name) => name.as_str().into(),
-            Party::Client(number) => format!("c{number}").into(),
-        };
-        let way = (name(from), name(to));
+        let way = (name_of(from), name_of(to));
         self.network.with(|state| match fault.fault.as_str() {
             "delay" => {
                 let time = |name| settings::time(&fault.with, name).unwrap_or_default();
@@ -251,8 +272,8 @@ impl NemesisContext {
         tokio::time::sleep(settings::time(&fault.with, "after").unwrap_or_default()).await;
         if ended {
             self.network.with(|state| match moves {
-                true => state.point(&known, Some(name)),
-                false => drop(state.start_process(name)),
+                true => state.point(&known, Some(name)) > 0,
+                false => state.start_process(name),
             });
         }
         ended
@@ -355,6 +376,13 @@ impl NemesisContext {
             set(from, "NODE", &to_id).await?;
         }
         Some(())
+    }
+}
+
+fn name_of(party: &Party) -> Arc<str> {
+    match party {
+        Party::Node(name) => name.as_str().into(),
+        Party::Client(number) => format!("c{number}").into(),
     }
 }
 

@@ -15,7 +15,7 @@ use chaos::plan::Plan;
 use chaos::proof;
 use chaos::roles::Roles;
 use chaos::run::{check_options, load};
-use chaos::scenario::FaultSpec;
+use chaos::scenario::{FaultParty, FaultSpec};
 use cluster_config::Persistence::{AofAlways, AofEverysec};
 use cluster_config::layout::slot_range;
 use cluster_config::{Role, Topology, TopologyKind};
@@ -92,8 +92,9 @@ struct Recorded {
 async fn record(plan: &Plan, subject: Arc<dyn Subject>, in_full: bool) -> Result<Recorded, SubjectError> {
     let began = Instant::now();
     let mut random = ChaCha8Rng::seed_from_u64(plan.seed ^ 0x6e65_7477_6f72_6b00);
-    let asks = |fault: &FaultSpec| fault.with.contains_key("during");
-    let roles = plan.faults.iter().any(asks).then(Arc::default);
+    let on_holder =
+        |fault: &FaultSpec| fault.on.everybody().any(|who: &FaultParty| *who == FaultParty::Holder);
+    let roles = (plan.needs_roles() || plan.faults.iter().any(on_holder)).then(Arc::default);
     let network = Network::new(
         random.random(),
         latency(&mut random),
@@ -113,7 +114,7 @@ async fn record(plan: &Plan, subject: Arc<dyn Subject>, in_full: bool) -> Result
         });
     }
     let _left = begin(&network, plan.topology.kind).await;
-    let sink = Arc::new(HistoryRecorder { origin: began, lines: Mutex::default(), roles });
+    let sink = Arc::new(HistoryRecorder { origin: began, lines: Mutex::default(), roles: roles.clone() });
     let load = LoadRun::new(load(plan), Arc::clone(&sink) as Arc<dyn Sink>);
     let clients = Arc::new(Clients::new(
         plan,
@@ -131,6 +132,7 @@ async fn record(plan: &Plan, subject: Arc<dyn Subject>, in_full: bool) -> Result
         locks: plan.load.locks.clone(),
         load: load.clone(),
         sink: Arc::clone(&sink) as Arc<dyn Sink>,
+        roles,
         over: over.subscribe(),
         spans: Mutex::default(),
     });
@@ -261,10 +263,12 @@ pub(crate) fn target(topology: &Topology, needs_names: bool) -> String {
 
 fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
     let history = History::from_lines(recorded.lines);
+    // Of the faults that a seed draws some meet nobody; one that was asked for must be seen to take effect.
+    let is_drawn = plan.name == format!("simulated-{}", plan.seed);
     let options = CheckOptions {
         doubts: recorded.incomplete,
         load: Some(plan.load.does.duration.0),
-        // No fault takes effect by halves here: one that met only servers that were down is left out.
+        proofs: (!is_drawn).then_some(&*recorded.faults),
         ..check_options(plan)
     };
     let mut report = check(&history, &options);
@@ -273,7 +277,7 @@ fn judged(plan: &Plan, recorded: Recorded, prove: bool) -> Outcome {
     }
     let result = ScenarioResult {
         topology: plan.topology.kind.name().to_owned(),
-        faults: recorded.faults,
+        faults: recorded.faults.clone(),
         verdicts: report.verdicts.clone(),
         load_ns: u64::try_from(plan.load.does.duration.0.as_nanos()).unwrap_or(u64::MAX),
         ..ScenarioResult::default()

@@ -13,7 +13,7 @@ use std::{
 
 use simulation::{
     draw::FixedChoices,
-    swarm::{self, Report},
+    swarm::{self, Report, SeedReport},
 };
 
 #[path = "support/porcupine.rs"]
@@ -21,11 +21,13 @@ mod porcupine;
 
 fn main() {
     let only = std::env::args().nth(1).unwrap_or_default();
-    let tests: [(&str, fn()); 5] = [
+    let tests: [(&str, fn()); 7] = [
         ("a seed gives the same history and trace, byte for byte", same_history),
+        ("faults find who holds, and what a name means", holders_and_names),
         ("what a seed has found is fixed", found_is_fixed),
         ("nothing of the library is convicted", nothing_convicted),
         ("every broken lock is found", broken_found),
+        ("faults on messages convict what is broken and nothing else", messages_drawn),
         ("a judge that is not ours says the same", judged_by_porcupine),
     ];
     for (name, test) in tests.iter().filter(|(name, _)| name.contains(&*only)) {
@@ -60,6 +62,62 @@ fn same_history() {
         }
         assert_eq!(first.len(), second.len(), "seed {seed}");
     }
+}
+
+/// Scenarios of the suite with faults on whoever holds, and on servers' names.
+const HOLDERS_AND_NAMES: [&str; 7] = [
+    include_str!("../../chaos/scenarios/client-pause.toml"),
+    include_str!("../../chaos/scenarios/masters-client-pause.toml"),
+    include_str!("../../chaos/scenarios/watchdog-client-killed.toml"),
+    include_str!("../../chaos/scenarios/queued-holder-killed.toml"),
+    include_str!("../../chaos/scenarios/controls/renew-without-owner-check.toml"),
+    include_str!("../../chaos/scenarios/name-unresolved.toml"),
+    include_str!("../../chaos/scenarios/masters-name-elsewhere.toml"),
+];
+
+fn holders_and_names() {
+    for text in HOLDERS_AND_NAMES {
+        let wanted = FixedChoices { scenario: Some(text.to_owned()), ..FixedChoices::default() };
+        let (mut known, mut histories) = (0, Vec::new());
+        let report = swarm::run(1..9, 2, &wanted, None, |one| known += u64::from(one.unknown.is_empty()));
+        let report = report.expect("it runs");
+        assert!(report.convicted.is_empty(), "{text}{:?}", report.convicted);
+        // Without evidence of each fault nothing would be known.
+        assert!(known > 4, "{text}{:?}", report.unknown);
+        assert!(report.missed.values().all(|missed| *missed < report.seeds), "{text}{:?}", report.missed);
+        for _ in 0..2 {
+            swarm::run(3..4, 1, &wanted, Some(3), |one| histories.push(one.history.clone()))
+                .expect("it runs");
+        }
+        assert!(histories[0] == histories[1] && histories[0].len() > 50, "{text}");
+        let on_holder = text.lines().any(|line| line.starts_with("on = \"holder\""));
+        assert!(!on_holder || on_a_holder(&histories[0]), "{text}");
+    }
+}
+
+/// Whether each fault on a client was on one that held a lock.
+fn on_a_holder(history: &[String]) -> bool {
+    let (mut clients, mut held, mut faults) = (BTreeMap::new(), BTreeMap::new(), 0);
+    for line in history {
+        let line: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+        let word = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        match (line["op"].as_str(), line["end"].as_str(), line["grant"].as_str()) {
+            (Some("acquire"), ..) => drop(clients.insert(line["id"].as_u64(), word("client"))),
+            (_, Some("ok"), Some(grant)) => {
+                held.insert(grant.to_owned(), clients[&line["id"].as_u64()].replace('c', "client "));
+            }
+            (Some("release"), _, Some(grant)) => drop(held.remove(grant)),
+            _ if word("phase") == "inject" && word("event") == "fault" => {
+                let target = line["targets"][0].as_str().unwrap_or_default();
+                if target.starts_with("client") && !held.values().any(|client| client == target) {
+                    return false;
+                }
+                faults += 1;
+            }
+            _ => {}
+        }
+    }
+    faults > 0
 }
 
 /// Says what became of seeds, and how fast.
@@ -166,7 +224,8 @@ fn nothing_convicted() {
     let word = |at: usize| std::env::args().nth(at).filter(|word| !word.is_empty());
     let number = |at, usual| word(at).map_or(usual, |n: String| n.parse().expect("a number"));
     let (seeds, from) = (number(2, 2_000), number(3, 0));
-    let wanted = FixedChoices { topology: word(4), kind: word(5), subject: word(6), scenario: None };
+    let wanted =
+        FixedChoices { topology: word(4), kind: word(5), subject: word(6), ..FixedChoices::default() };
     let report = swarm::run(from..from + seeds, 2, &wanted, None, |_| {}).expect("it runs");
     say(&report, began);
     assert!(report.convicted.is_empty());
@@ -294,6 +353,51 @@ fn broken_found() {
         }
         assert!(sound.is_empty(), "{model}: {sound:?}");
     }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// Seeds that go through the table of faults on messages twice.
+const POINTS: std::ops::Range<u64> = 0..100;
+
+/// Broken locks that the table convicts, of one server and of several.
+const BROKEN_BY_MESSAGES: [&str; 8] = [
+    "lease-from-reply",
+    "release-says-ok",
+    "error-is-granted",
+    "silence-is-busy",
+    "reentrant-releases-at-once",
+    "renews-on",
+    "believes-on",
+    "no-validity",
+];
+
+fn on_messages(subject: &str, seeds: std::ops::Range<u64>, told: impl FnMut(&SeedReport) + Send) -> Report {
+    let wanted =
+        FixedChoices { subject: Some(subject.to_owned()), messages: true, ..FixedChoices::default() };
+    swarm::run(seeds, 2, &wanted, None, told).expect("it runs")
+}
+
+fn messages_drawn() {
+    for kind in ["plain", "reentrant", "fair", "redlock"] {
+        let mut met = BTreeSet::new();
+        let subject = format!("lock-core:{kind}");
+        let report = on_messages(&subject, POINTS, |one| {
+            met.extend(one.unknown.is_empty().then_some(one.seed % 50));
+        });
+        println!("  {kind}: {} of 50 points met", met.len());
+        assert!(report.convicted.is_empty(), "{kind}: {:?}", report.convicted);
+        assert!(met.len() >= 45, "{kind}: {met:?}");
+    }
+    let missed: Vec<_> = (BROKEN_BY_MESSAGES.iter())
+        .filter(|name| {
+            let convicts = |from: &u64| {
+                !on_messages(&format!("broken:{name}"), *from..from + 10, |_| {}).convicted.is_empty()
+            };
+            let found = POINTS.step_by(10).find(convicts);
+            println!("  {name}: {found:?}");
+            found.is_none()
+        })
+        .collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 

@@ -508,7 +508,7 @@ impl LockClient for EngineClient {
     fn abilities(&self) -> Abilities {
         Abilities {
             features: Some(
-                (["durability", "lost"].into_iter())
+                (["durability", "lost", "nested_leases"].into_iter())
                     .chain(self.is_told.then_some("credentials"))
                     .map(str::to_owned)
                     .collect(),

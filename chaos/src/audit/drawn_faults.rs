@@ -158,6 +158,13 @@ impl Point {
     }
 }
 
+/// A scenario for a point of the table, counted over and over, as an audit draws it: on servers of this
+/// shape, for a lock of one of these kinds.
+pub fn drawn_scenario(at: u64, shape: TopologyKind, kinds: &[String], rng: &mut ChaCha8Rng) -> Scenario {
+    let points: Vec<Point> = Point::all().collect();
+    points[(at % points.len() as u64) as usize].scenario(shape, kinds, rng)
+}
+
 /// The same points, what was least tried first: the point, then its message and its fault; else drawn.
 pub(super) fn least_tried_first(mut tries: BTreeMap<Point, u32>, rng: &mut ChaCha8Rng) -> Vec<Point> {
     let mut points: Vec<Point> = tries.keys().copied().collect();

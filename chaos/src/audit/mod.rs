@@ -25,6 +25,7 @@ use results::run::{FaultSpan, ScenarioResult};
 use results::units;
 use results::verdict::{State, Verdict};
 
+pub use self::drawn_faults::drawn_scenario;
 use crate::checkers::record::kinds::is_alone;
 use crate::planning::plan;
 use crate::scenario::{FaultTrigger, Length, Load, Scenario};

@@ -5,7 +5,8 @@
 //!    acquire starts when the attempt that succeeded was sent, where that is known, else at its call.
 //! 3. Nested grants of one owner are one hold: a re-entry that was answered before the deadline renews it
 //!    too. One that was answered later may have been granted a lock that was free again, or that somebody
-//!    else had held meanwhile, whenever it was called or sent.
+//!    else had held meanwhile, whenever it was called or sent. A library that says `nested_leases` gives each
+//!    grant a lease of its own: there a re-entry renews nothing.
 //! 4. A renewed lease whose renewals are visible is a series of extends, and begins with what the library
 //!    says it renews (30 s if it does not). They are visible where there is one, or where the library is said
 //!    to report each. Where they are not there is no deadline: the library promised to keep it or say lost.
@@ -47,8 +48,9 @@ fn deadlines(
         nesting.clear();
         nesting.extend(record.held(lock).filter_map(|(index, grant)| {
             // Those of several locks stand under the first.
-            let first = record.locks_of(record.acquire_of(grant)).first();
-            let nests = grant.promise.nests() && first == Some(&(lock as u32));
+            let ask = record.acquire_of(grant);
+            let first = record.locks_of(ask).first() == Some(&(lock as u32));
+            let nests = first && grant.promise.nests() && !record.nested_leases.contains(&ask.client);
             nests.then_some((grant.owner, grant.promise.is_exclusive(), index))
         }));
         nesting.sort_unstable();

@@ -198,7 +198,7 @@ impl Plan {
     }
 
     /// Whether a fault of this plan means messages by what their client is doing.
-    pub(crate) fn needs_roles(&self) -> bool {
+    pub fn needs_roles(&self) -> bool {
         self.faults.iter().any(|fault| match &fault.when {
             FaultTrigger::OnMessage(message) if message.pattern().label().is_some() => true,
             _ => fault.with.contains_key("during"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{array, fs};
 
 use bench::sink::Sink;
 use cluster_config::process_state;
@@ -18,16 +19,28 @@ use crate::faults::ClientControl;
 const EVERY: Duration = Duration::from_millis(5);
 /// Clients are looked at every so many times, since each costs a read.
 const CLIENTS_EVERY: usize = 4;
+/// What is kept from this process is asked for less often: on a large machine that takes a while.
+const DENIED_EVERY: usize = 20;
 /// A watch that comes so much too late has seen a stall: far above what timers and a busy scheduler add.
 const STALL: Duration = Duration::from_millis(100);
 
 /// From here on a stall is written into the history: a little above what timers and a busy scheduler add.
 const WRITTEN: Duration = Duration::from_millis(20);
 
+/// For how long this thread was ready to run without a processor, and a hypervisor kept processors from this
+/// machine, in nanoseconds so far; `None` where the system does not say.
+type DeniedNs = [Option<u64>; 2];
+
+fn denied_ns() -> DeniedNs {
+    let word = |path, at| fs::read_to_string(path).ok()?.split_whitespace().nth(at)?.parse::<u64>().ok();
+    // The second is in hundredths of a second.
+    [word("/proc/thread-self/schedstat", 1), word("/proc/stat", 8).map(|ticks| ticks * 10_000_000)]
+}
+
 /// A watch over this process, on a thread of its own.
 pub(super) struct Stalls {
     over: Arc<AtomicBool>,
-    watch: JoinHandle<Vec<(Duration, Duration)>>,
+    watch: JoinHandle<Vec<(Duration, Duration, DeniedNs)>>,
 }
 
 impl Stalls {
@@ -48,10 +61,13 @@ impl Stalls {
             let (began, mut stalls) = (Instant::now(), Vec::new());
             // Clients that are stopped, and since when.
             let mut stopped = BTreeMap::new();
-            let write = |lasted: Duration, client: Option<u32>| {
+            let mut before = denied_ns();
+            let write = |lasted: Duration, client: Option<u32>, [run_queue_ns, steal_ns]: DeniedNs| {
                 sink.record(Entry::Event(Event::Stall {
                     lasted_ns: lasted.as_nanos() as u64,
                     client: client.map(|number| format!("c{number}")),
+                    run_queue_ns,
+                    steal_ns,
                 }));
             };
             for turn in 0.. {
@@ -61,8 +77,14 @@ impl Stalls {
                 let asleep = Instant::now();
                 sleep(EVERY);
                 let late = asleep.elapsed().saturating_sub(EVERY);
+                let mut denied = [None; 2];
+                if late > WRITTEN || turn % DENIED_EVERY == 0 {
+                    let now = denied_ns();
+                    denied = array::from_fn(|at| Some(now[at]?.saturating_sub(before[at]?)));
+                    before = now;
+                }
                 if late > WRITTEN {
-                    write(EVERY + late, None);
+                    write(EVERY + late, None, denied);
                 }
                 let looks = turn % CLIENTS_EVERY == 0;
                 for (client, pid) in looks.then(&clients).unwrap_or_default() {
@@ -70,15 +92,15 @@ impl Stalls {
                     if matches!(process_state(pid), Some('T' | 't')) {
                         stopped.entry(client).or_insert(asleep);
                     } else if let Some(since) = stopped.remove(&client) {
-                        write(since.elapsed(), Some(client));
+                        write(since.elapsed(), Some(client), [None; 2]);
                     }
                 }
                 if late > STALL {
-                    stalls.push((asleep - began, late));
+                    stalls.push((asleep - began, late, denied));
                 }
             }
             for (client, since) in stopped {
-                write(since.elapsed(), Some(client));
+                write(since.elapsed(), Some(client), [None; 2]);
             }
             stalls
         });
@@ -92,17 +114,22 @@ impl Stalls {
     }
 }
 
-fn note(stalls: &[(Duration, Duration)]) -> Option<String> {
-    let (at, longest) = stalls.iter().max_by_key(|(_, late)| *late)?;
+fn note(stalls: &[(Duration, Duration, DeniedNs)]) -> Option<String> {
+    let (at, longest, [run_queue_ns, steal_ns]) = stalls.iter().max_by_key(|(_, late, _)| *late)?;
     let words = |length: &Duration| units::duration(length.as_nanos() as u64);
+    let of = |what: &str, ns: Option<u64>| {
+        ns.map_or(String::new(), |ns| format!(", {what} {}", units::duration(ns)))
+    };
     Some(format!(
-        "the harness itself stood still {} {} for more than {}, at the longest {} ({} after the load began): waits, hand-offs and recoveries around \
-         that contain it",
+        "the harness itself stood still {} {} for more than {}, at the longest {} ({} after the load began{}{}): waits, hand-offs and recoveries \
+         around that contain it",
         stalls.len(),
         units::plural(stalls.len(), "time"),
         words(&STALL),
         words(longest),
         words(at),
+        of("ready to run for", *run_queue_ns),
+        of("kept from the machine by its hypervisor", *steal_ns),
     ))
 }
 
@@ -130,8 +157,11 @@ mod tests {
     fn a_run_without_a_stall_says_nothing_and_another_names_the_longest() {
         assert_eq!(note(&[]), None);
         let ms = Duration::from_millis;
-        let said = note(&[(ms(200), ms(120)), (ms(900), ms(450)), (ms(1500), ms(110))]).unwrap();
+        let denied = [Some(440_000_000), None];
+        let all = [(ms(200), ms(120)), (ms(900), ms(450)), (ms(1500), ms(110))];
+        let said = note(&all.map(|(at, late)| (at, late, denied))).unwrap();
         assert!(said.contains("3 times") && said.contains("450 ms (900 ms after"), "{said}");
+        assert!(said.contains("began, ready to run for 440 ms)"), "{said}");
     }
 
     #[test]
@@ -151,7 +181,7 @@ mod tests {
         let lines = lines.0.lock().expect("not poisoned");
         let stalled = 4 * STALL.as_nanos() as u64;
         assert!(
-            matches!(&lines[0], Entry::Event(Event::Stall { lasted_ns, client: None }) if *lasted_ns >= stalled),
+            matches!(&lines[0], Entry::Event(Event::Stall { lasted_ns, client: None, .. }) if *lasted_ns >= stalled),
             "{lines:?}"
         );
     }

@@ -24,7 +24,8 @@ pub struct OnMessage {
 }
 
 impl OnMessage {
-    pub(crate) fn pattern(&self) -> Pattern {
+    /// What such a message says.
+    pub fn pattern(&self) -> Pattern {
         role(&self.words).map_or_else(|| pattern(&self.words, None), |role| pattern("", Some(role)))
     }
 }

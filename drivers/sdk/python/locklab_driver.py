@@ -190,7 +190,7 @@ def run(factory, name, version, kinds, topologies=None, watchdog_ms=None, featur
 
     `factory` is called with a `Hello`. `watchdog_ms` is the lease that the library renews by itself; without it an acquire without a lease
     fails, but of the kinds that are `leaseless`, such as a semaphore whose permits have no lease. `features` are those that only the author
-    knows: `open_busy`, `release_blind`, `reentrant`, `redlock`. Watchdog and features may be functions of the `Hello`.
+    knows: `open_busy`, `release_blind`, `nested_leases`, `reentrant`, `redlock`. Watchdog and features may be functions of the `Hello`.
     """
     said = {"protocol": PROTOCOL, "name": name, "version": version, "language": language, "kinds": list(kinds), "topologies": topologies, "leaseless": leaseless}
     _Driver(factory, said, {"watchdog_ms": watchdog_ms, "features": features}).serve()

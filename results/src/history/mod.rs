@@ -250,6 +250,10 @@ pub enum Event {
         lasted_ns: u64,
         /// The client that stood still in the recorder's place.
         client: Option<String>,
+        /// How much of it the recorder's thread was ready to run and waited for a processor.
+        run_queue_ns: Option<u64>,
+        /// How much of it a hypervisor kept the processors for others, all of them together, to 10 ms.
+        steal_ns: Option<u64>,
     },
     /// How the recorder's clock stands to a reference's, for histories that are recorded in parts.
     Clock {

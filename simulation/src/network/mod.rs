@@ -16,11 +16,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use chaos::roles::Roles;
-use cluster_config::{MessagePassage, MessageWords, Pattern};
+use cluster_config::{Label, MessagePassage, MessageWords, Pattern};
 pub(crate) use machine::Machine;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 use crate::host::Host;
 use crate::runtime::lock;
@@ -44,8 +47,9 @@ pub(crate) struct State {
     /// How long bytes are under way where no fault acts.
     latency: (Duration, Duration),
     pub(crate) hosts: BTreeMap<String, Host>,
-    /// What the names mean by which clients know servers; nothing: for now, nothing.
-    names: BTreeMap<String, Option<String>>,
+    /// What the names mean by which clients know servers (nothing: for now, nothing), and how often each was
+    /// looked up since.
+    names: BTreeMap<String, (Option<String>, u64)>,
     links: BTreeMap<Way, Link>,
     connections: BTreeMap<u64, Connection>,
     /// What came for a server that is stopped.
@@ -53,6 +57,7 @@ pub(crate) struct State {
     queue: BTreeMap<(Duration, u64), Event>,
     count: u64,
     awaited: Option<Duration>,
+    counters: Vec<MessageCounter>,
     /// What messages are about, where a fault asks for that.
     roles: Option<Arc<Mutex<Roles>>>,
     /// What clients and servers said to each other, where somebody wants to read it.
@@ -78,6 +83,24 @@ pub(crate) struct MessageFault {
     pub(crate) count: u64,
     pub(crate) is_lost: bool,
     pub(crate) fitted: u64,
+}
+
+/// What a message says, or the command that it answers, and what it is about.
+type Message<'a> = (&'a MessageWords, Label);
+
+/// Messages for which a fault waits, by what they say.
+struct MessageCounter {
+    ends: [Option<Arc<str>>; 2],
+    pattern: Pattern,
+    passed: watch::Sender<u64>,
+}
+
+impl MessageCounter {
+    fn fits(&self, way: &Way, (words, label): Message<'_>) -> bool {
+        let mut ends = self.ends.iter().zip([&way.0, &way.1]);
+        ends.all(|(end, there)| end.as_ref().is_none_or(|end| end == there))
+            && self.pattern.matches(words, label)
+    }
 }
 
 /// What a fault on a message leaves of one direction of its connection.
@@ -138,6 +161,8 @@ enum Event {
     Ended(u64, Phase),
     /// What comes behind it is harmed.
     Turned(u64, Flow),
+    /// What came before it is counted.
+    Passed(u64, watch::Sender<u64>),
     Tick(String),
 }
 
@@ -163,6 +188,7 @@ impl Network {
                 queue: BTreeMap::new(),
                 count: 0,
                 awaited: None,
+                counters: Vec::new(),
                 roles,
                 trace: None,
             }),
@@ -304,6 +330,7 @@ impl State {
                 }
                 return;
             }
+            Flow::Loses | Flow::Lost if matches!(event, Event::Passed(..)) => return,
             Flow::Loses | Flow::Lost => {}
         }
         if let Some(link) = of.link.filter(|_| !to_server) {
@@ -334,7 +361,8 @@ impl State {
                 }
                 let wall = host.wall(now);
                 let mut links = of.ways.iter().filter_map(|way| self.links.get(way));
-                if self.roles.is_some() || links.any(|link| !link.chosen.is_empty()) {
+                let chooses = self.roles.is_some() || !self.counters.is_empty();
+                if chooses || links.any(|link| !link.chosen.is_empty()) {
                     return self.execute_chosen(connection, wall, id);
                 }
                 while let Some(command) = command(&mut of.parsed) {
@@ -376,8 +404,8 @@ impl State {
                     of.flows[0] = flow;
                 }
             }
-            Event::Turned(..) => {}
-            Event::Tick(_) => {}
+            Event::Passed(_, passed) => passed.send_modify(|passed| *passed += 1),
+            Event::Turned(..) | Event::Tick(_) => {}
         }
     }
 
@@ -390,25 +418,13 @@ impl State {
             let (client, server) = &way;
             let mut words = MessageWords::default();
             command.iter().for_each(|word| words.push(word));
-            let number = client_number(client);
-            let labels = match (&self.roles, number) {
+            let labels = match (&self.roles, client_number(client)) {
                 (Some(roles), Some(client)) => {
-                    let passage = MessagePassage { connection, client, node: server };
-                    let mut roles = lock(roles);
-                    roles.command(passage, &words)
+                    lock(roles).command(MessagePassage { connection, client, node: server }, &words)
                 }
                 _ => (None, None),
             };
-            let mut harm = |way: &Way, label| {
-                let chosen = self.links.get_mut(way)?.chosen.iter_mut();
-                let counted = chosen.filter(|one| one.pattern.matches(&words, label)).map(|one| {
-                    one.fitted += 1;
-                    let harmed = (one.nth..one.nth + one.count).contains(&one.fitted);
-                    harmed.then_some(if one.is_lost { Flow::Loses } else { Flow::Held(one.span, Vec::new()) })
-                });
-                counted.fold(None, Option::or)
-            };
-            match harm(&way, labels.0) {
+            match harm(&mut self.links, &way, (&words, labels.0)) {
                 Some(Flow::Held(span, mut held)) => {
                     let mut bytes = Vec::new();
                     write_command(&command, &mut bytes);
@@ -426,17 +442,55 @@ impl State {
                 }
                 None => {}
             }
-            let harmed = harm(&back, labels.1);
-            if let Some(flow) = harmed {
-                // What answers commands before this one is not harmed.
-                self.flush(server);
-                self.send(connection, false, Event::Turned(connection, flow));
-            }
-            trace::command(&mut self.trace, self.now, connection, &way, &command);
-            if let Some(host) = self.hosts.get_mut(&**server) {
-                host.server.execute(wall, id, &command);
-            }
+            let counters = self.counters.iter().filter(|one| one.fits(&way, (&words, labels.0)));
+            counters.for_each(|one| one.passed.send_modify(|passed| *passed += 1));
+            // What answers commands before this one is neither harmed nor counted.
             self.flush(server);
+            trace::command(&mut self.trace, self.now, connection, &way, &command);
+            self.send_marked(connection, &back, (&words, labels.1), |state| {
+                if let Some(host) = state.hosts.get_mut(&**server) {
+                    host.server.execute(wall, id, &command);
+                }
+                state.flush(server);
+            });
+        }
+    }
+
+    /// Sends a message to a client: before it what faults make of it, behind it what counts it.
+    fn send_marked(
+        &mut self,
+        connection: u64,
+        way: &Way,
+        message: Message<'_>,
+        send: impl FnOnce(&mut Self),
+    ) {
+        let counters = self.counters.iter().filter(|one| one.fits(way, message));
+        let counters: Vec<_> = counters.map(|one| one.passed.clone()).collect();
+        if let Some(flow) = harm(&mut self.links, way, message) {
+            self.send(connection, false, Event::Turned(connection, flow));
+        }
+        send(self);
+        for passed in counters {
+            self.send(connection, false, Event::Passed(connection, passed));
+        }
+    }
+
+    /// Sends what a server has for a client, each published message by itself: that has a role of its own.
+    fn send_to_client(&mut self, connection: u64, mut bytes: Vec<u8>) {
+        let way = self.connections.get(&connection).map(|of| of.ways[0].clone());
+        let client = way.as_ref().and_then(|way| client_number(&way.1));
+        if let (Some(way), Some(client), Some(roles)) = (way, client, self.roles.clone()) {
+            while let Some((words, length)) = published(&bytes) {
+                let rest = bytes.split_off(length);
+                let label = lock(&roles).push(MessagePassage { connection, client, node: &way.0 }, &words);
+                self.send_marked(connection, &way, (&words, label), |state| {
+                    state.send(connection, false, Event::Reply(connection, bytes));
+                });
+                bytes = rest;
+            }
+        }
+        if !bytes.is_empty() {
+            self.send(connection, false, Event::Reply(connection, bytes));
         }
     }
 
@@ -477,7 +531,7 @@ impl State {
             if let Some(of) = self.connections.get(&connection) {
                 trace::reply(&mut self.trace, now, connection, &of.ways[0], "says", &bytes);
             }
-            self.send(connection, false, Event::Reply(connection, bytes));
+            self.send_to_client(connection, bytes);
         }
         for connection in ended {
             self.send(connection, false, Event::Ended(connection, Phase::Closed));
@@ -571,8 +625,7 @@ impl State {
     }
 
     pub(crate) fn is_stopped(&self, name: &str) -> bool {
-        let host = self.hosts.get(name);
-        host.is_some_and(|host| host.is_stopped)
+        self.hosts.get(name).is_some_and(|host| host.is_stopped)
     }
 
     pub(crate) fn stop(&mut self, name: &str) -> bool {
@@ -582,8 +635,7 @@ impl State {
 
     /// Sets the clock of a server's machine wrong, or right with zeros.
     pub(crate) fn set_clock(&mut self, name: &str, skew: Skew) -> bool {
-        let host = self.hosts.get_mut(name);
-        let set = host.map(|host| host.set_clock(skew)).is_some();
+        let set = self.hosts.get_mut(name).map(|host| host.set_clock(skew)).is_some();
         self.tick(name);
         set
     }
@@ -621,13 +673,24 @@ impl State {
 
     pub(crate) fn end_way(&mut self, way: &Way, by_reset: bool) -> u64 {
         let how = if by_reset { Phase::Reset } else { Phase::Closed };
-        let own = |of: &Connection| of.ways.contains(way);
-        self.reset(|_, connection| own(connection), how)
+        self.reset(|_, connection| connection.ways.contains(way), how)
+    }
+
+    /// Ends the connections of a client, as servers do that drop it: whether it had any.
+    pub(crate) fn end_client(&mut self, client: &str) -> bool {
+        self.reset(|_, connection| *connection.ways[1].0 == *client, Phase::Closed) > 0
     }
 
     /// Begins to hold or to lose messages of a way.
     pub(crate) fn choose(&mut self, way: &Way, chosen: MessageFault) {
         self.links.entry(way.clone()).or_default().chosen.push(chosen);
+    }
+
+    /// How many messages passed from one party to another, anybody where none is named, from now on.
+    pub(crate) fn watch(&mut self, ends: [Option<Arc<str>>; 2], pattern: Pattern) -> watch::Receiver<u64> {
+        let (passed, count) = watch::channel(0);
+        self.counters.push(MessageCounter { ends, pattern, passed });
+        count
     }
 
     /// Ends that, and lets go what is held: whether anything was harmed.
@@ -695,15 +758,17 @@ impl State {
     }
 
     /// What a name means now; an address is its own.
-    fn lookup(&self, name: &str) -> Option<String> {
-        self.names.get(name).map_or_else(|| Some(name.to_owned()), Clone::clone)
+    fn lookup(&mut self, name: &str) -> Option<String> {
+        let Some((means, lookups)) = self.names.get_mut(name) else { return Some(name.to_owned()) };
+        *lookups += 1;
+        means.clone()
     }
 
-    /// From now on a name means the address of that server, or nothing.
-    pub(crate) fn point(&mut self, name: &str, server: Option<&str>) {
+    /// From now on a name means the address of that server, or nothing. How often it was looked up before.
+    pub(crate) fn point(&mut self, name: &str, server: Option<&str>) -> u64 {
         let host = server.and_then(|server| self.hosts.get(server));
         let address = host.map(|host| host.address.clone());
-        self.names.insert(name.to_owned(), address);
+        self.names.insert(name.to_owned(), (address, 0)).map_or(0, |(_, lookups)| lookups)
     }
 
     /// Gives a server another address, where it is found from now on.
@@ -752,6 +817,7 @@ impl Event {
             | Event::Refused(of)
             | Event::Reply(of, _)
             | Event::Turned(of, _)
+            | Event::Passed(of, _)
             | Event::Ended(of, _) => Some((*of, false)),
             Event::Tick(_) => None,
         }
@@ -774,8 +840,30 @@ impl Connection {
 }
 
 /// Of a client, which is called `c1` and so on.
-fn client_number(name: &str) -> Option<u32> {
+pub(crate) fn client_number(name: &str) -> Option<u32> {
     name.strip_prefix('c')?.parse().ok()
+}
+
+/// What faults on messages make of one that its link is about to carry.
+fn harm(links: &mut BTreeMap<Way, Link>, way: &Way, (words, label): Message<'_>) -> Option<Flow> {
+    let chosen = links.get_mut(way)?.chosen.iter_mut();
+    let counted = chosen.filter(|one| one.pattern.matches(words, label)).map(|one| {
+        one.fitted += 1;
+        let harmed = (one.nth..one.nth + one.count).contains(&one.fitted);
+        harmed.then_some(if one.is_lost { Flow::Loses } else { Flow::Held(one.span, Vec::new()) })
+    });
+    counted.fold(None, Option::or)
+}
+
+/// The words of a published message at the beginning of what a server says, and how long it is.
+fn published(bytes: &[u8]) -> Option<(MessageWords, usize)> {
+    let (Reply::Array(parts), length) = Reply::read(bytes)? else { return None };
+    let mut words = MessageWords::default();
+    for part in &parts {
+        let Reply::Bulk(word) = part else { return None };
+        words.push(word);
+    }
+    matches!(words.get(0)?, b"message" | b"pmessage" | b"smessage").then_some((words, length))
 }
 
 /// The first whole command of what was received, which must be arrays of bulk strings.

@@ -288,6 +288,8 @@ pub struct Record {
     pub blind: BTreeSet<u32>,
     /// Clients whose library reports every renewal.
     pub reporting: BTreeSet<u32>,
+    /// Clients whose library gives each nested grant a lease of its own.
+    pub nested_leases: BTreeSet<u32>,
     /// Whether the library of every client that says its features tells its holder of a loss; `None` where
     /// none says them.
     pub tells_holder: Option<bool>,

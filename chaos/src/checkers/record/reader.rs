@@ -331,11 +331,13 @@ impl Reader {
             Event::Client { client, watchdog_ms, features } => {
                 let client = self.client(client);
                 let has = |feature: &str| features.iter().any(|has| has == feature);
-                if has("release_blind") {
-                    self.record.blind.insert(client);
-                }
-                if has("renewals") {
-                    self.record.reporting.insert(client);
+                let record = &mut self.record;
+                for (feature, clients) in [
+                    ("release_blind", &mut record.blind),
+                    ("renewals", &mut record.reporting),
+                    ("nested_leases", &mut record.nested_leases),
+                ] {
+                    clients.extend(has(feature).then_some(client));
                 }
                 let tells = self.record.tells_holder.unwrap_or(true) && has("lost");
                 self.record.tells_holder = Some(tells);
@@ -343,7 +345,7 @@ impl Reader {
                     self.record.watchdog_ns.insert(client, ns(*lease_ms));
                 }
             }
-            Event::Stall { lasted_ns, client } => {
+            Event::Stall { lasted_ns, client, .. } => {
                 let client = client.as_deref().map(|name| self.client(name));
                 self.record.stalls.push(Stall {
                     client,

@@ -22,7 +22,7 @@ const TRIES: u32 = 200;
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// A scenario file in place of what seeds draw; they decide the rest
-    #[arg(value_name = "FILE", conflicts_with_all = ["kind", "topology", "subject", "scenario"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["kind", "topology", "subject", "messages", "scenario"])]
     file: Option<PathBuf>,
     /// Seeds to run, from --seed or 1 on [default: 1000; with --seed, --history or --trace 1]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "N")]
@@ -39,6 +39,10 @@ pub(crate) struct Options {
     /// Another lock than the library's, such as broken:steal; it takes the place of the one that was drawn
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
+    /// Faults on messages alone: the table from which an audit draws (role x moment x fault), in turn a point
+    /// for each seed
+    #[arg(long)]
+    messages: bool,
     /// Write the history of the first seed, which `check` judges and `replay` does not need: the seed alone
     /// gives it again
     #[arg(long, value_name = "FILE")]
@@ -58,8 +62,12 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         kind: options.kind,
         topology: options.topology,
         subject: options.subject,
+        messages: options.messages,
         scenario: (options.file.as_deref()).map(|path| read_scenario(path, terminal)).transpose()?,
     };
+    if !choices.fits() && choices.messages {
+        return Err(exit::usage("--messages: locks of one holder, on `single` and `masters`".to_owned()));
+    }
     if !choices.fits() {
         let kind = choices.kind.unwrap_or_default();
         let on = KINDS.iter().find(|(name, _)| *name == kind);
