@@ -7,9 +7,9 @@
 //! Round by round in one run on one server; `-- bare`, `-- least`, `-- recorded` or `-- measured` runs one
 //! alone, for a profiler.
 //!
-//! Last, or alone with `-- far`: two clients against one, each a process of its own, at a server that is 10 ms
-//! away. There the link is what a client waits for, and no core: what a second client adds is then what the
-//! generator and the server leave of it.
+//! Last, or alone with `-- far`: two clients against one, each a process of its own, at a server that is
+//! 20 ms away. There a client waits for the link, and not for a core: what a second client adds is then what
+//! the generator and the server leave of it.
 #![allow(clippy::print_stdout)]
 
 #[path = "../../lock-core/benches/locks/goals.rs"]
@@ -38,8 +38,8 @@ const LEAST_OF_BARE: f64 = 0.9;
 const MOST_OF_CLIENT: f64 = 0.1;
 /// Two clients against one, where the server is so far away there and back; so many tasks each.
 const LEAST_OF_TWO: f64 = 1.9;
-const FAR: Duration = Duration::from_millis(10);
-const FAR_TASKS: u32 = 16;
+const FAR: Duration = Duration::from_millis(20);
+const FAR_TASKS: u32 = 8;
 
 /// What goes round.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,8 +1,9 @@
 //! Measures real starts, stops and failovers: how long each topology takes, and what of a failover was the
 //! servers' own; of a large cluster also what it takes while nobody asks.
 //!
-//! `cargo bench -p cluster-config --bench topologies [-- ROUNDS] [large]`; `large` is the large cluster alone. Medians of wall-clock times, with the
-//! least and the greatest. Containers are measured where an engine answers; goals are those of processes.
+//! `cargo bench -p cluster-config --bench topologies [-- ROUNDS] [large]`; `large` is that one alone.
+//! Medians of wall-clock times, with the least and the greatest. Containers are measured where an engine
+//! answers; goals are those of processes.
 #![allow(missing_docs, clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::fs;
@@ -100,8 +101,8 @@ async fn large_cluster(rounds: usize) {
     );
 }
 
-/// Processor time of all threads, from their scheduler's own nanosecond count: in ticks the little that an idle
-/// server takes is rounded away.
+/// Processor time of all threads, from their scheduler's own nanosecond count: in ticks the little that an
+/// idle server takes is rounded away.
 fn processor_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
     let text = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());

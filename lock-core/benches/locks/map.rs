@@ -1,5 +1,5 @@
-//! What it costs to read a cluster's map: the answer of 200 nodes, 100 of them masters, from the bytes on the wire
-//! to a map from slots to masters, with its slots in one piece each and in many.
+//! What it costs to read a cluster's map: the answer of 200 nodes, 100 of them masters, from the bytes on the
+//! wire to a map from slots to masters, with its slots in one piece each and in many.
 
 use std::time::{Duration, Instant};
 
