@@ -6,6 +6,10 @@
 //!
 //! Round by round in one run on one server; `-- bare`, `-- least`, `-- recorded` or `-- measured` runs one
 //! alone, for a profiler.
+//!
+//! Last, or alone with `-- far`: two clients against one, each a process of its own, at a server that is
+//! 20 ms away. There a client waits for the link, and not for a core: what a second client adds is then what
+//! the generator and the server leave of it.
 #![allow(clippy::print_stdout)]
 
 #[path = "../../lock-core/benches/locks/goals.rs"]
@@ -20,7 +24,7 @@ use std::{
 };
 
 use bench::driver::{self, BenchPlan, Hooks};
-use cluster_config::{Process, Provisioner, Topology, TopologyKind, UpOptions};
+use cluster_config::{LinkFault, Links, Party, Process, Provisioner, Topology, TopologyKind, UpOptions};
 use goals::{Bound, Ratio};
 use hdrhistogram::Histogram;
 use lock_core::{Acquire, Client, ClientOptions, Kind, Lease, Wait};
@@ -32,6 +36,10 @@ const WARMUP: Duration = Duration::from_millis(100);
 const WINDOW: Duration = Duration::from_millis(600);
 const LEAST_OF_BARE: f64 = 0.9;
 const MOST_OF_CLIENT: f64 = 0.1;
+/// Two clients against one, where the server is so far away there and back; so many tasks each.
+const LEAST_OF_TWO: f64 = 1.9;
+const FAR: Duration = Duration::from_millis(20);
+const FAR_TASKS: u32 = 8;
 
 /// What goes round.
 #[derive(Clone, Copy, PartialEq)]
@@ -58,12 +66,15 @@ struct Seen {
 
 #[tokio::main]
 async fn main() {
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
+    if only.as_deref() == Some("far") {
+        return far_clients().await;
+    }
     let dir = tempfile::tempdir().expect("a directory");
     let topology = Topology::of(TopologyKind::Single);
     let server = Process.up(&topology, &UpOptions::new(dir.path())).await;
     let server = server.expect("a server");
     let url = server.url();
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     println!("{SUBJECT}, uncontended: median of {ROUNDS} rounds of {WINDOW:?} each");
     println!(
         "tasks  measured/s recorded/s   least/s    bare/s   measured:bare recorded:bare least:bare   client µs   generator µs   share"
@@ -87,8 +98,46 @@ async fn main() {
     }
     if only.is_none() {
         all.iter().for_each(|(tasks, seen)| seen.judge(*tasks));
+        far_clients().await;
     }
     server.down().await.expect("a server that ends");
+}
+
+/// One client and two, in turns.
+async fn far_clients() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = UpOptions { links: Links::Proxied, ..UpOptions::new(dir.path()) };
+    let server = Process.up(&Topology::of(TopologyKind::Single), &options).await;
+    let server = server.expect("a server");
+    let (client, node) = (Party::Client(0), Party::Node(server.nodes()[0].name.clone()));
+    let links = server.links().expect("a proxy");
+    let late = || LinkFault::Delay { latency: FAR / 2, jitter: Duration::ZERO };
+    let delays = [links.apply(&client, &node, late()), links.apply(&node, &client, late())];
+    let program = format!("exec:{} serve {SUBJECT}", env!("CARGO_BIN_EXE_bench-test-driver"));
+    let mut rates = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for (clients, rates) in (1..).zip(&mut rates) {
+            let mut plan = BenchPlan::new(&server.url());
+            plan.subjects = vec![program.clone()];
+            (plan.clients, plan.client_processes) = (clients, true);
+            plan.tasks = vec![clients * FAR_TASKS];
+            plan.rounds = 1;
+            (plan.warmup, plan.duration) = (WARMUP, WINDOW);
+            let outcome = driver::run(&plan, &Hooks::default()).await;
+            rates.push(outcome.expect("a running server").rows[0].cycles_per_s.median);
+        }
+    }
+    drop(delays);
+    server.down().await.expect("a server that ends");
+    let [one, two] = &rates;
+    println!(
+        "clients of {FAR_TASKS} tasks, {FAR:?} from the server: one {:.0} cycles/s, two {:.0} cycles/s",
+        median(one),
+        median(two)
+    );
+    let ratios = two.iter().zip(one).map(|(two, one)| two / one);
+    let name = format!("two clients against one, {FAR:?} from the server");
+    goals::ratio(&name, Ratio::of(ratios.collect()), Bound::AtLeast(LEAST_OF_TWO));
 }
 
 impl Seen {

@@ -166,6 +166,25 @@ fn expect(name: &str, classes: &[&str]) -> CheckReport {
 // c1 |--|        |--|
 // c2     |--|        |--|
 // c3         |--|
+/// `Aa` and `BB` have one place in the table of names. What is said of one is not said of the other: its lock
+/// goes to the next, while the other is held.
+#[test]
+fn names_of_one_place_in_the_table_are_two_names() {
+    let acquire = |t_ns: u64, id: u64, client: &str, lock: &str, grant: &str| {
+        format!(
+            "{{\"t_ns\":{t_ns},\"id\":{id},\"client\":\"{client}\",\"owner\":\"t0\",\"op\":\"acquire\",\"lock\":\"{lock}\",\"kind\":\"plain\",\"lease_ms\":3000,\"wait_ms\":100}}\n\
+             {{\"t_ns\":{},\"id\":{id},\"end\":\"ok\",\"grant\":\"{grant}\"}}\n",
+            t_ns + 10
+        )
+    };
+    let release = "{\"t_ns\":300,\"id\":3,\"op\":\"release\",\"grant\":\"Aa\"}\n{\"t_ns\":310,\"id\":3,\"end\":\"ok\"}\n";
+    let text = acquire(100, 1, "c1", "a", "Aa") + &acquire(200, 2, "c2", "b", "BB") + release;
+    let history = History::parse(&(text + &acquire(400, 4, "c3", "a", "g3"))).unwrap();
+    let report = without_floors(&history);
+    assert_eq!(violated(&report), Vec::<&str>::new());
+    assert_eq!(report.verdicts.belief.state, State::Clean);
+}
+
 #[test]
 fn holds_one_after_the_other_are_clean() {
     let report = expect("one-after-the-other", &[]);

@@ -412,7 +412,9 @@ mod on_servers_of_somebody_else {
 
 /// The scenarios that come with the program.
 mod built_in {
-    use chaos::builtin::{BASELINES, BUILTINS, SOAK};
+    use std::time::Duration;
+
+    use chaos::builtin::{BASELINES, BUILTINS, Builtin, SOAK};
     use results::verdict::CLASSES;
 
     use super::{Plan, Scenario};
@@ -443,6 +445,17 @@ mod built_in {
             let twin = !audit.twin.is_empty() && audit.twin != scenario.lock.subject;
             assert_eq!(harm, !audit.inherent.is_empty() || twin, "{}", builtin.name);
         }
+    }
+
+    /// A new scenario takes its time from others: it is over early, or `enough` ends its load.
+    #[test]
+    fn all_scenarios_together_load_no_longer_than_they_used_to() {
+        let load = |builtin: &Builtin| {
+            let scenario = Scenario::parse(builtin.path, builtin.text).expect("a scenario");
+            scenario.load.duration.0
+        };
+        let all: Duration = BUILTINS.iter().map(load).sum();
+        assert!(all <= Duration::from_secs(1_353), "their loads are {all:?} long");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Measures real starts, stops and failovers: how long each topology takes, and what of a failover was the
-//! servers' own.
+//! servers' own; of a large cluster also what it takes while nobody asks.
 //!
-//! `cargo bench -p cluster-config --bench topologies [-- ROUNDS]`. Medians of wall-clock times, with the
-//! least and the greatest. Containers are measured where an engine answers; goals are those of processes.
+//! `cargo bench -p cluster-config --bench topologies [-- ROUNDS] [large]`; `large` is that one alone.
+//! Medians of wall-clock times, with the least and the greatest. Containers are measured where an engine
+//! answers; goals are those of processes.
 #![allow(missing_docs, clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::fs;
@@ -15,6 +16,13 @@ use cluster_config::{
 
 /// Far beyond any failover here.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A large cluster: masters, each with a replica; how long its start may take, and how much of a core it may
+/// take while nobody asks, over so long.
+const SHARDS: u32 = 32;
+const LARGE_START: Duration = Duration::from_secs(20);
+const IDLE_SHARE: f64 = 0.3;
+const IDLE: Duration = Duration::from_secs(10);
 
 /// How long a start may take, by what was promised.
 fn goal(kind: TopologyKind) -> Duration {
@@ -29,6 +37,9 @@ fn goal(kind: TopologyKind) -> Duration {
 async fn main() {
     // Cargo passes `--bench`; a number is ours.
     let rounds = std::env::args().find_map(|word| word.parse().ok()).unwrap_or(5);
+    if std::env::args().any(|word| word == "large") {
+        return large_cluster(rounds).await;
+    }
     println!("| provisioner | topology | links | start | goal | stop |\n|---|---|---|---|---|---|");
     for provisioner in provisioners().await {
         for kind in TopologyKind::REDIS {
@@ -48,6 +59,62 @@ async fn main() {
     for kind in TopologyKind::REDIS {
         restart(kind, rounds).await;
     }
+    println!();
+    large_cluster(rounds).await;
+}
+
+/// Starts and stops a large cluster, and reads what its servers take in between.
+async fn large_cluster(rounds: usize) {
+    let (mut starts, mut shares, mut memories) = (Vec::new(), Vec::new(), Vec::new());
+    let mut topology = redis(TopologyKind::Cluster);
+    (topology.shards, topology.replicas) = (SHARDS, 1);
+    for _ in 0..rounds {
+        let dir = scratch();
+        let options = UpOptions { in_memory: true, ..UpOptions::new(dir.path()) };
+        let began = Instant::now();
+        let deployment = Process.up(&topology, &options).await.expect("servers start");
+        starts.push(began.elapsed());
+        let nodes = deployment.nodes().iter();
+        let pids: Vec<u32> = nodes.filter_map(|node| deployment.pid(&node.name)).collect();
+        assert_eq!(pids.len() as u32, 2 * SHARDS, "each is a process");
+        let used = || pids.iter().map(|pid| processor_time(*pid)).sum::<Duration>();
+        // What a start leaves to do, such as the first copies of data, is not idling.
+        tokio::time::sleep(IDLE / 2).await;
+        let (before, began) = (used(), Instant::now());
+        tokio::time::sleep(IDLE).await;
+        shares.push((used() - before).as_secs_f64() / began.elapsed().as_secs_f64());
+        memories.push(pids.iter().map(|pid| memory_mib(*pid)).sum::<f64>() / pids.len() as f64);
+        deployment.down().await.expect("servers stop");
+    }
+    let start = Spread::of(starts);
+    let middle = |mut of: Vec<f64>| {
+        of.sort_by(f64::total_cmp);
+        of[of.len() / 2]
+    };
+    let (share, memory) = (middle(shares), middle(memories));
+    let met = |is_met: bool| if is_met { "met" } else { "missed" };
+    println!(
+        "| cluster | start | goal | idle, of a core | goal | each, of memory |\n|---|---|---|---|---|---|\n\
+         | {SHARDS} masters, {SHARDS} replicas | {start} | {LARGE_START:?}: {} | {share:.3} | {IDLE_SHARE}: {} | {memory:.1} MiB |",
+        met(start.median <= LARGE_START),
+        met(share <= IDLE_SHARE)
+    );
+}
+
+/// Processor time of all threads, from their scheduler's own nanosecond count: in ticks the little that an
+/// idle server takes is rounded away.
+fn processor_time(pid: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let text = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
+    let ns = text.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    Duration::from_nanos(ns.sum())
+}
+
+/// What a process has of memory, with its share of what it has in common with others.
+fn memory_mib(pid: u32) -> f64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("it runs");
+    let kib = rollup.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next());
+    kib.and_then(|kib| kib.parse::<f64>().ok()).expect("a size") / 1024.0
 }
 
 /// Those that this machine has.
@@ -66,11 +133,13 @@ async fn up(provisioner: &dyn Provisioner, kind: TopologyKind, links: Links, dir
     let mut options = UpOptions::new(dir);
     options.links = links;
     options.in_memory = true;
-    let mut topology = Topology::of(kind);
-    // By its path, so that no registry is asked for an image.
+    provisioner.up(&redis(kind), &options).await.expect("servers start")
+}
+
+/// Redis by its path, so that no registry is asked for an image.
+fn redis(kind: TopologyKind) -> Topology {
     let server = Server::find("redis").expect("redis-server is installed");
-    topology.server = server.path.to_string_lossy().into_owned();
-    provisioner.up(&topology, &options).await.expect("servers start")
+    Topology { server: server.path.to_string_lossy().into_owned(), ..Topology::of(kind) }
 }
 
 fn scratch() -> tempfile::TempDir {

@@ -14,6 +14,7 @@ use results::verdict::Anomaly;
 use super::Finding;
 use crate::checkers::record::clocks::certain;
 use crate::checkers::record::holds::{Grant, OperationEnd, Record, StepKind, ms};
+use crate::checkers::record::kinds::Promise;
 
 pub(crate) struct Class<'a> {
     /// What a holder does in it, e.g. `believed to hold`.
@@ -172,6 +173,9 @@ fn listed(overlaps: &[Overlap]) -> Vec<Overlap> {
 /// How many permits each lock has, where it is known.
 pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
     let mut sizes = vec![None; record.locks.len()];
+    if record.kinds.iter().all(|kind| Promise::of(kind).mode != Some(Mode::Permit)) {
+        return sizes;
+    }
     for ask in &record.acquires {
         let is_permit = ask.promise.mode == Some(Mode::Permit);
         if let Some(said) = ask.permits.filter(|said| is_permit && *said > 1) {
@@ -185,6 +189,9 @@ pub(super) fn sizes(record: &Record) -> Vec<Option<u64>> {
 }
 
 fn unknown_kinds(record: &Record, findings: &mut [Finding]) {
+    if record.kinds.iter().all(|kind| Promise::of(kind).known) {
+        return;
+    }
     let asked = record.acquires.iter().filter(|ask| !ask.promise.known);
     let unknown: BTreeSet<(u32, &str)> = asked
         .flat_map(|ask| record.locks_of(ask).iter().map(|lock| (*lock, record.kinds.get(ask.kind))))

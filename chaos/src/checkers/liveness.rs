@@ -414,13 +414,13 @@ fn stuck(
     finding: &mut Finding,
 ) {
     let grants: Vec<u64> = record.held(lock).map(|(_, grant)| grant.returned_ns).collect();
-    let mut first = 0;
+    let (mut first, mut place) = (0, 0);
     for (from_ns, to_ns) in possible.outside((0, record.end_ns)) {
         first = partition_near(&grants, first, |granted_ns| *granted_ns <= from_ns);
         let cuts = grants[first..].iter().copied().take_while(|granted_ns| *granted_ns < to_ns);
         let mut at_ns = from_ns;
         for cut_ns in cuts.chain([to_ns]) {
-            let asked = asking.within((at_ns, cut_ns));
+            let asked = asking.within_near(&mut place, (at_ns, cut_ns));
             let (sum_ns, ends) = asked
                 .fold((0_u64, 0), |(sum_ns, ends), (from_ns, to_ns)| (sum_ns + (to_ns - from_ns), ends + 2));
             let off_ns = record.clocks.off_ns().saturating_mul(ends);

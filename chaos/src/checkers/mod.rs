@@ -181,17 +181,21 @@ pub fn check(history: &History, options: &CheckOptions<'_>) -> CheckReport {
 
 /// Judges what was read of a history.
 pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
-    let doubts = evidence_minimum::doubts(&record, options);
+    // What keeps nothing goes on beside the checkers: together it takes as long as one.
+    let figures = || {
+        let doubts = evidence_minimum::doubts(&record, options);
+        let grants = record.granted().count() as u64;
+        (doubts, grants, recovery::without_grant_ns(&record), fairness::of(&record), liveness::notes(&record))
+    };
+    let (classes, (doubts, grants, without_grant_ns, fairness, notes)) = thread::scope(|scope| {
+        let figures = scope.spawn(figures);
+        (findings(&record, options), figures.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
     let whole = severity::HistoryFacts {
         doubts: &doubts,
         length_ns: options.load.map_or(record.end_ns - record.begin_ns, nanoseconds),
         faults: record.faults.len() as u64,
     };
-    // It takes as long as a checker and keeps nothing, so it goes on beside them.
-    let (classes, without_grant_ns) = thread::scope(|scope| {
-        let without_grant = scope.spawn(|| recovery::without_grant_ns(&record));
-        (findings(&record, options), without_grant.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    });
     let of_lock = |lock: usize| {
         severity::verdicts(|class| {
             classes.get(class).and_then(|locks| locks.get(lock)).cloned().unwrap_or_default().verdict(&whole)
@@ -208,10 +212,10 @@ pub fn judge(record: Record, options: &CheckOptions<'_>) -> CheckReport {
         operations: operations(&record),
         recovery: Recovery { first_grant_after_fault_ns: record.recovery_ns() },
         without_grant_ns,
-        grants: record.granted().count() as u64,
+        grants,
         faults: recovery::rows(&record, &locks),
-        fairness: fairness::of(&record),
-        notes: liveness::notes(&record),
+        fairness,
+        notes,
         locks,
         record,
     }

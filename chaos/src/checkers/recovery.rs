@@ -25,7 +25,7 @@ use results::verdict::Verdicts;
 use super::belief;
 use crate::checkers::record::faults::{self, Fault};
 use crate::checkers::record::holds::{AcquireCall, OperationEnd, Record};
-use crate::checkers::record::spans::Span;
+use crate::checkers::record::spans::{Span, partition_near};
 
 const HANGS_AFTER_NS: u64 = 1_000_000_000;
 
@@ -150,12 +150,13 @@ pub(super) fn without_grant_ns(record: &Record) -> Option<u64> {
             (ask.called_ns, record.over_ns(ask).unwrap_or(record.end_ns))
         };
         let longest_ns = asks.iter().map(flight).map(|(from, to)| to - from).max()?;
-        let mut longest = 0;
+        let (mut longest, mut first) = (0, 0);
         let mut free_ns = record.begin_ns;
         let holds = record.held(lock).map(|(_, grant)| (grant.returned_ns, belief::end_ns(record, grant)));
         for (granted_ns, end_ns) in holds.chain([(record.end_ns, record.end_ns)]) {
             if granted_ns.saturating_sub(free_ns) > longest {
-                let first = asks.partition_point(|ask| flight(ask).0 < free_ns.saturating_sub(longest_ns));
+                let since_ns = free_ns.saturating_sub(longest_ns);
+                first = partition_near(asks, first, |ask| flight(ask).0 < since_ns);
                 let meanwhile =
                     asks[first..].iter().map(flight).take_while(|(called_ns, _)| *called_ns < granted_ns);
                 let meanwhile = meanwhile.filter(|(_, over_ns)| *over_ns > free_ns);

@@ -2,8 +2,8 @@
 //! beside redis-benchmark, and per lock held.
 //!
 //! `cargo bench -p lock-core --bench locks` · `-- --million` holds 1,000,000 locks instead of 100,000 ·
-//! `-- cycle`, `-- reference`, `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking`, `-- unheard`,
-//! `-- timers` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`,
+//! `-- cycle`, `-- reference`, `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking`, `-- map`,
+//! `-- unheard`, `-- timers` and `-- renewal` run one part · `--features peer` measures beside rslock (`-- peer`,
 //! `-- quorum`). Ratios are medians over rounds in which the two sides take turns, since a machine's pace
 //! drifts; absolute figures are of this machine, now. Each goal of the library is a line that begins with
 //! `goal:` and says whether it is reached.
@@ -18,6 +18,7 @@ mod cycle;
 mod goals;
 #[path = "../../tests/lock_support/mod.rs"]
 mod lock_support;
+mod map;
 mod pairs;
 #[cfg(feature = "peer")]
 mod peer;
@@ -32,12 +33,28 @@ mod tracking;
 mod unheard;
 mod usage;
 
+/// What [`map`] reads of the library's own files knows these paths.
+mod client {
+    pub(crate) mod target {
+        pub(crate) use lock_core::Endpoint;
+    }
+}
+mod topology {
+    pub(crate) mod slot {
+        pub(crate) const SLOTS: u16 = 16_384;
+    }
+
+    pub(crate) fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+    }
+}
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let asks = |word: &str| arguments.iter().any(|argument| argument == word);
-    const PARTS: [&str; 11] = [
+    const PARTS: [&str; 12] = [
         "cycle",
         "peer",
         "quorum",
@@ -47,6 +64,7 @@ fn main() -> Result<(), Failure> {
         "chain",
         "share",
         "tracking",
+        "map",
         "unheard",
         "timers",
     ];
@@ -73,6 +91,9 @@ fn main() -> Result<(), Failure> {
     }
     if all || asks("share") {
         runtime.block_on(share::run())?;
+    }
+    if all || asks("map") {
+        map::run()?;
     }
     if all || asks("tracking") {
         runtime.block_on(tracking::run())?;

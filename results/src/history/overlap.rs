@@ -178,6 +178,12 @@ impl Sweep<'_> {
     fn run(mut self, found: &mut Overlaps) {
         for (index, hold) in self.holds.iter().enumerate() {
             self.expire(hold.from_ns);
+            // Most holds meet nobody: they are over before the next begins.
+            let is_last = self.holds.get(index + 1).is_none_or(|next| next.from_ns > hold.to_ns);
+            let are_none = self.alone.is_empty() && self.reading.is_empty() && self.permits.is_empty();
+            if is_last && are_none && hold.mode != Mode::Permit {
+                continue;
+            }
             let (pairs, longest) = self.conflicts(hold);
             if let Some((to_ns, other)) = longest {
                 self.note(found, hold, other, to_ns.min(hold.to_ns), pairs);

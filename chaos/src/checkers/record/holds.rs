@@ -435,20 +435,9 @@ impl Record {
         for (client, t_ns) in &self.deaths {
             self.deaths_of[*client as usize].push(*t_ns);
         }
-        let mut grants_of = vec![Vec::new(); self.locks.len()];
-        for (index, grant) in (0..).zip(&self.grants) {
-            for lock in self.locks_of(self.acquire_of(grant)) {
-                grants_of[*lock as usize].push(index);
-            }
-        }
-        let mut acquires_of = vec![Vec::new(); self.locks.len()];
-        for (index, ask) in (0..).zip(&self.acquires) {
-            for lock in self.locks_of(ask) {
-                acquires_of[*lock as usize].push(index);
-            }
-        }
-        self.grants_of = grants_of;
-        self.acquires_of = acquires_of;
+        // A lock may be written or probed that nobody asked for.
+        self.grants_of.resize(self.locks.len(), Vec::new());
+        self.acquires_of.resize(self.locks.len(), Vec::new());
     }
 
     /// The lease that a client's library renews by itself.

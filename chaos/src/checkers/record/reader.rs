@@ -51,6 +51,8 @@ pub struct Reader {
     caller_of: Vec<u32>,
     lives: Vec<u32>,
     lock_sets: HashMap<Box<[u32]>, u32>,
+    /// The locks of the acquire at hand, in memory that the next one uses too.
+    asked: Vec<u32>,
     pending: HashMap<u64, Pending>,
     fault_index: HashMap<u64, usize>,
     /// How often acquire, extend and release ended in each of [`OperationEnd::WORDS`].
@@ -78,16 +80,20 @@ impl Reader {
     }
 
     fn lock_set(&mut self, acquire: &Acquire) -> u32 {
-        let mut locks: Vec<u32> = acquire.names().iter().map(|lock| self.locks.index(lock)).collect();
+        let locks = &mut self.asked;
+        locks.clear();
+        locks.extend(acquire.names().iter().map(|lock| self.locks.index(lock)));
         locks.sort_unstable();
         locks.dedup();
         if let Some(set) = self.lock_sets.get(locks.as_slice()) {
             return *set;
         }
         let set = self.record.lock_sets.len() as u32;
-        let locks = locks.into_boxed_slice();
+        let locks = locks.clone().into_boxed_slice();
         self.record.lock_sets.push(locks.clone());
         self.lock_sets.insert(locks, set);
+        self.record.grants_of.resize(self.locks.names.len(), Vec::new());
+        self.record.acquires_of.resize(self.locks.names.len(), Vec::new());
         set
     }
 
@@ -137,6 +143,10 @@ impl Reader {
         if self.promises.len() < self.kinds.names.len() {
             self.promises.push(Promise::of(&acquire.kind));
         }
+        let place = self.record.acquires.len() as u32;
+        for lock in &self.record.lock_sets[locks as usize] {
+            self.record.acquires_of[*lock as usize].push(place);
+        }
         self.record.acquires.push(AcquireCall {
             client,
             owner,
@@ -152,7 +162,7 @@ impl Reader {
             permits: acquire.permits,
             grant: NONE,
         });
-        Pending::Acquire(self.record.acquires.len() as u32 - 1)
+        Pending::Acquire(place)
     }
 
     fn step(&mut self, t_ns: u64, name: &str, kind: StepKind, lease_ns: u64) -> Pending {
@@ -254,6 +264,9 @@ impl Reader {
         let before = std::mem::replace(&mut self.latest[number as usize], index);
         if self.is_alive(before) {
             self.doubt(format!("grant {name} was given twice, the second time while the first was alive"));
+        }
+        for lock in &self.record.lock_sets[ask.locks as usize] {
+            self.record.grants_of[*lock as usize].push(index);
         }
         self.record.grants.push(Grant {
             acquire: place,

@@ -63,11 +63,19 @@ impl Spans {
     }
 
     /// The parts of one span that are in these spans. Finds its place by bisection.
-    pub(crate) fn within(&self, (from, to): Span) -> impl Iterator<Item = Span> + '_ {
-        let first = self.0.partition_point(|span| span.1 <= from);
-        self.0
+    pub(crate) fn within(&self, span: Span) -> impl Iterator<Item = Span> + '_ {
+        self.within_since(self.0.partition_point(|other| other.1 <= span.0), span)
+    }
+
+    /// The same, with its place looked for around a place that is probably near it, and kept there.
+    pub(crate) fn within_near(&self, place: &mut usize, span: Span) -> impl Iterator<Item = Span> + '_ {
+        *place = partition_near(&self.0, *place, |other| other.1 <= span.0);
+        self.within_since(*place, span)
+    }
+
+    fn within_since(&self, first: usize, (from, to): Span) -> impl Iterator<Item = Span> + '_ {
+        self.0[first..]
             .iter()
-            .skip(first)
             .take_while(move |span| span.0 < to)
             .map(move |span| (span.0.max(from), span.1.min(to)))
     }
