@@ -684,12 +684,17 @@ def name_of(defect):
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=A)(?=[A-Z])", "-", defect.__name__).lower()
 
 
-DEFECTS = {name_of(one): one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Sound)}
-
-if __name__ == "__main__" and len(sys.argv) < 2:
-    for name, one in DEFECTS.items():
-        print(name, one.family, one.__doc__, sep="\t")
-elif __name__ == "__main__":
-    defect = DEFECTS[sys.argv[1]]
+def serve(module):
+    """Speaks for the defect that the command line names, of the classes that a module has, or lists them."""
+    defects = {name_of(one): one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Sound) and one.__module__ == module.__name__}
+    if len(sys.argv) < 2:
+        for name, one in defects.items():
+            print(name, one.family, one.__doc__.partition(" (")[0], sep="\t")
+        return
+    defect = defects[sys.argv[1]]
     features = ["lost"] if defect.told else []
     run(defect, name=sys.argv[1], version="1.0", kinds=defect.kinds, topologies=[defect.topology], watchdog_ms=watchdog_ms if defect.renews else None, features=features)
+
+
+if __name__ == "__main__":
+    serve(sys.modules[__name__])
