@@ -1,4 +1,4 @@
-//! The book's page of what libraries keep says what the published audit says, and counts a conviction only if
+//! The book's pages of what libraries keep say what the published audits say, and count a conviction only if
 //! it came in every repeat.
 
 use std::fmt::Write as _;
@@ -12,17 +12,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-const PAGE: &str = "docs/src/what-libraries-keep.md";
-
-#[test]
-fn the_page_says_what_the_published_audit_says() {
-    let page = root().join(PAGE);
+/// A page is made of the newest audit whose directory's name ends so.
+fn compare_page_with_audit(page: &str, ending: &str) {
+    let page = root().join(page);
     let text = fs::read_to_string(&page).expect("the page");
     let (before, rest) = text.split_once("<!-- audit -->\n").expect("the mark");
     let (_, after) = rest.split_once("<!-- /audit -->").expect("the stretch has an end");
-    let audits = listed(&root().join("results/published"), "", "-audit");
+    let audits = listed(&root().join("results/published"), "", ending);
     let said = match audits.last() {
-        None => "No run of all libraries is published yet.\n".to_owned(),
+        None => "No such audit is published yet.\n".to_owned(),
         Some(newest) => {
             let read = |path: &PathBuf| fs::read_to_string(path).expect("a document of the audit");
             let repeats = listed(newest, "repeats-", ".json");
@@ -34,7 +32,17 @@ fn the_page_says_what_the_published_audit_says() {
     if std::env::var_os("LOCKLAB_BLESS").is_some() {
         return fs::write(&page, &wanted).expect("the page is written");
     }
-    assert_eq!(text, wanted, "LOCKLAB_BLESS=1 writes {PAGE} anew");
+    assert_eq!(text, wanted, "LOCKLAB_BLESS=1 writes {} anew", page.display());
+}
+
+#[test]
+fn the_page_of_all_libraries_says_what_the_published_audit_says() {
+    compare_page_with_audit("docs/src/what-libraries-keep.md", "-audit");
+}
+
+#[test]
+fn the_page_of_rust_says_what_the_published_audit_says() {
+    compare_page_with_audit("docs/src/rust-libraries.md", "-rust-shelf");
 }
 
 /// What is in a directory, of names that begin and end so, in order.

@@ -34,6 +34,16 @@ const PEERS: &[Peer] = rows! { Peer;
         "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX on one server or a majority of several, semaphores, tries every 10 ms; renews at 0.8 of the lease"
     "rslock": PEER { built: "build/release/rslock-driver" }
         "rslock 0.10.0 over redis-rs 1.8.1 (Rust): SET NX PX on one server or a majority of several, tries every 0 to 200 ms; no renewal"
+    "redlock": PEER { built: "../rust-shelf/build/release/redlock" }
+        "redlock 2.0.0 over redis-rs 0.23.5 (Rust): SET NX PX on one server or a majority of several, blocking, tries every 0 to 200 ms; no renewal"
+    "redis-lock": PEER { built: "../rust-shelf/build/release/redis-lock" }
+        "redis-lock 0.5.1 over redis-rs 0.27.6 (Rust): a future run under SET NX PX on one server or a majority of several, tries every 100 ms; no renewal"
+    "async-redis-lock": PEER { built: "../rust-shelf/build/release/async-redis-lock" }
+        "async-redis-lock 0.4.0 over redis-rs 1.8.1 (Rust): a script on one or several keys, tries every 100 ms; renews at a third of the lease"
+    "rdlock": PEER { built: "../rust-shelf/build/release/rdlock" }
+        "rdlock 1.0.3 over redis-rs 0.27.6 (Rust): SET NX EX in whole seconds, keyspace notifications wake waiters; no renewal"
+    "distributed-lock": PEER { built: "../rust-shelf/build/release/distributed-lock" }
+        "distributed-lock-redis 0.2.0 over fred 9.4.0 (Rust): SET NX PX on one server or a majority of several, read-write, semaphores; renews at a third of the lease"
     "curator": PEER { built: "build/classes/CuratorDriver.class", system: Some("zookeeper") }
         "Curator 5.9.0 (Java), InterProcessMutex on ZooKeeper: an ephemeral sequential node for each acquire; notified waits, a session"
 };
