@@ -1,6 +1,7 @@
 //! A driver of distributed-lock's Redis backend: SET NX PX on one server or a majority of several, readers and writers, semaphores, and a
 //! renewal at a third of the lease, which is put off beyond the end where a lease is asked for. `acquire` of a plain lock or a reader tries
-//! once, whatever its timeout is, so it is called again until the wait is over, after the pause that a writer of this library begins with.
+//! once, whatever its timeout is, so it is called again until the wait is over, after the pause that a writer of this library begins with. A
+//! holder is told of a loss by the renewal that finds it; of a lease that is not renewed nobody is.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ async fn main() {
         version: "distributed-lock-redis 0.2.0, fred 9.4.0",
         kinds: &["plain", "redlock", "read", "write", "semaphore"],
         topologies: &["single", "masters"],
-        features: &["lost", "open_busy", "release_blind", "owner_moves"],
+        features: &["open_busy", "release_blind", "owner_moves"],
     };
     locklab::serve(about, connect).await;
 }
@@ -45,7 +46,8 @@ async fn connect(hello: Hello) -> Result<Clients, Ending> {
     let mut clients = Vec::new();
     for url in urls(&hello)? {
         // Clients that the library makes of a URL itself never connect again.
-        let client = RedisClient::new(RedisConfig::from_url(&url)?, None, None, Some(ReconnectPolicy::default()));
+        let client =
+            RedisClient::new(RedisConfig::from_url(&url)?, None, None, Some(ReconnectPolicy::default()));
         client.connect();
         let connected = timeout(Duration::from_secs(5), client.wait_for_connect()).await;
         connected?.map_err(|error| Ending::Unreachable(error.to_string()))?;

@@ -69,7 +69,12 @@ impl Lock for Connections {
         if granted.await.is_ok() {
             let call = given_up.keep();
             let sent = call_is_one_try(duration).then_some(began);
-            return Ok(Granted { held: Mutex::new(Some(Under { end, call })), sent, token: None, lease: None });
+            return Ok(Granted {
+                held: Mutex::new(Some(Under { end, call })),
+                sent,
+                token: None,
+                lease: None,
+            });
         }
         match given_up.keep().await? {
             Err(LockAcrossError::Acquire(_)) => Err(Ending::Busy),

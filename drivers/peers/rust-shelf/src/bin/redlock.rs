@@ -1,10 +1,7 @@
 //! A driver of redlock with its defaults: blocking calls, a connection per command, three tries in a row after pauses of up to 200 ms, in
 //! rows until the wait is over. It has no renewal and no extension, and says of a release only that it was sent.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use redis_0_23::Client;
 use redlock::{RedLock, RedLockGuard};
@@ -57,14 +54,20 @@ impl Lock for Managers {
         loop {
             let name = call.lock.clone();
             // The guard of a call that was given up meanwhile gives its lock back, as the library's own `acquire` does.
-            let row = move || manager.lock(name.as_bytes(), ms).map(|lock| lock.map(|lock| RedLockGuard { lock }));
+            let row =
+                move || manager.lock(name.as_bytes(), ms).map(|lock| lock.map(|lock| RedLockGuard { lock }));
             if let Some(guard) = spawn_blocking(row).await?? {
                 // It counts from its first command of the try, in whole milliseconds, and keeps this much back for drift.
                 let granted = lease - lease.mul_f32(0.01) - Duration::from_millis(2);
                 let left = Duration::from_millis(guard.lock.validity_time as u64);
                 let age = granted.saturating_sub(left) + Duration::from_millis(1);
                 let sent = Instant::now().checked_sub(age).map(|sent| sent.max(began));
-                return Ok(Granted { held: Mutex::new(Some(guard)), sent, token: None, lease: Some(granted) });
+                return Ok(Granted {
+                    held: Mutex::new(Some(guard)),
+                    sent,
+                    token: None,
+                    lease: Some(granted),
+                });
             }
             call.left(began).ok_or(Ending::Busy)?;
         }
@@ -72,8 +75,6 @@ impl Lock for Managers {
 
     async fn release(&self, held: &Self::Held) -> Result<(), Ending> {
         let guard = held.lock().await.take().ok_or_else(consumed)?;
-        // A panic in a drop would be lost here; the thread's end says whether there was one.
-        let release = spawn_blocking(move || drop(guard)).await;
-        release.map_err(|error| Ending::Unknown(format!("{error}, {:?}", thread::current().id())))
+        Ok(spawn_blocking(move || drop(guard)).await?)
     }
 }
