@@ -88,7 +88,7 @@ fn tables(audit: &str, repeats: &[String]) -> String {
     );
     let mut sections = String::new();
     for subject in subjects_of(audit).expect("an audit") {
-        let name = &subject.name;
+        let (name, peer) = (&subject.name, peer_of(&subject.name));
         let always = |one: &&AuditedScenario| {
             let (broken, runs) = repeated(&again, name, &one.name);
             assert!(runs >= 3, "{} by {name} was repeated {runs} times", one.name);
@@ -103,8 +103,8 @@ fn tables(audit: &str, repeats: &[String]) -> String {
         let row =
             [score.kept, sure as u32, others as u32, score.inherent, score.not_applicable, score.unknown];
         let row = row.map(|count| count.to_string()).join(" | ");
-        writeln!(out, "| `{name}`: {library} | {row} |").expect("text");
-        write!(sections, "\n## {name}\n\n{library}.\n").expect("text");
+        writeln!(out, "| `{peer}`: {library} | {row} |").expect("text");
+        write!(sections, "\n## {peer}\n\n{library}.\n").expect("text");
         for one in always {
             let (_, runs) = repeated(&again, name, &one.name);
             let (about, why) = (plain(&one.about), plain(&one.why));
@@ -133,6 +133,13 @@ fn tables(audit: &str, repeats: &[String]) -> String {
     out + &sections
 }
 
+/// The subject that a driver of `drivers/peers/` is by its name; an audit by a program that does not know it yet
+/// has its command.
+fn peer_of(name: &str) -> String {
+    let folder = name.strip_prefix("exec:drivers/peers/").and_then(|rest| rest.strip_suffix("/run"));
+    folder.map_or_else(|| name.to_owned(), |folder| format!("peer:{folder}"))
+}
+
 /// What Markdown and HTML would read as marks is shown as it is.
 fn plain(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
@@ -159,6 +166,7 @@ fn a_conviction_that_did_not_come_each_time_is_not_among_those_that_did() {
     let twice = tables(&first, &[audit(&["broken"]), audit(&["kept", "broken"])]);
     assert!(!twice.contains("**Broken"), "{twice}");
     assert!(twice.contains("in 2 of 3 repeats: `late`"), "{twice}");
+    assert_eq!(peer_of("exec:drivers/peers/rdlock/run"), "peer:rdlock");
     let few = std::panic::catch_unwind(|| tables(&first, &[audit(&["broken", "broken"])]));
     assert!(few.is_err(), "two repeats are too few");
 }
