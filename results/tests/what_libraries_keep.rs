@@ -133,8 +133,7 @@ fn tables(audit: &str, repeats: &[String]) -> String {
     out + &sections
 }
 
-/// The subject that a driver of `drivers/peers/` is by its name; an audit by a program that does not know it yet
-/// has its command.
+/// The name of a peer. An audit by a program that does not know the peer yet has its driver's command.
 fn peer_of(name: &str) -> String {
     let folder = name.strip_prefix("exec:drivers/peers/").and_then(|rest| rest.strip_suffix("/run"));
     folder.map_or_else(|| name.to_owned(), |folder| format!("peer:{folder}"))
