@@ -2,8 +2,12 @@
 """Locks with one defect each, to measure what an audit finds: `defects.py NAME`; `defects.py` lists them.
 
 Every lock is the sound one of its family but for its defect. A class is a defect, its docstring says what is wrong, and its name in lower case with
-dashes is its name. Those that begin with `sound` have none: an audit that convicts one of them accuses a sound lock. The defects
-are those of public reports (docs/src/audit.md), and were written before the scenarios that look for those which a first audit missed.
+dashes is its name. Those that begin with `sound` have none: an audit that convicts one of them accuses a sound lock. The defects are those of public
+reports (docs/src/audit.md), and were written on 2026-11-28. Nine scenarios were written after them, because an audit had missed some: `renewed-key-lost`
+(`renews-without-owner`), `late-answers` (`lease-from-reply`), `releases-held-up` (`stale-release-counts`), `readers-killed` (`readers-counted`),
+`reentered-renewed` (`inner-release-ends-renewal`), `reentered-short-lease` (`enters-by-memory`, `entry-does-not-prolong`, `release-counts-below-zero`),
+`masters-extended-cut` (`masters-extend-from-reply`), `masters-given-back` (`masters-give-back-where-granted`) and `masters-halves`. So a figure of
+these is in part one of what the scenarios were made for; `held_out.py` has defects of which that is not so.
 """
 import collections
 import concurrent.futures
@@ -684,12 +688,17 @@ def name_of(defect):
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=A)(?=[A-Z])", "-", defect.__name__).lower()
 
 
-DEFECTS = {name_of(one): one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Sound)}
-
-if __name__ == "__main__" and len(sys.argv) < 2:
-    for name, one in DEFECTS.items():
-        print(name, one.family, one.__doc__, sep="\t")
-elif __name__ == "__main__":
-    defect = DEFECTS[sys.argv[1]]
+def serve(module):
+    """Speaks for the defect that the command line names, of the classes that a module has, or lists them."""
+    defects = {name_of(one): one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Sound) and one.__module__ == module.__name__}
+    if len(sys.argv) < 2:
+        for name, one in defects.items():
+            print(name, one.family, one.__doc__.partition(" (")[0], sep="\t")
+        return
+    defect = defects[sys.argv[1]]
     features = ["lost"] if defect.told else []
     run(defect, name=sys.argv[1], version="1.0", kinds=defect.kinds, topologies=[defect.topology], watchdog_ms=watchdog_ms if defect.renews else None, features=features)
+
+
+if __name__ == "__main__":
+    serve(sys.modules[__name__])

@@ -1,4 +1,4 @@
-//! The book's page of what libraries keep says what the published audit says, and counts a conviction only if
+//! The book's pages of what libraries keep say what the published audits say, and count a conviction only if
 //! it came in every repeat.
 
 use std::fmt::Write as _;
@@ -12,17 +12,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-const PAGE: &str = "docs/src/what-libraries-keep.md";
-
-#[test]
-fn the_page_says_what_the_published_audit_says() {
-    let page = root().join(PAGE);
+/// A page is made of the newest audit whose directory's name ends so.
+fn compare_page_with_audit(page: &str, ending: &str) {
+    let page = root().join(page);
     let text = fs::read_to_string(&page).expect("the page");
     let (before, rest) = text.split_once("<!-- audit -->\n").expect("the mark");
     let (_, after) = rest.split_once("<!-- /audit -->").expect("the stretch has an end");
-    let audits = listed(&root().join("results/published"), "", "-audit");
+    let audits = listed(&root().join("results/published"), "", ending);
     let said = match audits.last() {
-        None => "No run of all libraries is published yet.\n".to_owned(),
+        None => "No such audit is published yet.\n".to_owned(),
         Some(newest) => {
             let read = |path: &PathBuf| fs::read_to_string(path).expect("a document of the audit");
             let repeats = listed(newest, "repeats-", ".json");
@@ -34,7 +32,17 @@ fn the_page_says_what_the_published_audit_says() {
     if std::env::var_os("LOCKLAB_BLESS").is_some() {
         return fs::write(&page, &wanted).expect("the page is written");
     }
-    assert_eq!(text, wanted, "LOCKLAB_BLESS=1 writes {PAGE} anew");
+    assert_eq!(text, wanted, "LOCKLAB_BLESS=1 writes {} anew", page.display());
+}
+
+#[test]
+fn the_page_of_all_libraries_says_what_the_published_audit_says() {
+    compare_page_with_audit("docs/src/what-libraries-keep.md", "-audit");
+}
+
+#[test]
+fn the_page_of_rust_says_what_the_published_audit_says() {
+    compare_page_with_audit("docs/src/rust-libraries.md", "-rust-shelf");
 }
 
 /// What is in a directory, of names that begin and end so, in order.
@@ -80,7 +88,7 @@ fn tables(audit: &str, repeats: &[String]) -> String {
     );
     let mut sections = String::new();
     for subject in subjects_of(audit).expect("an audit") {
-        let name = &subject.name;
+        let (name, peer) = (&subject.name, peer_of(&subject.name));
         let always = |one: &&AuditedScenario| {
             let (broken, runs) = repeated(&again, name, &one.name);
             assert!(runs >= 3, "{} by {name} was repeated {runs} times", one.name);
@@ -95,8 +103,8 @@ fn tables(audit: &str, repeats: &[String]) -> String {
         let row =
             [score.kept, sure as u32, others as u32, score.inherent, score.not_applicable, score.unknown];
         let row = row.map(|count| count.to_string()).join(" | ");
-        writeln!(out, "| `{name}`: {library} | {row} |").expect("text");
-        write!(sections, "\n## {name}\n\n{library}.\n").expect("text");
+        writeln!(out, "| `{peer}`: {library} | {row} |").expect("text");
+        write!(sections, "\n## {peer}\n\n{library}.\n").expect("text");
         for one in always {
             let (_, runs) = repeated(&again, name, &one.name);
             let (about, why) = (plain(&one.about), plain(&one.why));
@@ -125,6 +133,12 @@ fn tables(audit: &str, repeats: &[String]) -> String {
     out + &sections
 }
 
+/// The name of a peer. An audit by a program that does not know the peer yet has its driver's command.
+fn peer_of(name: &str) -> String {
+    let folder = name.strip_prefix("exec:drivers/peers/").and_then(|rest| rest.strip_suffix("/run"));
+    folder.map_or_else(|| name.to_owned(), |folder| format!("peer:{folder}"))
+}
+
 /// What Markdown and HTML would read as marks is shown as it is.
 fn plain(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
@@ -151,6 +165,7 @@ fn a_conviction_that_did_not_come_each_time_is_not_among_those_that_did() {
     let twice = tables(&first, &[audit(&["broken"]), audit(&["kept", "broken"])]);
     assert!(!twice.contains("**Broken"), "{twice}");
     assert!(twice.contains("in 2 of 3 repeats: `late`"), "{twice}");
+    assert_eq!(peer_of("exec:drivers/peers/rdlock/run"), "peer:rdlock");
     let few = std::panic::catch_unwind(|| tables(&first, &[audit(&["broken", "broken"])]));
     assert!(few.is_err(), "two repeats are too few");
 }

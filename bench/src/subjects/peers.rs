@@ -1,5 +1,4 @@
-//! Other libraries as subjects: each is a driver program in a folder of `drivers/peers/`, which its
-//! `build.sh` builds and `make peers` all.
+//! Other libraries as subjects: programs in folders of `drivers/peers/`, which `make peers` builds.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -34,34 +33,35 @@ const PEERS: &[Peer] = rows! { Peer;
         "redis-semaphore 5.8.0 over ioredis 6.0.0 (Node): SET NX PX on one server or a majority of several, semaphores, tries every 10 ms; renews at 0.8 of the lease"
     "rslock": PEER { built: "build/release/rslock-driver" }
         "rslock 0.10.0 over redis-rs 1.8.1 (Rust): SET NX PX on one server or a majority of several, tries every 0 to 200 ms; no renewal"
+    "redlock": PEER { built: "../rust-shelf/build/release/redlock" } "redlock 2.0.0 over redis-rs 0.23.5 (Rust): SET NX PX on one server or a majority of several, blocking, tries every 0 to 200 ms; no renewal"
+    "redis-lock": PEER { built: "../rust-shelf/build/release/redis-lock" } "redis-lock 0.5.1 over redis-rs 0.27.6 (Rust): a future run under SET NX PX on one server or a majority of several, tries every 100 ms; no renewal"
+    "async-redis-lock": PEER { built: "../rust-shelf/build/release/async-redis-lock" } "async-redis-lock 0.4.0 over redis-rs 1.8.1 (Rust): a script on one or several keys, tries every 100 ms; renews at a third of the lease"
+    "rdlock": PEER { built: "../rust-shelf/build/release/rdlock" } "rdlock 1.0.3 over redis-rs 0.27.6 (Rust): SET NX EX in whole seconds, keyspace notifications wake waiters; no renewal"
+    "distributed-lock": PEER { built: "../rust-shelf/build/release/distributed-lock" } "distributed-lock-redis 0.2.0 over fred 9.4.0 (Rust): SET NX PX on one server or a majority of several, read-write, semaphores; renews at a third of the lease"
     "curator": PEER { built: "build/classes/CuratorDriver.class", system: Some("zookeeper") }
         "Curator 5.9.0 (Java), InterProcessMutex on ZooKeeper: an ephemeral sequential node for each acquire; notified waits, a session"
 };
 
 /// Where the folder `peers` is: as the environment says, beside the sources of this build, or here.
 fn drivers() -> PathBuf {
-    let sources = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers"));
-    env::var_os("LOCKLAB_DRIVERS")
-        .map(PathBuf::from)
-        .or_else(|| Some(sources).filter(|path| path.is_dir()))
-        .unwrap_or_else(|| PathBuf::from("drivers"))
+    let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers"));
+    let found = if sources.is_dir() { sources } else { Path::new("drivers") };
+    env::var_os("LOCKLAB_DRIVERS").map_or_else(|| found.to_owned(), PathBuf::from)
 }
 
 impl Peer {
     fn subject(&self, drivers: &Path) -> ExecSubject {
         let folder = drivers.join("peers").join(self.name);
-        // A file that is not there keeps its name as it is.
         let folder = folder.canonicalize().unwrap_or(folder);
-        let missing = (!folder.join(self.built).exists()).then(|| {
-            let build = folder.join("build.sh");
-            format!("peer:{} is not built: `make peers` or `sh {}` builds it", self.name, build.display())
-        });
+        let build = folder.join("build.sh");
+        let how =
+            || format!("peer:{} is not built: `make peers` or `sh {}` builds it", self.name, build.display());
         ExecSubject {
             name: format!("peer:{}", self.name),
             about: self.about.to_owned(),
             command: vec![folder.join("run").to_string_lossy().into_owned()],
             system: self.system,
-            missing,
+            missing: (!folder.join(self.built).exists()).then(how),
             ..ExecSubject::default()
         }
     }
@@ -83,8 +83,7 @@ mod tests {
         let missing = || peer.subject(drivers.path()).missing().map(str::to_owned);
         let why = missing().expect("nothing is built");
         assert!(why.contains("make peers") && why.contains("build.sh"), "{why}");
-        let folder = drivers.path().join("peers").join(peer.name);
-        let built = folder.join(peer.built);
+        let built = drivers.path().join("peers").join(peer.name).join(peer.built);
         std::fs::create_dir_all(built.parent().expect("a folder")).expect("a folder");
         std::fs::write(built, "").expect("a file");
         assert_eq!(missing(), None);
