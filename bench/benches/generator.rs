@@ -117,7 +117,7 @@ async fn far_clients() {
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         for (clients, rates) in (1..).zip(&mut rates) {
-            let mut plan = BenchPlan::new(&server.url());
+            let mut plan = BenchPlan::new(server.url());
             plan.subjects = vec![program.clone()];
             (plan.clients, plan.client_processes) = (clients, true);
             plan.tasks = vec![clients * FAR_TASKS];

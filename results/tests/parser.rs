@@ -1,7 +1,8 @@
-//! Whatever bytes come in, the parser of histories gives a history or an error with a line of the file; it
-//! never panics.
+//! Whatever bytes come in, the parser of histories gives a history or an error with a line of the file, and
+//! that of histograms their counts or an error; they never panic.
 
 use proptest::prelude::*;
+use results::hdr::decode_any;
 use results::history::{History, Line};
 
 const TEXT: &str = r#"{"t_ns":1000,"id":17,"client":"c1","owner":"t0","op":"acquire","lock":"orders","kind":"reentrant","lease_ms":3000,"wait_ms":500}
@@ -98,5 +99,36 @@ proptest! {
         let lines: Vec<&str> = TEXT.lines().collect();
         let text: String = order.iter().map(|n| format!("{}\n", lines[*n])).collect();
         holds(text.as_bytes())?;
+    }
+}
+
+// Each holds 1, 1000, and 1000000 twice, with three digits, as the library that is named writes it.
+#[test]
+fn what_other_programs_write_is_read() {
+    let text = include_str!("hdr/foreign.txt");
+    for line in text.lines() {
+        let (name, text) = line.split_once(' ').expect("a name and a histogram");
+        let pairs = decode_any(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let counts: Vec<u64> = pairs.iter().map(|(_, count)| *count).collect();
+        assert_eq!(counts, [1, 1, 2], "{name}: {pairs:?}");
+        assert!(pairs[2].0.abs_diff(1_000_000) <= 1_000, "{name}: {pairs:?}");
+    }
+}
+
+// As the encoder that stood here before wrote them, so that kept runs stay readable.
+#[test]
+fn what_kept_runs_hold_is_read() {
+    let kept = include_str!("hdr/kept.txt");
+    for line in kept.lines() {
+        let (pairs_in, text) = line.split_once(' ').expect("pairs and a histogram");
+        let pairs: Vec<(u64, u64)> = serde_json::from_str(pairs_in).expect("pairs");
+        assert_eq!(decode_any(text), Ok(pairs));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in "[A-Za-z0-9+/=]{0,120}") {
+        let _ = decode_any(&text);
     }
 }
