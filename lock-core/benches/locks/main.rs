@@ -4,9 +4,9 @@
 //! `cargo bench -p lock-core --bench locks` · `-- --million` holds 1,000,000 locks instead of 100,000 ·
 //! `-- cycle`, `-- reference`, `-- pairs`, `-- quorum`, `-- chain`, `-- share`, `-- tracking`, `-- map`,
 //! `-- unheard`, `-- timers` and `-- renewal` run one part · `--features peer` measures beside rslock
-//! (`-- peer`, `-- quorum`). Ratios are medians over rounds in which the two sides take turns, since a machine's pace
-//! drifts; absolute figures are of this machine, now. Each goal of the library is a line that begins with
-//! `goal:` and says whether it is reached.
+//! (`-- peer`, `-- quorum`). Ratios are medians over rounds in which the two sides take turns, since a
+//! machine's pace drifts; absolute figures are of this machine, now. Each goal of the library is a line that
+//! begins with `goal:` and says whether it is reached.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout)]
