@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use bench::abilities::Abilities;
 use cluster_config::TopologyKind;
+use itertools::Itertools;
 use results::audit::{AuditOutcome, InherentCause, JudgedRun};
 use results::run::{FaultSpan, ScenarioResult};
 use results::units;
@@ -292,8 +293,7 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> JudgedRun {
         };
         (AuditOutcome::Inherent, format!("{violations}. {cause}: {why}"))
     } else {
-        let classes: Vec<&str> = judged_of(result).map(|(class, _)| class).collect();
-        let all = classes.join(", ");
+        let all = judged_of(result).map(|(class, _)| class).join(", ");
         let (over, odds) = (over(result), against_odds(scenario, result));
         (AuditOutcome::Kept, format!("{all} clean {over}{odds}"))
     };
@@ -388,8 +388,7 @@ pub fn beside(
         OpenQuestion::Violated | OpenQuestion::LivenessAlone => {}
     }
     let suspects = suspects(scenario, result);
-    let classes: Vec<&str> = suspects.iter().map(|(class, _)| *class).collect();
-    let classes = classes.join(", ");
+    let classes = suspects.iter().map(|(class, _)| *class).join(", ");
     let comes_again = |second: &ScenarioResult| {
         let mut states = suspects.iter().map(|(class, _)| second.verdicts.get(class));
         states.any(|verdict| verdict.is_some_and(|verdict| verdict.state == State::Violated))

@@ -40,6 +40,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cluster_config::{LinkFault, Party, Role, Topology};
+use itertools::Itertools;
 
 use crate::scenario::{FaultSite, Settings};
 
@@ -330,11 +331,8 @@ pub(crate) fn allowed(
     let Some(system) = shape.system_name() else { return (kind.allowed)(topology, on, with) };
     if with.contains_key("during") || !kind.any_system {
         let others = FAULTS.iter().filter(|fault| fault.any_system);
-        let others: Vec<&str> = others.map(|fault| fault.name).collect();
-        return Err(format!(
-            "`{name}` is for Redis alone, and `{shape}` is {system}; allowed are {}",
-            others.join(", ")
-        ));
+        let others = others.map(|fault| fault.name).join(", ");
+        return Err(format!("`{name}` is for Redis alone, and `{shape}` is {system}; allowed are {others}"));
     }
     if name == "power-cut" && system == "etcd" {
         return Err(

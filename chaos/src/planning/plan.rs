@@ -11,6 +11,7 @@ use std::time::Duration;
 use bench::workload::Pace;
 use cluster_config::layout::slot_range;
 use cluster_config::{Topology, TopologyKind, slot_of};
+use itertools::Itertools;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use results::audit::Inherent;
@@ -291,12 +292,7 @@ impl Plan {
         let _ = writeln!(
             text,
             "  load      {} for {}: {} clients with {tasks} tasks on {}, hold {}, think {}",
-            load.does
-                .mix
-                .iter()
-                .map(|(kind, weight)| format!("{kind} {weight}"))
-                .collect::<Vec<_>>()
-                .join(", "),
+            load.does.mix.iter().map(|(kind, weight)| format!("{kind} {weight}")).join(", "),
             ns(load.does.duration.ns()),
             load.clients.len(),
             load.locks.join(", "),

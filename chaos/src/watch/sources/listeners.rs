@@ -68,8 +68,10 @@ impl ServerInfo {
             cpu_s: number("used_cpu_user")? + number("used_cpu_sys")?,
             commands: number("total_commands_processed")? as u64,
             has_released_nothing: !releases.iter().any(|name| has_run(name)),
-            has_started_empty: field("aof_enabled") == Some("0")
-                && field("rdb_last_load_keys_loaded") == Some("0"),
+            // While it reads its append-only file it says that it has none.
+            has_started_empty: [("aof_enabled", "0"), ("rdb_last_load_keys_loaded", "0"), ("loading", "0")]
+                .iter()
+                .all(|(name, value)| field(name) == Some(value)),
         })
     }
 }
@@ -320,10 +322,9 @@ impl Listeners {
                 }
             }
             false if !now.is_master => {}
-            true => self.watcher.gap(place),
-            false if !now.has_released_nothing => self.watcher.gap(place),
-            false if now.has_started_empty && self.is_alone => self.watcher.lost(place),
-            false => {}
+            _ if went_on || !now.has_released_nothing => self.watcher.gap(place),
+            _ if now.has_started_empty && self.is_alone => self.watcher.lost(place),
+            _ => {}
         }
     }
 
@@ -462,8 +463,16 @@ mod tests {
     }
 
     fn info(run_id: &str, role: &str) -> ServerInfo {
-        let info = "used_cpu_user:1\nused_cpu_sys:1\ntotal_commands_processed:1\naof_enabled:1";
+        let info = "used_cpu_user:1\nused_cpu_sys:1\ntotal_commands_processed:1";
         ServerInfo::parse(&format!("run_id:{run_id}\nrole:{role}\n{info}")).unwrap()
+    }
+
+    #[test]
+    fn a_server_that_still_reads_its_file_has_not_started_empty() {
+        for (loading, is_empty) in [(0, true), (1, false)] {
+            let said = format!("master\naof_enabled:0\nrdb_last_load_keys_loaded:0\nloading:{loading}");
+            assert_eq!(info("1", &said).has_started_empty, is_empty, "{said}");
+        }
     }
 
     /// A lock is granted and given back, granted once more, and granted to another by the server that comes

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cluster_config::{External, Role, TopologyKind};
 use futures_util::future::join_all;
+use itertools::Itertools;
 use redis::Value;
 use results::watch::WatchCost;
 use tokio::sync::watch;
@@ -479,10 +480,7 @@ pub async fn watch_live(
     if watched.is_empty() {
         return Err(RunError::Missing("--light needs a replica, and none was found: the URL of a single replica will do; or watch the master without --light".to_owned()));
     }
-    let names = |addresses: &[SocketAddr]| {
-        let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        names.join(", ")
-    };
+    let names = |addresses: &[SocketAddr]| addresses.iter().join(", ");
     let and_replicas = match standby.is_empty() {
         true => String::new(),
         false => format!(", and on the replicas {}, which may be promoted,", names(&standby)),
