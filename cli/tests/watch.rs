@@ -1357,7 +1357,8 @@ fn a_file_without_times_shows_no_leases_and_says_why() {
     server.cli(&["SET", "the", "end"]);
     let holds = || std::fs::read_to_string(&stream).unwrap_or_default().contains("\"end\"");
     until("the stream is written", holds);
-    signal(&replica, Signal::SIGINT);
+    // Who started the tests in the background may have told them to ignore SIGINT.
+    signal(&replica, Signal::SIGTERM);
     replica.wait().unwrap();
     is_without_times(&watched(&stream));
     is_without_times(&watched(&file_of(&server)));
