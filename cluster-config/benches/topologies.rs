@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cluster_config::{
     Data, Deployment, Links, Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions,
+    ran_and_waited_ns, threads,
 };
 
 /// Far beyond any failover here.
@@ -104,10 +105,8 @@ async fn large_cluster(rounds: usize) {
 /// Processor time of all threads, from their scheduler's own nanosecond count: in ticks the little that an
 /// idle server takes is rounded away.
 fn processor_time(pid: u32) -> Duration {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
-    let text = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
-    let ns = text.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok());
-    Duration::from_nanos(ns.sum())
+    let times = threads(pid).into_iter().filter_map(ran_and_waited_ns);
+    Duration::from_nanos(times.map(|(ran_ns, _)| ran_ns).sum())
 }
 
 /// What a process has of memory, with its share of what it has in common with others.

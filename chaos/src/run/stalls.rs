@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use std::{array, fs};
 
 use bench::sink::Sink;
-use cluster_config::process_state;
+use cluster_config::{process_state, ran_and_waited_ns};
+use nix::unistd::gettid;
 use results::history::{Entry, Event};
 use results::units;
 
@@ -32,9 +33,11 @@ const WRITTEN: Duration = Duration::from_millis(20);
 type DeniedNs = [Option<u64>; 2];
 
 fn denied_ns() -> DeniedNs {
-    let word = |path, at| fs::read_to_string(path).ok()?.split_whitespace().nth(at)?.parse::<u64>().ok();
-    // The second is in hundredths of a second.
-    [word("/proc/thread-self/schedstat", 1), word("/proc/stat", 8).map(|ticks| ticks * 10_000_000)]
+    let waited = ran_and_waited_ns(gettid().as_raw().unsigned_abs()).map(|(_, waited_ns)| waited_ns);
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let stolen = stat.split_whitespace().nth(8).and_then(|ticks| ticks.parse::<u64>().ok());
+    // Ticks are hundredths of a second.
+    [waited, stolen.map(|ticks| ticks * 10_000_000)]
 }
 
 /// A watch over this process, on a thread of its own.
