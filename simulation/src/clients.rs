@@ -136,6 +136,8 @@ impl Clients {
         let Some(slot) = self.slot(number) else { return };
         for _ in 0..TRIES {
             match self.connect(slot).await {
+                // Two faults killed it, and the first that ended has brought it back.
+                Ok((_, process)) if lock(&slot.state).running.is_some() => return process.kill(),
                 Ok((connected, process)) => return self.begin(slot, connected, process),
                 // As a supervisor of services starts it once more.
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,

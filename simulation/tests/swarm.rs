@@ -21,9 +21,10 @@ mod porcupine;
 
 fn main() {
     let only = std::env::args().nth(1).unwrap_or_default();
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
         ("a seed gives the same history and trace, byte for byte", same_history),
         ("faults find who holds, and what a name means", holders_and_names),
+        ("a client that two faults kill comes back once", killed_twice),
         ("what a seed has found is fixed", found_is_fixed),
         ("nothing of the library is convicted", nothing_convicted),
         ("every broken lock is found", broken_found),
@@ -93,6 +94,25 @@ fn holders_and_names() {
         let on_holder = text.lines().any(|line| line.starts_with("on = \"holder\""));
         assert!(!on_holder || on_a_holder(&histories[0]), "{text}");
     }
+}
+
+/// The second fault finds nobody to kill, and its end nobody to bring back.
+fn killed_twice() {
+    let kill =
+        |at: &str| format!("[[faults]]\nat = \"{at}\"\nfor = \"2s\"\nfault = \"kill\"\non = \"client 1\"\n");
+    let text = format!(
+        "name = \"killed-twice\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"lock-core:reentrant\"\nlease = \"renewed\"\n\
+         [load]\nclients = 2\nduration = \"6s\"\n{}{}[expect]\ncontract = \"clean\"\n",
+        kill("1s"),
+        kill("2s"),
+    );
+    let wanted = FixedChoices { scenario: Some(text), ..FixedChoices::default() };
+    let mut starts = Vec::new();
+    let of_first =
+        |line: &&String| line.contains("\"event\":\"client\"") && line.contains("\"client\":\"c1\"");
+    swarm::run(3..4, 1, &wanted, Some(3), |one| starts.extend(one.history.iter().filter(of_first).cloned()))
+        .expect("it runs");
+    assert_eq!(starts.len(), 2, "once at the beginning, once after its death: {starts:?}");
 }
 
 /// Whether each fault on a client was on one that held a lock.
