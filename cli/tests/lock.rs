@@ -79,7 +79,8 @@ fn a_lock_held_by_another_is_75_or_the_code_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     server.cli(&["HSET", "orders", "somebody-else:1", "1"]);
     server.cli(&["PEXPIRE", "orders", "60000"]);
-    let args = ["lock", &server.url(), "orders", "--wait", "50ms", "--", "true"];
+    // Within this time the server must be reached, too.
+    let args = ["lock", &server.url(), "orders", "--wait", "2s", "--", "true"];
     let output = run(dir.path(), &args);
     assert_eq!(code(&output), 75);
     assert!(stderr(&output).contains("orders"), "says which lock: {}", stderr(&output));

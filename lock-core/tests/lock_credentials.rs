@@ -85,7 +85,7 @@ async fn a_provider_that_fails_once_or_is_slow_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
     let (_server, target) = guarded();
-    let options = ClientOptions::default().connect_timeout(300 * MS);
+    let options = ClientOptions::default().connect_timeout(2_000 * MS);
     let panics = CredentialsProvider::new(|| async { panic!("as it is meant to") });
     for (provider, says) in [(CredentialsProvider::new(pending), "did not answer"), (panics, "panicked")] {
         let refused = Client::connect(&target, options.clone().credentials(provider)).await;
@@ -106,7 +106,7 @@ async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
             }
         }
     });
-    let options = options.credentials(falls_silent).watchdog_lease(300 * MS);
+    let options = options.credentials(falls_silent).watchdog_lease(1_000 * MS);
     let client = Client::connect(&target, options).await.expect("admitted");
     let lock = client.lock(Kind::Plain, "n").expect("a good name");
     let guard = lock.acquire().await.expect("free");
@@ -116,7 +116,7 @@ async fn a_provider_that_never_answers_is_named_and_costs_no_open_connection() {
         }
     };
     tokio::time::timeout(PATIENCE, silent_twice).await.expect("it is asked again");
-    tokio::time::sleep(600 * MS).await;
+    tokio::time::sleep(1_500 * MS).await;
     assert!(!guard.is_lost(), "it is renewed all the same");
     guard.release().await.expect("held");
     client.close().await;
