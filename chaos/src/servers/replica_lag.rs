@@ -76,9 +76,10 @@ impl ReplicaLagSampler {
             };
             let asked = Instant::now();
             let mut question = redis::cmd("INFO");
-            let info: String = question.arg("replication").query_async(&mut connection).await.ok()?;
-            *open = Some(connection);
-            parse(&info, asked)
+            let info = question.arg("replication").query_async::<String>(&mut connection).await;
+            // An error with a code is the server's answer: the connection is in order.
+            *open = info.as_ref().err().is_none_or(|error| error.code().is_some()).then_some(connection);
+            parse(&info.ok()?, asked)
         });
         join_all(answers).await.into_iter().flatten().collect()
     }
