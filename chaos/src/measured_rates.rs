@@ -39,7 +39,7 @@ impl MeasuredRates {
         }
     }
 
-    /// What a run measured: how long failovers took until the first grant and how far replicas were behind, or
+    /// What a run measured: how long failovers took until the first grant, how far replicas were behind; or
     /// what it watched.
     ///
     /// # Errors

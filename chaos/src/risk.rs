@@ -16,8 +16,8 @@ use results::run::{FailoverRisk, Run, ScenarioResult};
 /// A year in seconds.
 pub const YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// How long Redis leaves what `appendfsync everysec` has not written to the disk: at a crash its age is uniform
-/// up to that.
+/// How long Redis leaves what `appendfsync everysec` has not written to the disk: at a crash its age is
+/// uniform up to that.
 const EVERYSEC_S: f64 = 1.0;
 
 /// So many draws of uncertain inputs.
@@ -164,10 +164,10 @@ impl ServiceRates {
         self.grants_per_s * self.hold_s * released * (1.0 - self.lease_ends_within(self.outage_s))
     }
 
-    /// Holders a year who believe in a hold that somebody else has, or had, since. Of those that a pause stops,
-    /// whose lease and whose next caller's wait end before it does. Of all holders at a clock that jumps, whose
-    /// lease it ends and who go on when the next caller comes: no longer than they believe it lasts, or until they
-    /// renew it. No way to set up servers helps; a check of the fencing token where the work is done does.
+    /// Holders a year who believe in a hold that somebody else has, or had, since. Of those that a pause
+    /// stops, whose lease and whose next caller's wait end before it does. Of all holders at a clock that
+    /// jumps, whose lease it ends and who go on when the next caller comes: no longer than they believe it
+    /// lasts, or until they renew it. A check of the fencing token helps, and no way to set up servers.
     fn overtaken(&self) -> f64 {
         let waits =
             |figure: &dyn Fn(f64) -> f64| mean(|share| figure(-self.next_caller_s * (1.0 - share).ln()));
@@ -191,8 +191,8 @@ impl ServiceRates {
     }
 
     /// Double grants of one partition: from the promotion on until the partition's end, or until the master
-    /// gives up, each side grants by itself. Of G·(h + f) locks one for which a share s of the callers asks is
-    /// granted 1/(h + f/s) times a second and held h times that share of the time; 2·h·g·g′ a second meet.
+    /// gives up, each side grants by itself. Of G·(h + f) locks one for which a share s of the callers asks
+    /// is granted 1/(h + f/s) times a second and held h times that share of the time; 2·h·g·g′ meet.
     fn split(&self, gives_up_s: f64) -> f64 {
         let both_s = (self.partition_s.min(gives_up_s) - self.outage_s).max(0.0);
         let grants_per_s = |share: f64| 1.0 / (self.hold_s + self.free_s / share);

@@ -462,7 +462,7 @@ mod risks {
         }
     }
 
-    /// From when to when each hold lasts of a lock for which a share of the callers asks on a side of its own.
+    /// From when to when each hold lasts of a lock on a side where a share of its callers is.
     fn holds(rates: &ServiceRates, share: f64, until_s: f64, rng: &mut ChaCha8Rng) -> Vec<(f64, f64)> {
         let free_s = rates.free_s / share;
         // From long before, so that how it began does not matter.

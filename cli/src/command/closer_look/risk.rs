@@ -34,8 +34,8 @@ pub(crate) struct Options {
     /// Independent masters
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "5")]
     masters: u32,
-    /// Take the outage from what the failovers of this run took, the lag from before its first fault, or grants,
-    /// holds and leases from a run of `watch`
+    /// Take the outage from what the failovers of this run took, the lag from before its first fault; or
+    /// grants, holds and leases from a run of `watch`
     #[arg(long, value_name = "RUN")]
     from: Option<String>,
     /// Measure lag, grants, holds and leases on these servers; what a flag says counts instead
