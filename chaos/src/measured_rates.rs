@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cluster_config::External;
-use results::run::Run;
+use results::run::{ReplicaLag, Run};
 use results::watch::WatchReport;
 use tokio::sync::watch;
 
 use crate::risk::failover_outages;
 use crate::run::RunError;
-use crate::servers::replica_lag::{ReplicaLag, measure_replica_lag};
+use crate::servers::replica_lag::{ReplicaLagSampler, spread};
 use crate::watch::{LiveWatch, WatchOptions, watch_live};
 
 /// Inputs of a risk that the traffic of servers shows, and questions to them.
@@ -32,17 +32,15 @@ pub struct MeasuredRates {
 
 impl MeasuredRates {
     fn add(&mut self, name: &'static str, values: impl IntoIterator<Item = f64>) {
-        let values = values.into_iter().filter(|value| *value > 0.0);
-        let span = values.fold(None, |span: Option<(f64, f64)>, value| {
-            let (low, high) = span.unwrap_or((value, value));
-            Some((low.min(value), high.max(value)))
-        });
-        if let Some(span) = span {
-            self.spans.insert(name, span);
+        let values = Vec::from_iter(values.into_iter().filter(|value| *value > 0.0));
+        let end = |of: fn(f64, f64) -> f64| values.iter().copied().reduce(of);
+        if let (Some(low), Some(high)) = (end(f64::min), end(f64::max)) {
+            self.spans.insert(name, (low, high));
         }
     }
 
-    /// What a run measured: how long failovers took until the first grant, or what it watched.
+    /// What a run measured: how long failovers took until the first grant, how far replicas were behind; or
+    /// what it watched.
     ///
     /// # Errors
     /// A run that measured none of it.
@@ -52,9 +50,12 @@ impl MeasuredRates {
             return Ok(());
         }
         self.add("outage", failover_outages(run));
+        let lags = run.scenarios.iter().filter_map(|one| one.lag_before_faults.as_ref());
+        self.add_lags(lags, "that run measured no lag of a replica before its first fault");
         match self.spans.is_empty() {
             true => Err(format!(
-                "{}: no master of a sentinel group or a cluster was killed in it, and nothing was watched; try a run of `locklab quickstart`, or --outage",
+                "{}: no master of a sentinel group or a cluster was killed in it, no lag of a replica was measured, and nothing was watched; \
+                 try a run of `locklab quickstart`, or --outage and --lag",
                 run.run
             )),
             false => Ok(()),
@@ -89,19 +90,11 @@ impl MeasuredRates {
         self.add("free-for", between.map(|names| names * watch.seconds - hold_s));
     }
 
-    fn add_lag(&mut self, lag: &ReplicaLag) {
-        let at = |share: f64| {
-            let place = (lag.lags_s.len() as f64 * share) as usize;
-            lag.lags_s.get(place.min(lag.lags_s.len().saturating_sub(1)))
-        };
-        // No lag is shorter than the way of a message.
-        let least_s = lag.rtt_s.unwrap_or(1e-6);
-        self.add("rtt", lag.rtt_s);
-        let lags = [at(0.5), at(0.99)].into_iter().flatten();
-        self.add("lag", lags.map(|lag_s| lag_s.max(least_s)));
-        self.replicas = u32::try_from(lag.replicas).ok().filter(|some| *some > 0);
-        if lag.lags_s.is_empty() {
-            self.reasons.push("no replica was found there, whose lag could be measured".to_owned());
+    fn add_lags<'a>(&mut self, lags: impl IntoIterator<Item = &'a ReplicaLag>, why_none: &str) {
+        let ends = lags.into_iter().flat_map(|lag| [lag.p50_ns, lag.p99_ns]);
+        self.add("lag", ends.map(|ns| ns as f64 / 1e9));
+        if !self.spans.contains_key("lag") {
+            self.reasons.push(why_none.to_owned());
         }
     }
 
@@ -114,13 +107,17 @@ impl MeasuredRates {
         note: &(dyn Fn(&str) + Sync),
     ) -> Result<Option<String>, RunError> {
         let live = LiveWatch { length, sample: None, max_cost: 0.2, cancel };
-        let (seen, lag) = tokio::join!(
-            watch_live(found.clone(), &live, WatchOptions::default(), note),
-            measure_replica_lag(&found, length, &live.cancel),
-        );
+        let mut lag = ReplicaLagSampler::of_external(&found);
+        let seen = tokio::select! {
+            seen = watch_live(found, &live, WatchOptions::default(), note) => seen,
+            never = lag.sample() => never,
+        };
         let report = seen?.report;
         self.add_watch(&report);
-        self.add_lag(&lag);
+        self.add("rtt", lag.rtt_s);
+        self.replicas = u32::try_from(lag.replicas).ok().filter(|some| *some > 0);
+        let lags_s = spread(lag.lags.iter().map(|(_, lag_s)| *lag_s));
+        self.add_lags(&lags_s, "no replica was found there, whose lag could be measured");
         let ended_by = report.cost.map(|cost| cost.ended_by);
         Ok(ended_by.filter(|why| !why.is_empty()))
     }

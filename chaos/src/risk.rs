@@ -16,7 +16,8 @@ use results::run::{FailoverRisk, Run, ScenarioResult};
 /// A year in seconds.
 pub const YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// How long Redis leaves what `appendfsync everysec` has not written to the disk.
+/// How long Redis leaves what `appendfsync everysec` has not written to the disk: at a crash its age is
+/// uniform up to that.
 const EVERYSEC_S: f64 = 1.0;
 
 /// So many draws of uncertain inputs.
@@ -24,55 +25,6 @@ const DRAWS: usize = 4_000;
 
 /// A mean over a distribution is taken over so many parts of it that are as likely.
 const PARTS: u32 = 100;
-
-/// What is known of a service. Times are in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct ServiceRates {
-    /// Crashes a year, of the master (of each one, where there are several).
-    pub failovers_per_year: f64,
-    /// From a crash to the first grant after it.
-    pub outage_s: f64,
-    /// By how much the replica that is promoted is behind.
-    pub lag_s: f64,
-    /// Grants a second on the part of the servers that fails.
-    pub grants_per_s: f64,
-    /// The mean time of a hold.
-    pub hold_s: f64,
-    /// The lease of a grant.
-    pub lease_s: f64,
-    /// From the first possible grant after a crash to the next caller of the same lock, on average.
-    pub next_caller_s: f64,
-    /// For how long a lock is free between two holds, on average.
-    pub free_s: f64,
-    /// The share of the crashes that take the machine along, and what its disk had not yet.
-    pub machine_share: f64,
-    /// Replicas of each master.
-    pub replicas: f64,
-    /// How many of these acknowledge a grant in the row `sentinel, wait:K`.
-    pub acknowledgers: f64,
-    /// Independent masters.
-    pub masters: f64,
-    /// Pauses of a client a year, in which it neither works nor renews.
-    pub pauses_per_year: f64,
-    /// How long they last.
-    pub pause_s: f64,
-    /// The share of the holds that one of them stops.
-    pub paused_share: f64,
-    /// Partitions a year that leave the master with some of its clients.
-    pub partitions_per_year: f64,
-    /// How long they last.
-    pub partition_s: f64,
-    /// The share of the grants that are asked for on the master's side of a partition.
-    pub cut_off_share: f64,
-    /// `min-replicas-max-lag`: how long a master that is cut off goes on with `min-replicas-to-write 1`.
-    pub max_lag_s: f64,
-    /// A message there and back.
-    pub rtt_s: f64,
-    /// A write to the disk.
-    pub fsync_s: f64,
-    /// 1 where a hold's lease is renewed, else 0.
-    pub renewed: f64,
-}
 
 /// In what an input is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,21 +56,37 @@ pub struct RateField {
     pub field: fn(&mut ServiceRates) -> &mut f64,
 }
 
-macro_rules! rate_fields {
+macro_rules! service_rates {
     ($($name:literal $unit:ident $usual:literal $default:expr, $field:ident, $about:literal;)+) => {
-        &[$(RateField {
+        /// What is known of a service. Times are in seconds.
+        #[derive(Debug, Clone, Copy, PartialEq, Default)]
+        pub struct ServiceRates {
+            $(#[doc = $about] pub $field: f64,)+
+            /// Replicas of each master.
+            pub replicas: f64,
+            /// How many of these acknowledge a grant in the row `sentinel, wait:K`.
+            pub acknowledgers: f64,
+            /// Independent masters.
+            pub masters: f64,
+            /// A write to the disk.
+            pub fsync_s: f64,
+            /// 1 where a hold's lease is renewed, else 0.
+            pub renewed: f64,
+        }
+
+        /// The inputs, of which each takes one value or a range.
+        pub static RATE_FIELDS: &[RateField] = &[$(RateField {
             name: $name,
             unit: RateUnit::$unit,
             default: $default,
             usual: $usual,
             about: $about,
             field: |rates| &mut rates.$field,
-        }),+]
+        }),+];
     };
 }
 
-/// The inputs, of which each takes one value or a range.
-pub static RATE_FIELDS: &[RateField] = rate_fields! {
+service_rates! {
     "failovers" PerYear "4/year" None, failovers_per_year, "Crashes of a master; usual are 1/year to 12/year";
     "outage" Seconds "2.2s" None, outage_s, "From a crash to the first grant after it; usual are 1s to 30s, and `chaos` measures it";
     "lag" Seconds "20ms" None, lag_s, "How far the replica that is promoted is behind; usual are 1ms to 1s";
@@ -135,8 +103,10 @@ pub static RATE_FIELDS: &[RateField] = rate_fields! {
     "pauses" PerYear "12/year" Some("0/year"), pauses_per_year, "Pauses of a client, as by its garbage collector or its machine";
     "pause-lasts" Seconds "30s" Some("30s"), pause_s, "How long a pause lasts";
     "paused-share" Share "10%" Some("10%"), paused_share, "The share of the holds that a pause stops";
+    "clock-jumps" PerYear "2/year" Some("0/year"), clock_jumps_per_year, "Times that the clock of the server that grants jumps forwards";
+    "jump" Seconds "5s" Some("5s"), jump_s, "How far a clock jumps";
     "rtt" Seconds "500us" Some("500us"), rtt_s, "A message to a server and back";
-};
+}
 
 impl ServiceRates {
     /// The share of the holds that are alive and last until they are granted again: with rates 1/h and 1/w, ∫
@@ -178,12 +148,6 @@ impl ServiceRates {
         self.grants_per_s * self.hold_s * (self.outlasting() - too_old).max(0.0)
     }
 
-    /// What was granted after the last write to the disk, whose age is uniform up to a second: the mean of
-    /// [`ServiceRates::forgotten`] over it.
-    fn unwritten(&self) -> f64 {
-        mean(|share| self.forgotten(EVERYSEC_S * share))
-    }
-
     /// The share of the live holds whose lease ends within `limit_s`: of one that is renewed after each third
     /// between two thirds and all of it are left; else what the hold's age leaves, e^(−(ℓ−limit)/h).
     fn lease_ends_within(&self, limit_s: f64) -> f64 {
@@ -200,15 +164,24 @@ impl ServiceRates {
         self.grants_per_s * self.hold_s * released * (1.0 - self.lease_ends_within(self.outage_s))
     }
 
-    /// Holders a year who wake from a pause and believe in a hold that somebody else has, or had, since: of
-    /// the holds that it stops, those whose lease and whose next caller's wait end before it does. No way to
-    /// set up servers helps; a check of the fencing token where the work is done does.
+    /// Holders a year who believe in a hold that somebody else has, or had, since. Of those that a pause
+    /// stops, whose lease and whose next caller's wait end before it does. Of all holders at a clock that
+    /// jumps, whose lease it ends and who go on when the next caller comes: no longer than they believe it
+    /// lasts, or until they renew it. A check of the fencing token helps, and no way to set up servers.
     fn overtaken(&self) -> f64 {
-        let overtaken = mean(|share| match self.pause_s + self.next_caller_s * (1.0 - share).ln() {
+        let waits =
+            |figure: &dyn Fn(f64) -> f64| mean(|share| figure(-self.next_caller_s * (1.0 - share).ln()));
+        let asleep = waits(&|wait_s| match self.pause_s - wait_s {
             left_s if left_s > 0.0 => self.lease_ends_within(left_s),
             _ => 0.0,
         });
-        self.pauses_per_year * self.paused_share * self.grants_per_s * self.hold_s * overtaken
+        let early = waits(&|wait_s| {
+            let until_told_s = wait_s + self.renewed * self.lease_s * 2.0 / 3.0;
+            let ended = self.lease_ends_within(self.jump_s) - self.lease_ends_within(until_told_s);
+            ended.max(0.0) * (-wait_s / self.hold_s).exp()
+        });
+        let times = self.pauses_per_year * self.paused_share * asleep + self.clock_jumps_per_year * early;
+        times * self.grants_per_s * self.hold_s
     }
 
     /// Blind choice among R replicas promotes one that did not acknowledge in (R − K)/R. Sentinels prefer the
@@ -218,12 +191,13 @@ impl ServiceRates {
     }
 
     /// Double grants of one partition: from the promotion on until the partition's end, or until the master
-    /// gives up, each grant of the smaller side is taken to meet one of the other side. An upper bound: it is
-    /// less where the sides ask for different locks.
+    /// gives up, each side grants by itself. Of G·(h + f) locks one for which a share s of the callers asks
+    /// is granted 1/(h + f/s) times a second and held h times that share of the time; 2·h·g·g′ meet.
     fn split(&self, gives_up_s: f64) -> f64 {
         let both_s = (self.partition_s.min(gives_up_s) - self.outage_s).max(0.0);
-        let smaller = self.cut_off_share.min(1.0 - self.cut_off_share);
-        self.grants_per_s * smaller * both_s
+        let grants_per_s = |share: f64| 1.0 / (self.hold_s + self.free_s / share);
+        let met_per_s = grants_per_s(self.cut_off_share) * grants_per_s(1.0 - self.cut_off_share);
+        self.grants_per_s * (self.hold_s + self.free_s) * 2.0 * self.hold_s * met_per_s * both_s
     }
 
     /// The chance that a hold with `votes` votes of independent masters that forget when they restart is
@@ -291,70 +265,65 @@ fn choose(of: u32, some: u32) -> f64 {
     (1..=some).map(|k| f64::from(of + 1 - k) / f64::from(k)).product()
 }
 
+/// What the model says of a service.
+type Figure = fn(&ServiceRates) -> f64;
+
 /// A way to set up Redis, by its name in the documentation, and what it costs and loses a year.
 struct RiskModel {
     name: &'static str,
-    /// Commands of a cycle of acquire and release; round trips and writes to the disk of a grant.
     costs: [f64; 3],
-    unavailable_minutes: fn(&ServiceRates) -> f64,
+    unavailable_minutes: Figure,
     /// By one failover.
-    blocked_locks: fn(&ServiceRates) -> f64,
-    double_grants: fn(&ServiceRates) -> f64,
+    blocked_locks: Figure,
+    double_grants: Figure,
 }
 
 const fn model(
     name: &'static str,
     costs: [f64; 3],
-    unavailable_minutes: fn(&ServiceRates) -> f64,
-    blocked_locks: fn(&ServiceRates) -> f64,
-    double_grants: fn(&ServiceRates) -> f64,
+    down: Figure,
+    blocked: Figure,
+    doubles: Figure,
 ) -> RiskModel {
-    RiskModel { name, costs, unavailable_minutes, blocked_locks, double_grants }
+    RiskModel { name, costs, unavailable_minutes: down, blocked_locks: blocked, double_grants: doubles }
 }
 
-const NONE: fn(&ServiceRates) -> f64 = |_| 0.0;
-const BY_LAG: fn(&ServiceRates) -> f64 = |r| r.blocked(r.lag_s);
+/// Commands of a cycle of acquire and release; round trips and writes to the disk of a grant.
+const ONCE: [f64; 3] = [2.0, 1.0, 0.0];
+const SYNCED: [f64; 3] = [2.0, 1.0, 1.0];
+const TWICE: [f64; 3] = [3.0, 2.0, 0.0];
+const MOST_DOWN: Figure = ServiceRates::majority_down_minutes;
+const NONE: Figure = |_| 0.0;
+const BY_LAG: Figure = |r| r.blocked(r.lag_s);
 
 /// In the names K stands for how many acknowledge, and N for how many masters there are.
 static RISK_MODELS: [RiskModel; 10] = [
-    model("single, no persistence", [2.0, 1.0, 0.0], ServiceRates::outage_minutes, NONE, |r| {
+    model("single, no persistence", ONCE, ServiceRates::outage_minutes, NONE, |r| {
         r.failovers_per_year * r.all_forgotten()
     }),
     // A process that dies leaves what it wrote to the kernel, which writes it all the same.
     model(
         "single, appendfsync everysec",
-        [2.0, 1.0, 0.0],
+        ONCE,
         ServiceRates::outage_minutes,
         |r| r.machine_share * mean(|share| r.blocked(EVERYSEC_S * share)),
-        |r| r.failovers_per_year * r.machine_share * r.unwritten(),
+        |r| r.failovers_per_year * r.machine_share * mean(|share| r.forgotten(EVERYSEC_S * share)),
     ),
-    model("single, appendfsync always", [2.0, 1.0, 1.0], ServiceRates::outage_minutes, NONE, NONE),
-    model("sentinel, asynchronous", [2.0, 1.0, 0.0], ServiceRates::failover_minutes, BY_LAG, |r| {
+    model("single, appendfsync always", SYNCED, ServiceRates::outage_minutes, NONE, NONE),
+    model("sentinel, asynchronous", ONCE, ServiceRates::failover_minutes, BY_LAG, |r| {
         r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(f64::MAX)
     }),
-    model(
-        "sentinel, min-replicas-to-write 1",
-        [2.0, 1.0, 0.0],
-        ServiceRates::failover_minutes,
-        BY_LAG,
-        |r| r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(r.max_lag_s),
-    ),
-    model("sentinel, wait:K", [3.0, 2.0, 0.0], ServiceRates::failover_minutes, BY_LAG, |r| {
+    model("sentinel, min-replicas-to-write 1", ONCE, ServiceRates::failover_minutes, BY_LAG, |r| {
+        r.failovers_per_year * r.forgotten(r.lag_s) + r.partitions_per_year * r.split(r.max_lag_s)
+    }),
+    model("sentinel, wait:K", TWICE, ServiceRates::failover_minutes, BY_LAG, |r| {
         r.failovers_per_year * r.other_promoted() * r.forgotten(r.lag_s)
     }),
-    model("sentinel, wait:all", [3.0, 2.0, 0.0], ServiceRates::minutes_without_all, BY_LAG, NONE),
+    model("sentinel, wait:all", TWICE, ServiceRates::minutes_without_all, BY_LAG, NONE),
     // Each master is asked to take and to give back.
-    model("masters (N), no persistence", [2.0, 1.0, 0.0], ServiceRates::majority_down_minutes, NONE, |r| {
-        r.masters_that_forget()
-    }),
-    model("masters (N), delayed restart", [2.0, 1.0, 0.0], ServiceRates::delayed_restart_minutes, NONE, NONE),
-    model(
-        "masters (N), appendfsync always",
-        [2.0, 1.0, 1.0],
-        ServiceRates::majority_down_minutes,
-        NONE,
-        NONE,
-    ),
+    model("masters (N), no persistence", ONCE, MOST_DOWN, NONE, ServiceRates::masters_that_forget),
+    model("masters (N), delayed restart", ONCE, ServiceRates::delayed_restart_minutes, NONE, NONE),
+    model("masters (N), appendfsync always", SYNCED, MOST_DOWN, NONE, NONE),
 ];
 
 /// A figure with the interval that holds 95 of 100 draws of its inputs.
@@ -457,15 +426,9 @@ fn matters_most(
         *field(&mut rates) = value;
         (model.double_grants)(&rates)
     };
-    let known = low == high;
+    let factor = if low == high { 2.0 } else { 1.0 };
     let moved = RATE_FIELDS.iter().map(|&RateField { name, field, .. }| {
-        let (from, to) = match known {
-            true => {
-                let value = *field(&mut middle.clone());
-                (value / 2.0, value * 2.0)
-            }
-            false => (*field(&mut low.clone()), *field(&mut high.clone())),
-        };
+        let (from, to) = (*field(&mut low.clone()) / factor, *field(&mut high.clone()) * factor);
         ((at(field, to) - at(field, from)).abs(), name)
     });
     // Of inputs that move it alike, as those by which it is multiplied, the first.
@@ -503,6 +466,8 @@ pub const USUAL_SERVICE: ServiceRates = ServiceRates {
     pauses_per_year: 0.0,
     pause_s: 30.0,
     paused_share: 0.1,
+    clock_jumps_per_year: 0.0,
+    jump_s: 5.0,
     partitions_per_year: 0.0,
     partition_s: 60.0,
     cut_off_share: 0.5,

@@ -60,6 +60,11 @@ async fn sentinels_with_a_password_of_their_own_fail_over() {
     as_expected("failover-sentinel-passwords").await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_third_of_a_clusters_masters_is_slow() {
+    as_expected("cluster-slow-third").await;
+}
+
 /// On a busy machine within a part of the time to the next renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_is_told_of_each_way_to_lose_its_key() {

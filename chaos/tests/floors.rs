@@ -331,27 +331,31 @@ mod risks {
         -mean * (1.0 - rng.random::<f64>()).ln()
     }
 
-    /// Draws what happened before a crash many times, one grant after the other: the mean of `counts` over
-    /// all of them, and four of its standard errors.
+    /// Draws what happens so many times: the mean of what `count` gives, and four of its standard errors.
+    fn repeated(times: u32, mut count: impl FnMut(&mut ChaCha8Rng) -> u32) -> (f64, f64) {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let all: u32 = (0..times).map(|_| count(&mut rng)).sum();
+        let mean = f64::from(all) / f64::from(times);
+        (mean, 4.0 * f64::from(all.max(1)).sqrt() / f64::from(times))
+    }
+
+    /// Draws what happened before a crash many times, one grant after the other.
     fn drawn(
         rates: &ServiceRates,
         window_s: impl Fn(&mut ChaCha8Rng) -> f64,
         counts: impl Fn(f64, f64, f64, &mut ChaCha8Rng) -> bool,
     ) -> (f64, f64) {
-        const CRASHES: u32 = 20_000;
-        let mut rng = ChaCha8Rng::seed_from_u64(7);
-        let mut count = 0_u32;
-        for _ in 0..CRASHES {
-            let window = window_s(&mut rng);
-            let mut age = exponential(1.0 / rates.grants_per_s, &mut rng);
+        repeated(20_000, |rng| {
+            let window = window_s(rng);
+            let mut age = exponential(1.0 / rates.grants_per_s, rng);
+            let mut count = 0;
             while age < window.min(20.0 * rates.hold_s) {
-                let hold = exponential(rates.hold_s, &mut rng);
-                count += u32::from(counts(age, hold, window, &mut rng));
-                age += exponential(1.0 / rates.grants_per_s, &mut rng);
+                let hold = exponential(rates.hold_s, rng);
+                count += u32::from(counts(age, hold, window, rng));
+                age += exponential(1.0 / rates.grants_per_s, rng);
             }
-        }
-        let mean = f64::from(count) / f64::from(CRASHES);
-        (mean, 4.0 * f64::from(count.max(1)).sqrt() / f64::from(CRASHES))
+            count
+        })
     }
 
     fn once_a_year(grants_per_s: f64) -> ServiceRates {
@@ -362,24 +366,40 @@ mod risks {
         assert!((mean - closed).abs() < error, "{what}: drawn {mean} ± {error}, in closed form {closed}");
     }
 
+    /// Whether a lock that was granted was free so long before.
+    fn was_free(rates: &ServiceRates, before_s: f64, rng: &mut ChaCha8Rng) -> bool {
+        let (mut at, mut is_free) = (exponential(rates.free_s, rng), true);
+        while at < before_s {
+            is_free = !is_free;
+            at += exponential(if is_free { rates.free_s } else { rates.hold_s }, rng);
+        }
+        is_free
+    }
+
     #[test]
     fn drawn_crashes_are_counted_as_the_closed_forms_say() {
         let again_in_time = |rates: ServiceRates| {
-            move |age: f64, hold: f64, window: f64, _: &mut ChaCha8Rng| {
+            move |age: f64, hold: f64, window: f64, rng: &mut ChaCha8Rng| {
                 let is_whole = rates.renewed > 0.0 || window < 1.5;
                 let lease_left_s = if is_whole { rates.lease_s } else { rates.lease_s - age };
-                (hold - age).min(lease_left_s) > rates.outage_s + rates.next_caller_s
+                let granted_again_s = rates.outage_s + exponential(rates.next_caller_s, rng);
+                let is_taken_for_free = window > 1.5 || was_free(&rates, window - age, rng);
+                (hold - age).min(lease_left_s) > granted_again_s && is_taken_for_free
             }
         };
         let short = ServiceRates { hold_s: 0.5, outage_s: 0.4, ..once_a_year(10.0) };
-        for rates in [once_a_year(2.0), once_a_year(50.0), short] {
+        let waited = ServiceRates { next_caller_s: 3.0, lease_s: 6.0, ..once_a_year(50.0) };
+        let often = ServiceRates { free_s: 0.3, lag_s: 1.0, ..short };
+        for rates in [once_a_year(2.0), once_a_year(50.0), short, waited, often] {
             let counted = drawn(&rates, |_| rates.lag_s, again_in_time(rates));
             assert_near(counted, doubles("sentinel, asynchronous", &rates), "lag");
             let counted = drawn(&rates, |rng| rng.random(), again_in_time(rates));
             assert_near(counted, doubles("single, appendfsync everysec", &rates), "disk");
         }
         let rates = once_a_year(0.2);
-        for rates in [rates, ServiceRates { renewed: 1.0, ..rates }, ServiceRates { lease_s: 6.0, ..rates }] {
+        let waited = ServiceRates { next_caller_s: 2.0, lease_s: 6.0, ..rates };
+        let short = ServiceRates { lease_s: 6.0, ..rates };
+        for rates in [rates, ServiceRates { renewed: 1.0, ..rates }, short, waited] {
             let counted = drawn(&rates, |_| f64::MAX, again_in_time(rates));
             assert_near(counted, doubles("single, no persistence", &rates), "all");
         }
@@ -417,6 +437,89 @@ mod risks {
             };
             let counted = drawn(&rates, |_| f64::MAX, is_overtaken);
             let closed = assess(&rates, &rates, 1).overtaken_holders_per_year.estimate;
+            assert_near(counted, closed, &format!("{rates:?}"));
+        }
+    }
+
+    #[test]
+    fn drawn_clocks_that_jump_let_as_many_holders_be_overtaken_as_the_closed_form_says() {
+        let usual = ServiceRates { clock_jumps_per_year: 1.0, jump_s: 20.0, ..once_a_year(2.0) };
+        let renewed = ServiceRates { renewed: 1.0, jump_s: 25.0, ..usual };
+        let late = ServiceRates { next_caller_s: 2.0, ..renewed };
+        for rates in [usual, renewed, late, ServiceRates { next_caller_s: 2.0, lease_s: 25.0, ..usual }] {
+            let is_overtaken = |age: f64, hold: f64, _: f64, rng: &mut ChaCha8Rng| {
+                let since_renewal_s = rng.random::<f64>() * rates.lease_s / 3.0;
+                let (left_s, told_s) = match rates.renewed > 0.0 {
+                    true => (rates.lease_s - since_renewal_s, rates.lease_s / 3.0 - since_renewal_s),
+                    false => (rates.lease_s - age, rates.lease_s - age),
+                };
+                left_s < rates.jump_s && exponential(rates.next_caller_s, rng) < told_s.min(hold - age)
+            };
+            let counted = drawn(&rates, |_| f64::MAX, is_overtaken);
+            let closed = assess(&rates, &rates, 1).overtaken_holders_per_year.estimate;
+            assert!(counted.0 > counted.1, "too few to tell: {counted:?}");
+            assert_near(counted, closed, &format!("{rates:?}"));
+        }
+    }
+
+    /// From when to when each hold lasts of a lock on a side where a share of its callers is.
+    fn holds(rates: &ServiceRates, share: f64, until_s: f64, rng: &mut ChaCha8Rng) -> Vec<(f64, f64)> {
+        let free_s = rates.free_s / share;
+        // From long before, so that how it began does not matter.
+        let mut at = -10.0 * (free_s + rates.hold_s) + exponential(free_s, rng);
+        let mut all = Vec::new();
+        while at < until_s {
+            let end = at + exponential(rates.hold_s, rng);
+            all.push((at, end));
+            at = end + exponential(free_s, rng);
+        }
+        all
+    }
+
+    #[test]
+    fn drawn_partitions_are_counted_as_the_closed_form_says() {
+        let once = ServiceRates { failovers_per_year: 0.0, partitions_per_year: 1.0, ..USUAL_SERVICE };
+        let even = ServiceRates { free_s: 2.0, ..once };
+        let few = ServiceRates { cut_off_share: 0.1, ..even };
+        let rare = ServiceRates { hold_s: 0.5, free_s: 10.0, partition_s: 20.0, ..once };
+        let always = ServiceRates { free_s: 0.01, hold_s: 1.0, partition_s: 6.0, ..once };
+        for rates in [even, few, rare, always] {
+            // One lock of them.
+            let rates = ServiceRates { grants_per_s: 1.0 / (rates.hold_s + rates.free_s), ..rates };
+            for (name, ends_s) in [
+                ("sentinel, asynchronous", rates.partition_s),
+                ("sentinel, min-replicas-to-write 1", rates.partition_s.min(rates.max_lag_s)),
+            ] {
+                let both_s = ends_s - rates.outage_s;
+                let counted = repeated(3_000, |rng| {
+                    let shares = [rates.cut_off_share, 1.0 - rates.cut_off_share];
+                    let [one, other] = shares.map(|share| holds(&rates, share, both_s, rng));
+                    let meets = |granted: f64, others: &[(f64, f64)]| {
+                        granted >= 0.0 && others.iter().any(|(from, to)| (*from..*to).contains(&granted))
+                    };
+                    let of_one = one.iter().filter(|hold| meets(hold.0, &other)).count();
+                    (of_one + other.iter().filter(|hold| meets(hold.0, &one)).count()) as u32
+                });
+                assert_near(counted, doubles(name, &rates), &format!("{name}: {rates:?}"));
+            }
+        }
+    }
+
+    /// At masters that crash so often that it can be counted.
+    #[test]
+    fn drawn_restarts_of_masters_forget_as_many_votes_as_the_closed_form_says() {
+        const YEAR_S: f64 = chaos::risk::YEAR_S;
+        let often = ServiceRates { failovers_per_year: YEAR_S / 500.0, masters: 3.0, ..USUAL_SERVICE };
+        for rates in [often, ServiceRates { outage_s: 10.0, ..often }] {
+            let between_s = YEAR_S / rates.failovers_per_year;
+            let counted = repeated(1_000_000, |rng| {
+                let down = (0..3).filter(|_| rng.random::<f64>() < rates.outage_s / between_s).count();
+                let hold = exponential(rates.hold_s, rng);
+                let forgot = (down..3).filter(|_| exponential(between_s, rng) < hold).count();
+                // Two of three grant it once more: those that forgot it, and the one that was down.
+                u32::from(down < 2 && forgot + down >= 2)
+            });
+            let closed = doubles("masters (3), no persistence", &rates) / rates.grants_per_s / YEAR_S;
             assert_near(counted, closed, &format!("{rates:?}"));
         }
     }

@@ -3,11 +3,15 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use cluster_config::{
+    LinkFault, Links, Party, Process, Provisioner as _, Role, Topology, TopologyKind, UpOptions,
+};
 use serde_json::Value;
 use support::{Server, code, run, stderr, stdout, until};
 
@@ -62,7 +66,12 @@ fn a_run_says_how_long_its_failovers_took() {
     };
     let (ended, json, why) = answer("2026-11-28-vm-2-cores-quickstart");
     assert_eq!(ended, 0, "{why}");
+    // Runs of earlier builds measured no lag.
     assert_eq!(json["measured"], serde_json::json!(["outage"]));
+    let from = format!("{published}2026-11-28-vm-2-cores-quickstart");
+    let (ended, _, why) = said(&[&SERVICE[4..], &["--failovers", "4/year", "--from", &from]].concat());
+    assert_eq!(ended, 64, "{why}");
+    assert!(why.contains("--lag 20ms; that run measured no lag"), "{why}");
     // Four masters of sentinels and clusters were killed in it: 2.2 s at the soonest, 4.5 s at the latest.
     let outage = &json["inputs"]["outage_s"];
     assert!((2.1..2.2).contains(&outage["low"].as_f64().unwrap()), "{outage}");
@@ -71,6 +80,59 @@ fn a_run_says_how_long_its_failovers_took() {
     let (ended, _, why) = answer("2026-11-23-baselines");
     assert_ne!(ended, 0);
     assert!(why.contains("no master of a sentinel group or a cluster was killed"), "{why}");
+}
+
+/// What `chaos` kept of the scenario in this text, and where its run is.
+fn chaos_run(dir: &Path, text: &str) -> (Value, String) {
+    std::fs::write(dir.join("own.toml"), text).unwrap();
+    let output = run(dir, &["chaos", "own.toml", "--out", "run", "--expect-file"]);
+    assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
+    let kept = std::fs::read(dir.join("run/run.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    (kept["scenarios"][0].clone(), dir.join("run").display().to_string())
+}
+
+/// The replication of its second part is late by a second.
+#[test]
+fn a_run_says_how_far_its_replicas_were_behind_before_its_first_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name = \"late\"\n[topology]\nkind = \"sentinel\"\n[load]\nduration = \"6s\"\n[[faults]]\nat = \"2s\"\n\
+        fault = \"delay\"\non = \"master -> replicas\"\nwith = { latency = \"1s\" }\n[expect]\ncontract = \"clean\"\n";
+    let (scenario, run) = chaos_run(dir.path(), text);
+    let lag = |part: &str, figure: &str| {
+        let found = scenario[part][figure].as_u64();
+        found.unwrap_or_else(|| panic!("{part} {figure}: {scenario:#}"))
+    };
+    assert!(lag("lag_before_faults", "samples") > 1 && lag("lag_from_first_fault", "samples") > 1);
+    let before_ns = lag("lag_before_faults", "p50_ns");
+    assert!(before_ns > 0, "no lag is shorter than the way of a message");
+    // It takes a second to grow, and four are measured; between two rounds of questions it is guessed.
+    assert!(lag("lag_from_first_fault", "p99_ns") > 800_000_000, "{scenario:#}");
+    assert!(lag("lag_from_first_fault", "p50_ns") > 4 * before_ns, "{scenario:#}");
+
+    let rest = [&SERVICE[..2], &SERVICE[4..], &["--json", "--failovers", "4/year", "--from", &run]].concat();
+    let (ended, json, why) = said(&rest);
+    assert_eq!(ended, 0, "{why}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["measured"], serde_json::json!(["lag"]));
+    let p99_ns = lag("lag_before_faults", "p99_ns");
+    let spans = [("low", before_ns), ("high", p99_ns)];
+    for (end, ns) in spans {
+        assert_eq!(json["inputs"]["lag_s"][end], ns as f64 / 1e9, "{json:#}");
+    }
+}
+
+#[test]
+fn a_run_without_replicas_says_nothing_of_a_lag() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "name = \"one\"\n[topology]\nkind = \"single\"\n[load]\nduration = \"1s\"\n[[faults]]\nat = \"500ms\"\n\
+        fault = \"pause\"\nfor = \"100ms\"\non = \"master\"\n[expect]\ncontract = \"clean\"\n";
+    let (scenario, run) = chaos_run(dir.path(), text);
+    assert!(scenario["lag_before_faults"].is_null() && scenario["lag_from_first_fault"].is_null());
+    let (ended, _, why) = said(&[&SERVICE[4..], &["--failovers", "4/year", "--from", &run]].concat());
+    assert_eq!(ended, 65, "{why}");
+    assert!(why.contains("--outage and --lag"), "{why}");
+    assert_eq!(why.trim().lines().count(), 1, "{why}");
 }
 
 /// What others read, field by field.
@@ -155,23 +217,17 @@ fn the_page_of_the_book_has_the_figures_of_its_command() {
     }
 }
 
-/// A lock on a master with a replica, taken and given back until the value is dropped.
+/// A lock that is taken and given back until the value is dropped.
 struct Service {
-    master: Server,
-    _replica: Server,
     ends: Arc<AtomicBool>,
     work: Option<JoinHandle<()>>,
 }
 
 impl Service {
-    fn start() -> Self {
-        let master = Server::start();
-        let port = master.port.to_string();
-        let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
-        until("the replica follows", || replica.cli(&["INFO", "replication"]).contains("link_status:up"));
+    /// At the server of this URL.
+    fn start(url: String) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&ends);
-        let url = master.url();
         let work = thread::spawn(move || {
             let client = redis::Client::open(url).expect("a good URL");
             let mut connection = client.get_connection().expect("it answers");
@@ -189,7 +245,7 @@ impl Service {
                     redis::cmd("DEL").arg(&key).query(&mut connection).expect("it is deleted");
             }
         });
-        Self { master, _replica: replica, ends, work: Some(work) }
+        Self { ends, work: Some(work) }
     }
 }
 
@@ -204,8 +260,12 @@ impl Drop for Service {
 
 #[test]
 fn what_servers_show_is_measured_there_and_the_rest_is_asked_for() {
-    let service = Service::start();
-    let url = service.master.url();
+    let master = Server::start();
+    let port = master.port.to_string();
+    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
+    until("the replica follows", || replica.cli(&["INFO", "replication"]).contains("link_status:up"));
+    let _service = Service::start(master.url());
+    let url = master.url();
     let target = ["--target", &url, "--watch", "2s"];
     // At once, and not after the watch.
     let (ended, _, why) = said(&[&["--failovers", "4/year", "--watch", "1h"], &target[..2]].concat());
@@ -228,4 +288,39 @@ fn what_servers_show_is_measured_there_and_the_rest_is_asked_for() {
     let (grants, hold_s) = (&inputs["grants_per_s"], &inputs["hold_s"]);
     assert!(grants["high"].as_f64().unwrap() < 100.0, "{json:#}");
     assert!(hold_s["high"].as_f64().unwrap() > 0.004, "{json:#}");
+}
+
+/// The lag at the servers of `url`: the median and the 99th percentile, in seconds.
+fn measured_lag(url: &str) -> [f64; 2] {
+    let rest = ["--json", "--failovers", "4/year", "--outage", "2.2s", "--watch", "4s"];
+    let (ended, json, why) = said(&[&rest[..], &["--target", url]].concat());
+    assert_eq!(ended, 0, "{why}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    ["low", "high"].map(|end| json["inputs"]["lag_s"][end].as_f64().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lag_that_is_measured_is_that_of_the_link() {
+    let dir = support::scratch();
+    let options = UpOptions { links: Links::Proxied, ..UpOptions::new(dir.path()) };
+    let topology = Topology::of(TopologyKind::Sentinel);
+    let servers = Process.up(&topology, &options).await.unwrap();
+    let master = servers.nodes()[0].clone();
+    let _service = Service::start(format!("redis://{}", master.address));
+    let ask = async || {
+        let url = servers.url();
+        tokio::task::spawn_blocking(move || measured_lag(&url)).await.unwrap()
+    };
+    let [usual_s, _] = ask().await;
+    let replicas = servers.nodes().iter().filter(|node| node.role == Role::Replica);
+    let links = replicas.map(|node| [&master.name, &node.name].map(|name| Party::Node(name.clone())));
+    let delay = LinkFault::Delay { latency: Duration::from_secs(1), jitter: Duration::ZERO };
+    let late = servers.apply(&links.map(Into::into).collect::<Vec<_>>(), &delay).unwrap();
+    let [median_s, p99_s] = ask().await;
+    drop(late);
+    // Where a master was between two questions, of which ten are asked in a second, is guessed.
+    assert!(p99_s > 0.8, "{median_s} to {p99_s}");
+    // It takes a second to grow, and four are measured.
+    assert!(median_s > 0.5 && median_s > 2.0 * usual_s, "{usual_s}, then {median_s} to {p99_s}");
+    servers.down().await.unwrap();
 }

@@ -54,7 +54,7 @@ impl Access {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dial {
     /// Where the node listens for others.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// A Unix socket that is used instead.
     pub(crate) socket: Option<PathBuf>,
     /// How the connection is secured, where that is not left out by way of a socket.

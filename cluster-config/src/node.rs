@@ -32,7 +32,8 @@ pub struct Node {
     pub announced: SocketAddr,
     /// Its log file.
     pub log: PathBuf,
-    pub(crate) dial: Dial,
+    /// How the harness reaches it.
+    pub dial: Dial,
 }
 
 /// What a restart does with the data directory.

@@ -47,6 +47,16 @@ async fn within<T>(
     outcome.unwrap_or_else(|_| Err(silent(format!("no {what} within {timeout:?}"))))
 }
 
+impl Dial {
+    /// A connection for many questions, past any proxy.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn connection(&self, timeout: Duration) -> Result<MultiplexedConnection, String> {
+        connect(self, timeout).await.map_err(String::from)
+    }
+}
+
 pub(crate) async fn connect(dial: &Dial, timeout: Duration) -> Result<MultiplexedConnection, Failure> {
     let opening = async {
         let info = dial.info().map_err(silent)?;

@@ -28,6 +28,7 @@ use crate::run::probe;
 use crate::run::tracker::Tracker;
 use crate::scenario::{self, Length};
 use crate::servers::names::Names;
+use crate::servers::replica_lag::ReplicaLagSampler;
 use crate::servers::shim::Shims;
 
 /// After the heal, servers have so long to take writes again before the run goes on without them.
@@ -51,6 +52,8 @@ pub(super) struct Recorded {
     pub(super) waits: Vec<OpenLoopCall>,
     /// What was measured of the clients, where bounds of it are expected.
     pub(super) figures: BTreeMap<String, f64>,
+    /// When a replica was found so many seconds behind.
+    pub(super) lags: Vec<(u64, f64)>,
     pub(super) given_up: u64,
     pub(super) incomplete: Vec<String>,
     pub(super) partial: bool,
@@ -167,10 +170,14 @@ pub(super) async fn record(
         let (deployment, end) = (deployment.clone(), sizes_end.subscribe());
         tokio::spawn(client_sizes::watch(deployment, clients.clone(), end))
     });
+    // One harness asks for all.
+    let lag = (share.index == 0).then(|| ReplicaLagSampler::of_deployment(deployment));
+    let mut lag = lag.unwrap_or_default();
     let partial = tokio::select! {
         () = tokio::time::sleep_until(began + duration) => false,
         () = enough(plan, over.subscribe(), load.grants()) => false,
         () = cancelled(cancel) => true,
+        never = lag.sample() => never,
     };
     let lasted = began.elapsed();
 
@@ -217,6 +224,7 @@ pub(super) async fn record(
         notes,
         unanswered: finished.unanswered,
         waits: load.waits(),
+        lags: lag.lags.into_iter().map(|(at, lag_s)| (sink.ns(at), lag_s)).collect(),
         given_up: load.given_up(),
         figures,
         incomplete,

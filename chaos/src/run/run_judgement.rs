@@ -24,6 +24,7 @@ use crate::outcome::{UNKNOWN, judge};
 use crate::planning::plan::Plan;
 use crate::risk::failover_risk;
 use crate::scenario::{FaultTrigger, Length};
+use crate::servers::replica_lag::spread;
 use crate::{proof, scenario};
 
 fn empty(plan: &Plan) -> ScenarioResult {
@@ -148,6 +149,10 @@ pub(super) fn judged(
         }
     }
     result.recovery = report.recovery;
+    let first_ns = result.faults.iter().map(|fault| fault.injected_ns).min().unwrap_or(u64::MAX);
+    let (before, after): (Vec<_>, Vec<_>) = recorded.lags.iter().partition(|(at_ns, _)| *at_ns < first_ns);
+    result.lag_before_faults = spread(before.into_iter().map(|(_, lag_s)| lag_s));
+    result.lag_from_first_fault = spread(after.into_iter().map(|(_, lag_s)| lag_s));
     let renewed_ns = report.record.watchdog_ns.values().max().copied();
     let wished = plan.lock.lease.or(plan.lock.watchdog).map(Length::ns);
     result.lease_ns = if plan.lock.lease.is_some() { wished } else { renewed_ns.or(wished) };

@@ -192,6 +192,7 @@ fn judge_whole(
             fault.healed_ns = fault.healed_ns.map(moment);
             fault
         }));
+        whole.lags.extend(end.lags.into_iter().map(|(at_ns, lag_s)| (moment(at_ns), lag_s)));
         whole.load = whole.load.max(end.load);
         whole.grants += end.grants;
         whole.given_up += end.given_up;

@@ -4,72 +4,141 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cluster_config::{External, Role};
+use cluster_config::{Deployment, Dial, External, Role};
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use results::run::ReplicaLag;
+use tokio::time::{Instant, sleep};
 
-/// How often each server is asked.
-const EVERY: Duration = Duration::from_millis(50);
+/// How often each server is asked, of up to ten; of more as much more seldom.
+const EVERY: Duration = Duration::from_millis(100);
 const ANSWER: Duration = Duration::from_secs(1);
 /// So many positions of a master are remembered: ten minutes of them.
 const REMEMBERED: usize = 12_000;
-
-/// What was measured of replicas.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ReplicaLag {
-    /// Lags in seconds, in order; empty where no replica was found.
-    pub lags_s: Vec<f64>,
-    /// The shortest time of a question to a master and its answer; `None`: none answered.
-    pub rtt_s: Option<f64>,
-    /// The most replicas that a master had at once.
-    pub replicas: usize,
-}
 
 /// Where a server is in the stream of writes, and who follows it.
 struct Position {
     asked: Instant,
     answered: Instant,
+    is_master: bool,
+    /// The stream: a master and its replicas say the same of it, until one of these is promoted.
+    replication_id: String,
     offset: u64,
     replicas: Vec<SocketAddr>,
 }
 
-/// Connections that are kept, by server.
-struct ServerConnections<'a> {
-    servers: &'a External,
-    open: BTreeMap<SocketAddr, MultiplexedConnection>,
+/// Asks servers again and again where they are, and keeps what that says of replicas. It only reads.
+#[derive(Default)]
+pub struct ReplicaLagSampler {
+    servers: Vec<(Dial, Option<MultiplexedConnection>)>,
+    /// Where replicas are asked, too, that masters name.
+    found: Option<External>,
+    streams: BTreeMap<String, VecDeque<(Instant, u64)>>,
+    /// When a replica was found so many seconds behind, in this order.
+    pub(crate) lags: Vec<(std::time::Instant, f64)>,
+    /// The shortest time of a question to a master and its answer; `None`: none answered.
+    pub(crate) rtt_s: Option<f64>,
+    /// The most replicas that a master had at once.
+    pub(crate) replicas: usize,
 }
 
-impl ServerConnections<'_> {
-    async fn position(&mut self, of: SocketAddr) -> Option<Position> {
-        let mut connection = match self.open.remove(&of) {
-            Some(open) => open,
-            None => self.servers.connection(of, ANSWER).await.ok()?,
-        };
-        let asked = Instant::now();
-        let mut question = redis::cmd("INFO");
-        question.arg("replication");
-        let info = timeout(ANSWER, question.query_async::<String>(&mut connection)).await;
-        let info = info.ok()?.ok()?;
-        self.open.insert(of, connection);
-        parse(&info).map(|(offset, replicas)| Position { asked, answered: Instant::now(), offset, replicas })
+impl ReplicaLagSampler {
+    /// Of a deployment's masters and replicas, past its proxies. Without a replica nobody is asked.
+    pub(crate) fn of_deployment(deployment: &Deployment) -> Self {
+        let is_asked = deployment.topology().kind.is_redis()
+            && deployment.nodes().iter().any(|node| node.role == Role::Replica);
+        let data = deployment.nodes().iter().filter(|node| is_asked && node.role != Role::Sentinel);
+        Self { servers: data.map(|node| (node.dial.clone(), None)).collect(), ..Self::default() }
+    }
+
+    /// Of somebody's masters, and the replicas that these name. No server beyond this machine is asked where
+    /// all that were found are on it.
+    pub(crate) fn of_external(servers: &External) -> Self {
+        let data = servers.data_servers().into_iter().map(|(address, _)| (servers.dial(address), None));
+        Self { servers: data.collect(), found: Some(servers.clone()), ..Self::default() }
+    }
+
+    /// Samples until this is dropped.
+    pub(crate) async fn sample(&mut self) -> ! {
+        loop {
+            let round = self.ask().await;
+            self.take(&round);
+            sleep(EVERY.max(EVERY / 10 * self.servers.len() as u32)).await;
+        }
+    }
+
+    /// All at the same time, since the answers of one round are compared.
+    async fn ask(&mut self) -> Vec<Position> {
+        let answers = self.servers.iter_mut().map(|(server, open)| async {
+            let mut connection = match open.take() {
+                Some(open) => open,
+                None => server.connection(ANSWER).await.ok()?,
+            };
+            let asked = Instant::now();
+            let mut question = redis::cmd("INFO");
+            let info = question.arg("replication").query_async::<String>(&mut connection).await;
+            // An error with a code is the server's answer: the connection is in order.
+            *open = info.as_ref().err().is_none_or(|error| error.code().is_some()).then_some(connection);
+            parse(&info.ok()?, asked)
+        });
+        join_all(answers).await.into_iter().flatten().collect()
+    }
+
+    /// A replica counts where its master answered, too: during an outage it is behind nobody.
+    fn take(&mut self, round: &[Position]) {
+        for master in round.iter().filter(|one| one.is_master) {
+            let rtt_s = (master.answered - master.asked).as_secs_f64();
+            self.rtt_s = Some(self.rtt_s.map_or(rtt_s, |least| least.min(rtt_s)));
+            self.replicas = self.replicas.max(master.replicas.len());
+            let positions = self.streams.entry(master.replication_id.clone()).or_default();
+            positions.push_back((master.answered, master.offset));
+            if positions.len() > REMEMBERED {
+                positions.pop_front();
+            }
+            let Some(servers) = &self.found else { continue };
+            let here = servers.is_loopback();
+            for named in master.replicas.iter().filter(|named| !here || named.ip().is_loopback()) {
+                if self.servers.iter().all(|(known, _)| known.address != *named) {
+                    self.servers.push((servers.dial(*named), None));
+                }
+            }
+        }
+        for replica in round.iter().filter(|one| !one.is_master) {
+            let follows = |one: &Position| one.is_master && one.replication_id == replica.replication_id;
+            if round.iter().any(follows) {
+                let lag_s = behind_s(&self.streams[&replica.replication_id], replica.offset, replica.asked);
+                // No lag is shorter than the way of a message.
+                self.lags.push((replica.answered.into_std(), lag_s.max(self.rtt_s.unwrap_or(0.0))));
+            }
+        }
     }
 }
 
-/// The offset of what a server has, and the addresses of its replicas.
-fn parse(info: &str) -> Option<(u64, Vec<SocketAddr>)> {
-    let field = |name: &str| {
-        let mut values = info.lines().filter_map(|line| line.strip_prefix(name));
-        values.next().map(str::trim)
-    };
-    let own = field("slave_repl_offset:").or_else(|| field("master_repl_offset:"))?;
+/// How lags in seconds are spread; `None` of none.
+pub(crate) fn spread(lags_s: impl IntoIterator<Item = f64>) -> Option<ReplicaLag> {
+    let mut lags_s = Vec::from_iter(lags_s);
+    lags_s.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| Some((lags_s.get((lags_s.len() as f64 * share) as usize)? * 1e9) as u64);
+    Some(ReplicaLag { samples: lags_s.len() as u64, p50_ns: at(0.5)?, p99_ns: at(0.99)? })
+}
+
+/// What a server says of itself and of its replicas, just now.
+fn parse(info: &str, asked: Instant) -> Option<Position> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let replicas = info.lines().filter(|line| line.starts_with("slave"));
     let address = |line: &str| {
         let ip = line.split_once("ip=")?.1.split(',').next()?;
         let port = line.split_once("port=")?.1.split(',').next()?;
         Some(SocketAddr::new(ip.parse().ok()?, port.parse().ok()?))
     };
-    Some((own.parse().ok()?, replicas.filter_map(address).collect()))
+    Some(Position {
+        asked,
+        answered: Instant::now(),
+        is_master: field("role:")? == "master",
+        replication_id: field("master_replid:")?.to_owned(),
+        offset: field("slave_repl_offset:").or_else(|| field("master_repl_offset:"))?.parse().ok()?,
+        replicas: replicas.filter_map(address).collect(),
+    })
 }
 
 /// How long ago the master was at the offset, in proportion; nought where it has not gone on since.
@@ -81,43 +150,6 @@ fn behind_s(positions: &VecDeque<(Instant, u64)>, offset: u64, now: Instant) -> 
     };
     let share = (offset - before) as f64 / (beyond - before) as f64;
     (now - earlier).as_secs_f64() - share * (later - earlier).as_secs_f64()
-}
-
-/// Asks masters and their replicas for so long, or until it is cancelled. No server beyond this machine is
-/// asked where all that were found are on it.
-pub async fn measure_replica_lag(
-    servers: &External,
-    length: Duration,
-    cancel: &watch::Receiver<bool>,
-) -> ReplicaLag {
-    let masters = servers.data_servers().into_iter();
-    let masters = masters.filter(|one| one.1 == Role::Master).map(|one| one.0);
-    let mut positions: BTreeMap<SocketAddr, VecDeque<(Instant, u64)>> =
-        masters.map(|master| (master, VecDeque::new())).collect();
-    let (mut asked, mut found) =
-        (ServerConnections { servers, open: BTreeMap::new() }, ReplicaLag::default());
-    let end = Instant::now() + length;
-    while Instant::now() < end && !*cancel.borrow() {
-        for (master, positions) in &mut positions {
-            let Some(own) = asked.position(*master).await else { continue };
-            let rtt_s = (own.answered - own.asked).as_secs_f64();
-            found.rtt_s = Some(found.rtt_s.map_or(rtt_s, |least| least.min(rtt_s)));
-            found.replicas = found.replicas.max(own.replicas.len());
-            positions.push_back((own.answered, own.offset));
-            if positions.len() > REMEMBERED {
-                positions.pop_front();
-            }
-            let here = servers.is_loopback();
-            for replica in own.replicas.into_iter().filter(|replica| !here || replica.ip().is_loopback()) {
-                if let Some(theirs) = asked.position(replica).await {
-                    found.lags_s.push(behind_s(positions, theirs.offset, theirs.asked));
-                }
-            }
-        }
-        sleep(EVERY).await;
-    }
-    found.lags_s.sort_unstable_by(f64::total_cmp);
-    found
 }
 
 #[cfg(test)]
@@ -135,10 +167,20 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_counts_by_what_it_has() {
-        let master = "role:master\r\nslave0:ip=127.0.0.1,port=7002,state=online,offset=9,lag=0\r\nmaster_repl_offset:10\r\n";
-        let replica = "role:slave\r\nslave_repl_offset:9\r\nmaster_repl_offset:9\r\n";
-        assert_eq!(parse(master), Some((10, vec![SocketAddr::from(([127, 0, 0, 1], 7002))])));
-        assert_eq!(parse(replica), Some((9, vec![])));
+    fn a_replica_counts_while_its_master_answers() {
+        let info = |role: &str, id: &str, rest: &str| {
+            let said = format!("role:{role}\r\nmaster_replid:{id}\r\nmaster_replid2:0\r\n{rest}\r\n");
+            parse(&said, Instant::now()).expect("it says where it is")
+        };
+        let follower = "slave0:ip=127.0.0.1,port=7002,state=online,offset=9,lag=0\r\nmaster_repl_offset:10";
+        let mut sampler = ReplicaLagSampler::default();
+        let behind = || info("slave", "a", "slave_repl_offset:9\r\nmaster_repl_offset:10");
+        sampler.take(&[info("master", "a", follower), behind(), info("slave", "b", "master_repl_offset:1")]);
+        assert_eq!((sampler.lags.len(), sampler.replicas, sampler.rtt_s.is_some()), (1, 1, true));
+        sampler.take(&[behind()]);
+        assert_eq!(sampler.lags.len(), 1, "its master was asked in vain");
+        let lags_s = spread((1..=100).map(f64::from)).expect("of a hundred");
+        assert_eq!(lags_s, ReplicaLag { samples: 100, p50_ns: 51_000_000_000, p99_ns: 100_000_000_000 });
+        assert_eq!(spread([]), None);
     }
 }

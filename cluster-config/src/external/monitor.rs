@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use redis::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -119,7 +118,8 @@ impl External {
         Ok(())
     }
 
-    fn dial_of(&self, address: SocketAddr) -> Dial {
+    /// How one of the servers is reached.
+    pub fn dial(&self, address: SocketAddr) -> Dial {
         self.target.dial(Role::Master, address)
     }
 
@@ -129,7 +129,7 @@ impl External {
     /// It cannot be reached, or does not let this user listen ([`io::ErrorKind::PermissionDenied`]); in its
     /// words.
     pub async fn monitor(&self, address: SocketAddr) -> io::Result<MonitorStream> {
-        let dial = self.dial_of(address);
+        let dial = self.dial(address);
         let opened = MonitorStream::open(&dial);
         let opened = tokio::time::timeout(ANSWER * 2, opened).await;
         let silent = || format!("no answer to MONITOR within {:?}", ANSWER * 2);
@@ -141,18 +141,6 @@ impl External {
     /// # Errors
     /// Why there is no answer.
     pub async fn ask_server(&self, address: SocketAddr, words: &[&str]) -> Result<Value, String> {
-        ask(&self.dial_of(address), words, ANSWER).await.map_err(String::from)
-    }
-
-    /// A connection to a server for many questions.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub async fn connection(
-        &self,
-        address: SocketAddr,
-        timeout: Duration,
-    ) -> Result<redis::aio::MultiplexedConnection, String> {
-        crate::node_commands::connect(&self.dial_of(address), timeout).await.map_err(String::from)
+        ask(&self.dial(address), words, ANSWER).await.map_err(String::from)
     }
 }

@@ -1,4 +1,6 @@
-//! Whether this machine has what a topology of processes needs, asked before anything starts.
+//! Whether this machine has what a topology of processes needs, asked before anything starts. The number of
+//! nodes uses up no ports: each listens on, and dials from, an address of its own, all on the same port,
+//! which `ports::reserve` finds free on every address before anything starts, or says that none is.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 

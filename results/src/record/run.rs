@@ -331,6 +331,17 @@ pub struct Ratio {
     pub high: Option<f64>,
 }
 
+/// How far replicas were behind their masters, in time, while load ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema, Default)]
+pub struct ReplicaLag {
+    /// It was measured so often.
+    pub samples: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+}
+
 /// What a measured outage means for a usual service whose master fails once a month.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema, Default)]
 pub struct FailoverRisk {
@@ -411,6 +422,10 @@ pub struct ScenarioResult {
     pub tells_holder: Option<bool>,
     /// The longest time for which a free lock was asked for and not granted; `None` where nobody asked.
     pub without_grant_ns: Option<u64>,
+    /// How far replicas were behind before the first fault; `None`: there was none, or no time.
+    pub lag_before_faults: Option<ReplicaLag>,
+    /// The same from the first fault on.
+    pub lag_from_first_fault: Option<ReplicaLag>,
     /// What the configuration means where masters fail; `None` where no master was replaced.
     pub risk: Option<FailoverRisk>,
     /// What the servers were configured with beside their defaults, e.g. `appendonly` is `yes`.

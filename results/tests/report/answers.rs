@@ -1,7 +1,8 @@
 //! What a run answers in its first line, and in small print.
 
 use results::answer::{answer, lost, small_print};
-use results::run::{BenchRow, Run, ScenarioResult};
+use results::report::by_name;
+use results::run::{BenchRow, FailoverRisk, Run, ScenarioResult};
 use results::verdict::State;
 
 use crate::samples::{around, says, scenario};
@@ -148,4 +149,31 @@ fn benchmarks_alone_say_which_is_fastest_and_what_is_void() {
     says(&said(&[], &[own_loop]), &["Nobody judged"]);
     says(&said(&[], &[void]), &["No benchmark row may be quoted; 1 void"]);
     assert_eq!(said(&[], &[]), "Nothing was measured.");
+}
+
+/// The longest outage of a configuration counts.
+#[test]
+fn a_report_says_what_a_failover_a_month_means() {
+    let of = |outage_ns: u64, double_grants_per_year: f64| {
+        let risk = FailoverRisk {
+            configuration: "sentinel, asynchronous".to_owned(),
+            outage_ns,
+            double_grants_per_year,
+            service: "50 grants/s".to_owned(),
+        };
+        ScenarioResult { risk: Some(risk), ..scenario("failover", "sentinel", State::Clean) }
+    };
+    for form in ["markdown", "html"] {
+        let report = |run: &Run| by_name(form).expect("a format").render(run).expect("it is made");
+        says(
+            &report(&run(&[of(2_200_000_000, 7.5), of(3_000_000_000, 6.5)], &[])),
+            &[
+                "At one failover a month a usual service (50 grants/s) would have 6.5",
+                "for sentinel, asynchronous (3",
+                "runs/x",
+            ],
+        );
+        let without = report(&run(&[scenario("kill", "single", State::Clean)], &[]));
+        assert!(!without.contains("At one failover a month"), "no master was replaced");
+    }
 }

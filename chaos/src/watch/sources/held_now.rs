@@ -40,7 +40,7 @@ pub async fn look_once(
     for (address, _) in all.filter(|one| one.1 == Role::Master) {
         let missing = |why: String| RunError::Missing(format!("{address}: {why}"));
         let unanswered = |error: RedisError| missing(error.to_string());
-        let mut connection = match servers.connection(address, ANSWER).await {
+        let mut connection = match servers.dial(address).connection(ANSWER).await {
             Ok(connection) => connection,
             Err(why) => {
                 note(&format!("{address} is left out: {why}"));

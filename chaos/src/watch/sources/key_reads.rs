@@ -119,7 +119,7 @@ impl KeyReader {
             let mut kept = connection.lock().await;
             let mut opened = match std::mem::take(&mut *kept) {
                 ReadConnection::Open(opened) => opened,
-                ReadConnection::Closed => match servers.connection(address, ANSWER).await {
+                ReadConnection::Closed => match servers.dial(address).connection(ANSWER).await {
                     Ok(opened) => opened,
                     Err(_) => return,
                 },

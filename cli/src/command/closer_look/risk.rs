@@ -34,8 +34,8 @@ pub(crate) struct Options {
     /// Independent masters
     #[arg(long, value_name = "N", value_parser = args::count, default_value = "5")]
     masters: u32,
-    /// Take the outage from what the failovers of this run took, or grants, holds and leases from a run of
-    /// `watch`
+    /// Take the outage from what the failovers of this run took, the lag from before its first fault; or
+    /// grants, holds and leases from a run of `watch`
     #[arg(long, value_name = "RUN")]
     from: Option<String>,
     /// Measure lag, grants, holds and leases on these servers; what a flag says counts instead
@@ -242,7 +242,10 @@ fn to_text(found: &ServiceRisk, measured: &MeasuredRates) -> String {
     out += "\nDOUBLE GRANTS, MINUTES DOWN (without a grant) and BLOCKED (locks whose release is forgotten, until\ntheir lease ends) are of a year, CMDS of a cycle, MS of a grant without load; MOVED BY is the input that\nmoves the double grants most.";
     let overtaken = &found.overtaken_holders_per_year;
     if overtaken.high > 0.0 {
-        out += &format!("\nWhichever it is, pauses let {} holders a year be overtaken.", figure(overtaken));
+        out += &format!(
+            "\nWhichever it is, pauses and clocks let {} holders a year be overtaken.",
+            figure(overtaken)
+        );
     }
     for (name, span) in &measured.spans {
         let shown = |value: f64| match *name {
