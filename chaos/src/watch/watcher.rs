@@ -322,13 +322,13 @@ impl Watcher {
     /// Does to a lock what a command does that is counted already.
     pub(super) fn change(&mut self, place: &LockPlace<'_>, act: LockAct) {
         match act {
-            LockAct::Attempt(attempt, outcome) => return self.attempt(place, attempt, outcome),
-            LockAct::Adopt(attempt) => self.with(place, |step| step.adopt_alone(attempt)),
-            LockAct::Renew(change, until_us) => self.with(place, |step| step.renew(&change, until_us)),
-            LockAct::Release(change) => self.with(place, |step| step.release(&change)),
+            LockAct::Attempt(attempt, outcome) => self.attempt(place, attempt, outcome),
+            LockAct::Adopt(attempt) => _ = self.with(place, |step| step.adopt_alone(attempt)),
+            LockAct::Renew(change, until_us) => _ = self.with(place, |step| step.renew(&change, until_us)),
+            LockAct::Release(change) => _ = self.with(place, |step| step.release(&change)),
             // The hold of a whole set has the lease of its own.
-            LockAct::Lapse(_) => None,
-        };
+            LockAct::Lapse(_) => {}
+        }
     }
 
     /// Counts a command that was sent for the lock, and what it tells of the library.

@@ -148,27 +148,23 @@ impl WatchStep<'_> {
                     }
                     self.released(place, change);
                 }
-                None => {
-                    if !self.lock.is_known {
-                        self.refuse_candidates();
-                        self.lock.mark_free(self.time_us);
-                    } else if !change.is_checked && !self.lock.holds.is_empty() {
-                        self.released_by_another(change, "another deleted its key");
-                    }
+                None if !self.lock.is_known => {
+                    self.refuse_candidates();
+                    self.lock.mark_free(self.time_us);
                 }
+                None if change.is_checked || self.lock.holds.is_empty() => {}
+                None => self.released_by_another(change, "another deleted its key"),
             };
         }
         let is_checked = change.is_checked && change.owner.is_none();
         if self.lock.holds.is_empty() {
-            self.lock.is_known = true;
             let Some(place) = self.lock.candidate_of_client(change.client) else {
                 if change.is_checked {
                     // A script that deletes has found a value, and it is none of theirs.
                     self.refuse_candidates();
                 }
                 self.lock.candidates.clear();
-                self.lock.free_from_us = self.lock.free_from_us.min(self.time_us);
-                return;
+                return self.lock.mark_free(self.lock.free_from_us.min(self.time_us));
             };
             self.decide(place);
         }
