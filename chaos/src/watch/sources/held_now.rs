@@ -98,8 +98,7 @@ async fn scan_database(
     let mut cursor = "0".to_owned();
     loop {
         let began = Instant::now();
-        let mut scan = cmd("SCAN");
-        scan.arg(&cursor).arg("COUNT").arg(STEP);
+        let scan = cmd("SCAN").arg(&cursor).arg("COUNT").arg(STEP).take();
         let (next, keys): (String, Vec<Vec<u8>>) = scan.query_async(connection).await?;
         report.commands += 1 + keys.len() as u64;
         let mut kinds = redis::pipe();

@@ -75,19 +75,13 @@ impl<'a> SourceFile<'a> {
 
     /// What was not read, and what a file of this form does not tell.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.has_clock {
-            warnings.push("the file has no times, so leases and lengths of holds are unknown: lines are counted in their place, and `aof-timestamp-enabled yes` writes times to an append-only file".to_owned());
-        }
-        if self.too_early > 0 {
-            let count = self.too_early;
-            warnings.push(format!("{count} commands before the first #TS have no time and were passed over"));
-        }
-        if self.too_long > 0 {
-            let (count, most) = (self.too_long, limits::LINE >> 20);
-            warnings.push(format!("{count} lines of more than {most} MB were passed over"));
-        }
-        warnings
+        let (early, long, most) = (self.too_early, self.too_long, limits::LINE >> 20);
+        let warnings = [
+            (!self.has_clock, "the file has no times, so leases and lengths of holds are unknown: lines are counted in their place, and `aof-timestamp-enabled yes` writes times to an append-only file".to_owned()),
+            (early > 0, format!("{early} commands before the first #TS have no time and were passed over")),
+            (long > 0, format!("{long} lines of more than {most} MB were passed over")),
+        ];
+        warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, words)| words).collect()
     }
 }
 
@@ -181,12 +175,7 @@ fn lines(file: &mut SourceFile<'_>, form: SourceForm, options: WatchOptions) -> 
         let command = match form {
             SourceForm::Monitor => MonitorLine::parse(text),
             // Without times: the order alone.
-            _ => quoted_words(text, b',').map(|words| MonitorLine {
-                time_us: file.line,
-                database,
-                client: b"",
-                words,
-            }),
+            _ => quoted_words(text, b',').map(|words| anonymous_line(file.line, database, words)),
         };
         match command {
             Some(command) => {
@@ -253,7 +242,7 @@ fn append_only_file(file: &mut SourceFile<'_>, options: WatchOptions) -> Result<
             }
         }
         database = selected(&words).unwrap_or(database);
-        watcher.line(0, &MonitorLine { time_us, database, client: b"", words });
+        watcher.line(0, &anonymous_line(time_us, database, words));
     }
     Ok(watcher)
 }
@@ -276,6 +265,11 @@ fn word(file: &mut SourceFile<'_>) -> Result<Option<Vec<u8>>, SourceError> {
         io::copy(&mut (&mut file.reader).take(rest), &mut io::sink()).map_err(|error| file.io(error))?;
     file.line += word.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
     Ok((passed == rest).then_some(word))
+}
+
+/// A command of which nobody says who sent it.
+fn anonymous_line(time_us: u64, database: u32, words: Vec<Cow<'_, [u8]>>) -> MonitorLine<'_> {
+    MonitorLine { time_us, database, client: b"", words }
 }
 
 /// The database that a command selects.
