@@ -973,6 +973,19 @@ fn torn_lines_are_passed_over_and_noise_is_refused_with_its_line() {
     assert!(error.starts_with("input:9:"), "{error}");
 }
 
+#[test]
+fn a_time_beyond_all_clocks_is_none() {
+    let lines = b"18.913459 [1 unix:/tmp/s] \"ZADD\" \"mode\" \"MOVE\" \"EXAT\"\n\
+        20568270467.284268 [1 unix:/tmp/s] \"SETNX\" \"0\" \"a:41\"\n";
+    let options = WatchOptions { effects_only: true, ..WatchOptions::default() };
+    let watcher = read_bytes(lines, options).expect("a torn line");
+    assert_eq!(watcher.commands(), 1);
+    watcher.finish();
+    let file = b"#TS:18\r\n*3\r\n$5\r\nSETNX\r\n$1\r\na\r\n$1\r\nb\r\n#TS:432916762374\r\n";
+    let refused = read_bytes(file, options).expect_err("no time");
+    assert_eq!(refused.to_string(), "input:9: no time behind #TS:");
+}
+
 /// Findings that end a run with 1.
 fn dangers(seen: &WatchedTraffic) -> Vec<String> {
     let grave = kinds(seen).into_iter().filter(|(_, certainty)| *certainty != Certainty::Likely);

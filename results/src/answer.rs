@@ -241,35 +241,25 @@ pub(crate) fn beside_losses(run: &Run) -> Vec<Part> {
 /// What was seen of locks in traffic.
 fn of_watch(watch: &WatchReport) -> Vec<Part> {
     let locks = units::several(watch.locks.len(), "kind of lock").replace("kind of locks", "kinds of locks");
-    let [violated, sure, likely] =
-        [Certainty::Violated, Certainty::Sure, Certainty::Likely].map(|one| watch.count(one));
-    let mut parts = Vec::new();
-    if !watch.holders.is_empty() {
-        let endless = watch.holders.iter().filter(|one| one.left_ms.is_none()).count();
-        let tone = if endless > 0 { Tone::Doubt } else { Tone::Plain };
-        parts.push((
-            tone,
-            format!(
-                "{} held now, {endless} of them without an end",
-                units::several(watch.holders.len(), "lock")
-            ),
-        ));
-    }
-    if watch.is_empty() {
-        let words =
-            format!("Too little was seen: no lock was taken and given back in {} commands", watch.commands);
-        parts.push((Tone::Doubt, words));
-    } else if violated > 0 {
-        let words = format!("Two had a lock at once ({} of {locks})", units::several(violated, "finding"));
-        parts.push((Tone::Lost, words));
-    }
-    if sure > 0 {
-        parts.push((Tone::Lost, format!("{} for certain", units::several(sure, "danger"))));
-    } else if violated == 0 && !watch.locks.is_empty() {
-        parts.push((Tone::Kept, format!("Nothing dangerous in {locks}, {} grants", watch.grants())));
-    }
-    parts.extend((likely > 0).then(|| (Tone::Doubt, format!("{likely} likely, to be looked at"))));
-    parts
+    let count = |certainty| watch.findings.iter().filter(|one| one.certainty == certainty).count();
+    let [violated, sure, likely] = [Certainty::Violated, Certainty::Sure, Certainty::Likely].map(count);
+    let held = watch.holders.len();
+    let endless = watch.holders.iter().filter(|one| one.left_ms.is_none()).count();
+    let held_words = format!("{} held now, {endless} of them without an end", units::several(held, "lock"));
+    let too_little =
+        format!("Too little was seen: no lock was taken and given back in {} commands", watch.commands);
+    let at_once = format!("Two had a lock at once ({} of {locks})", units::several(violated, "finding"));
+    let dangers = format!("{} for certain", units::several(sure, "danger"));
+    let safe = format!("Nothing dangerous in {locks}, {} grants", watch.grants());
+    let parts = [
+        (held > 0, if endless > 0 { Tone::Doubt } else { Tone::Plain }, held_words),
+        (watch.is_empty(), Tone::Doubt, too_little),
+        (!watch.is_empty() && violated > 0, Tone::Lost, at_once),
+        (sure > 0, Tone::Lost, dangers),
+        (sure + violated == 0 && !watch.locks.is_empty(), Tone::Kept, safe),
+        (likely > 0, Tone::Doubt, format!("{likely} likely, to be looked at")),
+    ];
+    parts.into_iter().filter(|part| part.0).map(|(_, tone, words)| (tone, words)).collect()
 }
 
 /// What each lock of an audit lost and broke; of many only how many did.

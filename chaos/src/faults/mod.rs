@@ -501,7 +501,7 @@ async fn error_count(world: &FaultWorld, node: &str, error: &str) -> Result<u64,
     Ok(count.and_then(|count| count.strip_prefix("count=")?.parse().ok()).unwrap_or(0))
 }
 
-fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
+pub(crate) fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
     let mut lines = info.lines();
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }

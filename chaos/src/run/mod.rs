@@ -327,7 +327,7 @@ fn shims(plan: &Plan, options: &RunOptions) -> Result<Option<Arc<Shims>>, RunErr
 }
 
 /// Completes when the run is to end early; never if nobody can say so any more.
-async fn cancelled(cancel: &mut watch::Receiver<bool>) {
+pub(crate) async fn cancelled(cancel: &mut watch::Receiver<bool>) {
     if cancel.wait_for(|cancel| *cancel).await.is_err() {
         std::future::pending::<()>().await;
     }

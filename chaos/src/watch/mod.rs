@@ -1,8 +1,8 @@
 //! What the locks of an application do, from the commands that its servers ran: commands in, holds, figures
 //! and findings out.
 //!
-//! Everything is inferred from effects. A lock is a key that is taken, kept and given back as
-//! `recognition/recipe_table.rs` says; replies, which no source shows, follow from what happened to the key
+//! Everything is inferred from effects. A lock is a key that is taken, kept and given back as the book's page
+//! on `watch` says of each recipe; replies, which no source shows, follow from what happened to the key
 //! before. What cannot be known yet waits for evidence: an owner that renews or releases had the lock, an
 //! owner that asks again had not.
 //!

@@ -10,10 +10,10 @@ use results::watch::WatchReport;
 use super::holds_over_time::over_time;
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldOrigin, LockAct, LockState, REMEMBERED_MAX, REMEMBERED_OF_MANY,
-    ServerHold, WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, LockAct, LockState, REMEMBERED_MAX, REMEMBERED_OF_MANY, ServerHold,
+    WatchOptions, count,
 };
-use crate::watch::lock::votes::{Majority, MemberVote, Votes, WHOLE_SET};
+use crate::watch::lock::votes::{Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
 use crate::watch::recognition::patterns::{LibraryTrace, LockPattern, pattern_of};
 use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
@@ -64,7 +64,7 @@ type Locks = HashMap<Box<[u8]>, Box<LockState>>;
 /// Follows locks through the commands of one or several servers.
 #[derive(Debug, Default)]
 pub struct Watcher {
-    options: WatchOptions,
+    pub(super) options: WatchOptions,
     assembler: Assembler,
     /// Per group of servers and database.
     locks: HashMap<(usize, u32), Locks>,
@@ -75,7 +75,6 @@ pub struct Watcher {
     of_members: WatchRecords,
     votes: Votes,
     pub(super) scripts: HashMap<u64, ScriptRole>,
-    history_cut: bool,
     holds: u64,
     commands: u64,
     first_us: u64,
@@ -125,8 +124,7 @@ impl Watcher {
     pub(super) fn wanted_keys(&mut self) -> Vec<WantedKey> {
         let mut wanted = self.wanted.as_mut().map(std::mem::take).unwrap_or_default();
         wanted.retain(|one| {
-            let locks = self.locks.get(&(self.group_of(one.source), one.database));
-            let lock = locks.and_then(|locks| locks.get(&one.key));
+            let lock = self.lock_at(&self.place_of(one, 0));
             lock.is_some_and(|lock| lock.holds.is_empty())
         });
         wanted
@@ -137,23 +135,19 @@ impl Watcher {
         self.take(state.wanted.source, time_us, ServerNews::KeyRead(state));
     }
 
+    fn place_of<'a>(&self, wanted: &'a WantedKey, time_us: u64) -> LockPlace<'a> {
+        let (group, database, key) = (self.group_of(wanted.source), wanted.database, &*wanted.key);
+        LockPlace { group, database, key, time_us, client: 0 }
+    }
+
     fn see_key(&mut self, state: &KeyState, time_us: u64) {
-        let wanted = &state.wanted;
-        let place = LockPlace {
-            group: self.group_of(wanted.source),
-            database: wanted.database,
-            key: &wanted.key,
-            time_us,
-            client: 0,
-        };
-        let recipe = if wanted.kind == "hash" { HASH } else { SET_NX };
-        let holder = state.holder.as_ref();
-        let holder = holder.map(|(owner, depth)| (owner.as_slice(), *depth));
-        if let Some((owner, _)) = holder {
+        let place = self.place_of(&state.wanted, time_us);
+        let recipe = if state.wanted.kind == "hash" { HASH } else { SET_NX };
+        if let Some((owner, _)) = &state.holder {
             self.show_value(owner);
         }
         if self.is_followed(&place) {
-            self.with(&place, |step| step.see_key(recipe, state.left_ms, holder));
+            self.with(&place, |step| step.see_key(recipe, state.left_ms, state.holder.as_ref()));
         }
     }
 
@@ -166,11 +160,6 @@ impl Watcher {
 
     fn group_of(&self, source: usize) -> usize {
         self.groups.get(&source).copied().unwrap_or(0)
-    }
-
-    /// Whether only effects are seen.
-    pub fn sees_effects_only(&self) -> bool {
-        self.options.effects_only
     }
 
     /// Says that a source is a server of this group, whose servers follow each other. Without a word all are
@@ -266,11 +255,7 @@ impl Watcher {
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
         self.with_each(|of, _| is_concerned(of), self.last_us, |step| step.lose_sight_of(|_| true));
         self.watched_from_us.remove(&group);
-        for ((of, _), locks) in &mut self.locks {
-            if is_concerned(*of) {
-                locks.clear();
-            }
-        }
+        self.locks.retain(|(of, _), _| !is_concerned(*of));
     }
 
     /// A server that is the only one of its group was started anew without its keys.
@@ -297,17 +282,13 @@ impl Watcher {
         self.apply_until(u64::MAX);
     }
 
-    fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
+    /// What is known of a lock that is followed.
+    pub(super) fn lock_at(&self, place: &LockPlace<'_>) -> Option<&LockState> {
         self.locks.get(&(place.group, place.database))?.get(place.key).map(Box::as_ref)
     }
 
     pub(super) fn is_followed(&self, place: &LockPlace<'_>) -> bool {
         self.lock_at(place).is_some()
-    }
-
-    /// Whether several may hold it at once; `None`: it is not followed.
-    pub(super) fn is_shared(&self, place: &LockPlace<'_>) -> Option<bool> {
-        self.lock_at(place).map(|lock| lock.is_shared)
     }
 
     /// Whether the holder has this value; `None`: it is not known who holds it.
@@ -342,8 +323,11 @@ impl Watcher {
     pub(super) fn change(&mut self, place: &LockPlace<'_>, act: LockAct) {
         match act {
             LockAct::Attempt(attempt, outcome) => self.attempt(place, attempt, outcome),
+            LockAct::Adopt(attempt) => _ = self.with(place, |step| step.adopt_alone(attempt)),
             LockAct::Renew(change, until_us) => _ = self.with(place, |step| step.renew(&change, until_us)),
             LockAct::Release(change) => _ = self.with(place, |step| step.release(&change)),
+            // The hold of a whole set has the lease of its own.
+            LockAct::Lapse(_) => {}
         }
     }
 
@@ -371,12 +355,10 @@ impl Watcher {
     pub(super) fn knows_owner(&self, place: &LockPlace<'_>, value: &[u8]) -> bool {
         let value = hash(value);
         self.lock_at(place).is_some_and(|lock| {
-            let holds = lock.holds.iter().chain(&lock.lapsed);
-            let holds = holds.map(|hold| hold.attempt.owner);
-            let waiters = lock.waiters.iter().map(|waiter| waiter.last.owner);
-            let candidates = lock.candidates.iter().map(|attempt| attempt.owner);
-            let mut owners = holds.chain(waiters).chain(candidates);
-            owners.any(|owner| owner.value == value)
+            let holds = lock.holds.iter().chain(&lock.lapsed).map(|hold| &hold.attempt);
+            let waiters = lock.waiters.iter().map(|waiter| &waiter.last);
+            let mut attempts = holds.chain(waiters).chain(&lock.candidates);
+            attempts.any(|attempt| attempt.owner.value == value)
         })
     }
 
@@ -385,6 +367,7 @@ impl Watcher {
         let followed = self.forget_idle(place);
         let watched_from_us = self.watched_from_us.get(&place.group).copied().unwrap_or(0);
         let is_member = self.votes.is_member(place.group);
+        let is_paid = self.reads_paid_us < place.time_us + READS_AT_ONCE * READ_EVERY_US;
         let records = if is_member { &mut self.of_members } else { &mut self.records };
         let locks = self.locks.entry((place.group, place.database)).or_default();
         if !locks.contains_key(place.key) {
@@ -400,7 +383,6 @@ impl Watcher {
             options: self.options,
             lock: locks.get_mut(place.key)?,
             records,
-            history_cut: &mut self.history_cut,
             holds: &mut self.holds,
             first_us: self.first_us,
             watched_from_us,
@@ -409,9 +391,7 @@ impl Watcher {
             values: &self.values,
             time_us: place.time_us,
             remembered_max: if followed > MANY_LOCKS { REMEMBERED_OF_MANY } else { REMEMBERED_MAX },
-            may_read: self.wanted.is_some()
-                && place.group != WHOLE_SET
-                && self.reads_paid_us < place.time_us + READS_AT_ONCE * READ_EVERY_US,
+            may_read: self.wanted.is_some() && place.group != WHOLE_SET && is_paid,
             votes: Vec::new(),
         };
         step.advance();
@@ -419,40 +399,24 @@ impl Watcher {
         let votes = step.votes;
         if is_member {
             records.history.clear();
-            for vote in votes {
-                self.vote(place, vote);
-            }
+            votes.into_iter().for_each(|vote| self.vote(place, vote));
         }
         Some(done)
     }
 
-    /// A member of a set has voted: what a majority does, the set does.
-    fn vote(&mut self, place: &LockPlace<'_>, vote: MemberVote) {
-        let now_us = place.time_us;
-        let Some(majority) = self.votes.add(place.group, place.key, &vote, now_us) else { return };
-        let mut place = self.counted(place);
-        let Majority { from_us, over_us } = majority;
-        match vote {
-            MemberVote::Granted(attempt) => {
-                let attempt = AcquireAttempt { time_us: from_us, ..attempt };
-                let Some(over_us) = over_us else {
-                    return self.attempt(&place, attempt, AttemptOutcome::Granted);
-                };
-                place.time_us = over_us;
+    /// A member of a set has done something: what a majority does, the set does.
+    fn vote(&mut self, place: &LockPlace<'_>, act: LockAct) {
+        let majority = self.votes.add(place.group, place.key, &act, place.time_us);
+        let Some(majority) = majority else { return };
+        let place = self.counted(place);
+        let LockAct::Attempt(attempt, AttemptOutcome::Granted) = act else { return self.change(&place, act) };
+        let attempt = AcquireAttempt { time_us: majority.from_us, ..attempt };
+        match majority.over_us {
+            None => self.attempt(&place, attempt, AttemptOutcome::Granted),
+            Some(time_us) => {
+                let place = LockPlace { time_us, ..place };
                 self.with(&place, |step| step.add_past_hold(attempt));
             }
-            MemberVote::Refused(attempt) => self.attempt(&place, attempt, AttemptOutcome::Refused),
-            MemberVote::Renewed(change, until_us) => self.change(&place, LockAct::Renew(change, until_us)),
-            MemberVote::Released(change) => self.change(&place, LockAct::Release(change)),
-            MemberVote::Adopted(attempt) => {
-                self.with(&place, |step| {
-                    if step.lock.holds.is_empty() {
-                        step.adopt(attempt, HoldOrigin::Read, 1);
-                    }
-                });
-            }
-            // The set's hold has the lease of its own.
-            MemberVote::Lapsed(_) => {}
         }
     }
 
@@ -496,12 +460,8 @@ impl Watcher {
             && value_command(kind, place.key).is_some()
         {
             self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;
-            wanted.push(WantedKey {
-                source: self.source,
-                database: place.database,
-                key: place.key.into(),
-                kind,
-            });
+            let (source, database, key) = (self.source, place.database, place.key.into());
+            wanted.push(WantedKey { source, database, key, kind });
         }
     }
 
@@ -534,11 +494,10 @@ impl Watcher {
         self.with_each(is_lost, time_us, |step| {
             step.lock.candidates.clear();
             for hold in std::mem::take(&mut step.lock.holds) {
-                step.note(0, how, "{subject} while {owner} held it", &hold.attempt.owner);
+                step.note(0, how, "{subject} while {owner} held it", hold.attempt.owner);
                 step.break_promise(hold, FindingKind::LostByServer, how);
             }
-            step.lock.is_known = true;
-            step.lock.free_from_us = time_us;
+            step.lock.mark_free(time_us);
         });
     }
 
@@ -564,14 +523,14 @@ impl Watcher {
         // What is made of it needs memory too.
         drop((self.locks, self.votes, self.of_members));
         let end = self.last_us.max(self.first_us);
-        let WatchRecords { patterns, findings, mut history } = self.records;
+        let WatchRecords { patterns, findings, mut history, history_is_cut } = self.records;
         history.sort_by_key(|line| line.t_ns);
         let seconds = (end - self.first_us) as f64 / 1e6;
         let mut report = patterns.report(seconds, findings);
         report.commands = self.commands;
         (report.over_time, report.held) = over_time(&history);
         report.seconds = seconds;
-        WatchedTraffic { report, history, cut: self.history_cut, warnings: Vec::new() }
+        WatchedTraffic { report, history, cut: history_is_cut, warnings: Vec::new() }
     }
 }
 

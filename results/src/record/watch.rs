@@ -207,11 +207,6 @@ impl WatchReport {
         self.locks.iter().map(|lock| lock.grants).sum()
     }
 
-    /// How many findings are of this certainty.
-    pub(crate) fn count(&self, certainty: Certainty) -> usize {
-        self.findings.iter().filter(|finding| finding.certainty == certainty).count()
-    }
-
     /// Whether too little was seen for any answer.
     pub fn is_empty(&self) -> bool {
         self.locks.is_empty() && self.holders.is_empty()

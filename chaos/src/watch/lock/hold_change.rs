@@ -4,10 +4,10 @@ use results::history::Call;
 
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
-    AcquireAttempt, HoldChange, HoldOrigin, LockOwner, NotedEvent, ServerHold,
+    AcquireAttempt, HoldChange, HoldOrigin, LockAct, LockOwner, ServerHold,
 };
-use crate::watch::lock::votes::MemberVote;
-use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep, grant_name};
+use crate::watch::lock::step_record::grant_name;
+use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep};
 use crate::watch::recognition::recipe_table::SET_NX;
 
 /// What a holder does that wants its lock no longer.
@@ -23,19 +23,16 @@ impl WatchStep<'_> {
         }
         if let Some(place) = self.lock.hold_of(owner) {
             let hold = self.lock.holds.remove(place);
-            let words = "{subject} by {owner}: it is not there";
-            self.note(client, what, words, owner);
-            match hold.is_promised() {
+            self.note(client, what, "{subject} by {owner}: it is not there", *owner);
+            return match hold.is_promised() {
                 true => self.end_unseen(hold, self.time_us),
                 false => self.lapse(hold),
-            }
-            return;
+            };
         }
         if let Some((before, _)) = &self.lock.broken_promise
             && before.attempt.owner.is(owner)
         {
-            let words = "{subject} by {owner}, who thinks to have it";
-            self.note(client, what, words, owner);
+            self.note(client, what, "{subject} by {owner}, who thinks to have it", *owner);
             if what == RELEASE {
                 self.lock.broken_promise = None;
             }
@@ -45,35 +42,31 @@ impl WatchStep<'_> {
             return;
         };
         let end_us = self.lock.lapsed[place].until_us.unwrap_or(self.time_us);
-        let others = self.lock.holds.iter().chain(&self.lock.lapsed);
-        let mut others = others.map(|other| &other.attempt);
-        if others.any(|other| other.time_us >= end_us && !other.owner.is(owner)) {
-            let words = "{subject} by {owner}, whose lease has ended";
-            self.note(client, what, words, owner);
-            self.found(FindingKind::OutlivedItsLease, self.time_us.saturating_sub(end_us));
+        let is_later = |one: &AcquireAttempt| one.time_us >= end_us && !one.owner.is(owner);
+        if self.lock.holds.iter().chain(&self.lock.lapsed).any(|other| is_later(&other.attempt)) {
+            self.note(client, what, "{subject} by {owner}, whose lease has ended", *owner);
+            self.found(FindingKind::OutlivedItsLease, self.time_us.saturating_sub(end_us), "");
             self.lock.lapsed.remove(place);
         }
     }
 
-    /// Whether a value tells whose a hold is. That of a present holder may be one that all use.
-    fn is_told_by_value(&self, owner: &LockOwner) -> bool {
-        let mut owners = self.lock.holds.iter().map(|hold| hold.attempt.owner);
-        !owners.any(|one| one.value == owner.value && !one.is_unique && one.client != 0)
+    /// Whose a change is, where its value tells that. The value of a present holder may be one that all use.
+    fn owner_by_value(&self, change: &HoldChange) -> Option<LockOwner> {
+        let is_common = |one: LockOwner| !one.is_unique && one.client != 0;
+        let mut owners = self.lock.holds.iter().map(|hold| hold.attempt.owner).filter(|one| is_common(*one));
+        change.owner.filter(|owner| owners.all(|one| one.value != owner.value))
     }
 
     pub(crate) fn renew(&mut self, change: &HoldChange, until_us: Option<u64>) {
-        if let Some(owner) = &change.owner
-            && self.is_told_by_value(owner)
-        {
+        if let Some(owner) = &self.owner_by_value(change) {
             if change.was_done == Some(false) {
                 return self.came_too_late(owner, "renewal", change.client);
             }
-            let place = self.prove(owner);
-            let place = place.or_else(|| {
-                let attempt =
-                    AcquireAttempt { recipe: SET_NX, owner: *owner, time_us: self.time_us, until_us };
-                (!self.lock.is_known || self.lock.holds.is_empty() && change.is_checked)
-                    .then(|| self.adopt(attempt, HoldOrigin::Inferred, 1))
+            let place = self.prove(owner).or_else(|| {
+                let time_us = self.time_us;
+                let attempt = AcquireAttempt { recipe: SET_NX, owner: *owner, time_us, until_us };
+                let is_free = self.lock.holds.is_empty() && change.is_checked;
+                (!self.lock.is_known || is_free).then(|| self.adopt(attempt, HoldOrigin::Inferred, 1))
             });
             return match place {
                 Some(place) => self.renewed(place, until_us),
@@ -84,22 +77,18 @@ impl WatchStep<'_> {
                 None => {}
             };
         }
-        let is_of_client = |owner: &LockOwner| owner.is_of(change.client);
-        if self.lock.holds.is_empty() && !self.lock.candidates.is_empty() {
-            let mut candidates = self.lock.candidates.iter();
-            let place = candidates.rposition(|one| is_of_client(&one.owner));
-            if let Some(place) = place.filter(|_| self.lock.is_known || until_us.is_some()) {
-                // A lease for the taker's own key: it would not be sent by one that was refused.
-                self.decide(place);
-                self.lock.is_known = true;
-            }
+        if self.lock.holds.is_empty()
+            && (self.lock.is_known || until_us.is_some())
+            && let Some(place) = self.lock.candidate_of_client(change.client)
+        {
+            // A lease for the taker's own key: it would not be sent by one that was refused.
+            self.decide(place);
         }
         let Some(first) = self.lock.holds.first() else { return };
         let has_client = first.attempt.owner.client != 0;
-        let mut holds = self.lock.holds.iter();
-        let own = holds.position(|hold| is_of_client(&hold.attempt.owner));
+        let own = self.lock.holds.iter().position(|hold| hold.attempt.owner.is_of(change.client));
         let was_late = self.lock.lapsed_of_client(change.client).is_some();
-        let had_asked = was_late || self.lock.waiters.iter().any(|one| is_of_client(&one.last.owner));
+        let had_asked = was_late || self.lock.has_waiter_of_client(change.client);
         let pattern = self.pattern();
         if own.is_none() && had_asked && has_client && pattern.is_stable() {
             return self.extended_by_another(change, until_us, true);
@@ -113,32 +102,24 @@ impl WatchStep<'_> {
     fn extended_by_another(&mut self, change: &HoldChange, until_us: Option<u64>, is_pending: bool) {
         self.lock.holds[0].until_us = until_us;
         let owner = self.lock.holds[0].attempt.owner;
-        self.note(change.client, "", "renews the lock of {owner}", &owner);
+        self.note(change.client, "", "renews the lock of {owner}", owner);
         self.found_once_sure(FindingKind::ExtendedByAnother, 0, "", is_pending);
     }
 
     pub(crate) fn renewed(&mut self, place: usize, until_us: Option<u64>) {
         let hold = &mut self.lock.holds[place];
-        let change = HoldChange::by(hold.attempt.owner);
-        self.votes.push(MemberVote::Renewed(change, until_us));
+        self.votes.push(LockAct::Renew(HoldChange::by(hold.attempt.owner), until_us));
         let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
         hold.until_us = until_us;
         let hold = *hold;
-        self.lock.note(NotedEvent {
-            time_us: self.time_us,
-            client: hold.attempt.owner.client,
-            words: "renewal by {owner} {lease}",
-            owner: hold.attempt.owner,
-            until_us,
-            subject: "",
-        });
+        let renewal = AcquireAttempt { time_us: self.time_us, until_us, ..hold.attempt };
+        self.lock.note_attempt(&renewal, "renewal by {owner}{lease}");
         if sets_first_end && until_us.is_some() && hold.is_counted() {
             let gap_us = self.time_us.saturating_sub(hold.attempt.time_us);
             self.lock.holds[place].attempt.until_us = until_us;
-            let lease_us = until_us.map(|end| end.saturating_sub(self.time_us));
-            self.pattern().lease(lease_us);
+            self.pattern().lease(renewal.lease_us());
             if !self.options.effects_only {
-                self.found(FindingKind::ExpirySetLater, gap_us);
+                self.found(FindingKind::ExpirySetLater, gap_us, "");
             }
             return;
         }
@@ -146,20 +127,17 @@ impl WatchStep<'_> {
         self.pattern().counts.renewals += 1;
         if hold.number > 0 && !self.lock.is_shared {
             let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
-            let lease_ms = until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)) / 1000;
+            let lease_ms = renewal.lease_us().unwrap_or(0) / 1000;
             self.record_done(id, Call::Extend { grant: grant_name(hold.number), lease_ms, by: None });
         }
     }
 
     pub(crate) fn release(&mut self, change: &HoldChange) {
-        if let Some(owner) = &change.owner
-            && self.is_told_by_value(owner)
-        {
+        if let Some(owner) = &self.owner_by_value(change) {
             if change.was_done == Some(false) {
                 return self.came_too_late(owner, RELEASE, change.client);
             }
-            let place = self.prove(owner);
-            return match place {
+            return match self.prove(owner) {
                 Some(place) if change.one_level && self.lock.holds[place].depth > 1 => {
                     self.lock.holds[place].depth -= 1
                 }
@@ -170,43 +148,28 @@ impl WatchStep<'_> {
                     }
                     self.released(place, change);
                 }
-                None => {
-                    if !self.lock.is_known {
-                        for one in std::mem::take(&mut self.lock.candidates) {
-                            self.refused(one);
-                        }
-                        self.lock.is_known = true;
-                        self.lock.free_from_us = self.time_us;
-                    } else if !change.is_checked && !self.lock.holds.is_empty() {
-                        self.released_by_another(change, "another deleted its key");
-                    }
+                None if !self.lock.is_known => {
+                    self.refuse_candidates();
+                    self.lock.mark_free(self.time_us);
                 }
+                None if change.is_checked || self.lock.holds.is_empty() => {}
+                None => self.released_by_another(change, "another deleted its key"),
             };
         }
         let is_checked = change.is_checked && change.owner.is_none();
         if self.lock.holds.is_empty() {
-            let mut candidates = self.lock.candidates.iter();
-            match candidates.rposition(|one| one.owner.is_of(change.client)) {
-                Some(place) => {
-                    self.lock.is_known = true;
-                    self.decide(place);
-                }
-                None => {
+            let Some(place) = self.lock.candidate_of_client(change.client) else {
+                if change.is_checked {
                     // A script that deletes has found a value, and it is none of theirs.
-                    for one in std::mem::take(&mut self.lock.candidates) {
-                        if change.is_checked {
-                            self.refused(one);
-                        }
-                    }
-                    self.lock.is_known = true;
-                    self.lock.free_from_us = self.lock.free_from_us.min(self.time_us);
-                    return;
+                    self.refuse_candidates();
                 }
-            }
+                self.lock.candidates.clear();
+                return self.lock.mark_free(self.lock.free_from_us.min(self.time_us));
+            };
+            self.decide(place);
         }
         // One of several: that of the same connection, if there is one.
-        let by_client = |hold: &ServerHold| hold.attempt.owner.is_of(change.client);
-        let place = self.lock.holds.iter().position(by_client);
+        let place = self.lock.holds.iter().position(|hold| hold.attempt.owner.is_of(change.client));
         let place = place.filter(|_| self.lock.is_shared).unwrap_or(0);
         let Some(hold) = self.lock.holds.get(place).copied() else { return };
         // A replica gets a DEL for a key whose lease is over.
@@ -222,9 +185,8 @@ impl WatchStep<'_> {
         // The connection of a holder from before the watch is not known.
         let has_client = hold.attempt.owner.client != 0;
         let same_client = hold.attempt.owner.is_of(change.client);
-        let asked = self.lock.waiters.iter().map(|one| one.last.owner);
-        let candidates = self.lock.candidates.iter().map(|one| one.owner);
-        let had_asked = asked.chain(candidates).any(|one| one.is_of(change.client));
+        let may_have_it = self.lock.candidate_of_client(change.client).is_some();
+        let had_asked = may_have_it || self.lock.has_waiter_of_client(change.client);
         let late = self.lock.lapsed_of_client(change.client);
         let late = late.filter(|_| !same_client && !is_checked);
         let by_pool = self.pattern().deletes_by_pool();
@@ -255,8 +217,7 @@ impl WatchStep<'_> {
 
     pub(crate) fn released_by_another(&mut self, change: &HoldChange, how: &'static str) {
         let hold = self.lock.holds.remove(0);
-        let words = "deletes it while {owner} holds it";
-        self.note(change.client, "", words, &hold.attempt.owner);
+        self.note(change.client, "", "deletes it while {owner} holds it", hold.attempt.owner);
         self.lock.free_from_us = self.time_us;
         if hold.is_counted() {
             let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
@@ -269,16 +230,11 @@ impl WatchStep<'_> {
 
     pub(crate) fn released(&mut self, place: usize, change: &HoldChange) {
         let hold = self.lock.holds.remove(place);
-        self.votes.push(MemberVote::Released(HoldChange {
-            owner: Some(hold.attempt.owner),
-            was_done: Some(true),
-            one_level: false,
-            ..*change
-        }));
-        let owner = &hold.attempt.owner;
+        let owner = hold.attempt.owner;
+        let release = HoldChange { owner: Some(owner), was_done: Some(true), one_level: false, ..*change };
+        self.votes.push(LockAct::Release(release));
         self.note(change.client, RELEASE, "{subject} by {owner}", owner);
-        self.lock.free_from_us = self.time_us;
-        self.lock.is_known = true;
+        self.lock.mark_free(self.time_us);
         let held_us = self.time_us.saturating_sub(hold.attempt.time_us);
         let pattern = self.pattern();
         match change.is_checked {
@@ -291,10 +247,10 @@ impl WatchStep<'_> {
             self.record_release(&hold);
         }
         if !change.is_checked && !self.options.effects_only && hold.attempt.recipe.has_owner {
-            self.found(FindingKind::ReleaseWithoutOwnerCheck, 0);
+            self.found(FindingKind::ReleaseWithoutOwnerCheck, 0, "");
         }
         if hold.never_ends() && !self.lock.is_shared {
-            self.found(FindingKind::NoExpiry, 0);
+            self.found(FindingKind::NoExpiry, 0, "");
         }
     }
 }

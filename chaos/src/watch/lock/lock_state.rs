@@ -22,9 +22,10 @@ pub struct WatchOptions {
     pub show_values: bool,
     /// Only effects are seen, as a replica gets them: no refusals, no clients, no options of SET.
     pub effects_only: bool,
-    /// Lines have no times of their own, or only whole seconds: ends are not compared with leases more
-    /// closely than this.
+    /// Lines have only whole seconds: ends are not compared with leases more closely than this.
     pub time_doubt_us: u64,
+    /// Lines have no times: their numbers stand in the place, and examples show no lengths.
+    pub has_no_times: bool,
 }
 
 /// Who has a lock or asks for it.
@@ -159,8 +160,7 @@ pub(crate) struct LockState {
 impl ServerHold {
     /// One that was taken once, as it was asked for.
     pub(crate) fn of(attempt: AcquireAttempt, origin: HoldOrigin) -> Self {
-        let until_us = attempt.until_us;
-        let (is_lapsed, is_in_doubt) = (false, false);
+        let (until_us, is_lapsed, is_in_doubt) = (attempt.until_us, false, false);
         ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed, is_in_doubt }
     }
 
@@ -188,37 +188,39 @@ impl ServerHold {
 impl LockState {
     /// Nothing is known of it. Most locks have one hold at a time, of one library and form.
     pub(crate) fn new(name: Box<str>, pattern: usize) -> Self {
-        LockState {
-            name,
-            pattern,
-            holds: Vec::with_capacity(1),
-            libraries: Vec::with_capacity(1),
-            forms: Vec::with_capacity(1),
-            ..LockState::default()
-        }
+        let (libraries, forms) = (Vec::with_capacity(1), Vec::with_capacity(1));
+        let holds = Vec::with_capacity(1);
+        LockState { name, pattern, holds, libraries, forms, ..LockState::default() }
     }
 
     /// The place of an owner's hold.
     pub(crate) fn hold_of(&self, owner: &LockOwner) -> Option<usize> {
-        let mut holds = self.holds.iter();
-        holds.position(|hold| hold.attempt.owner.is(owner))
-    }
-
-    pub(crate) fn hold_mut(&mut self, owner: &LockOwner) -> Option<&mut ServerHold> {
-        let mut holds = self.holds.iter_mut();
-        holds.find(|hold| hold.attempt.owner.is(owner))
+        self.holds.iter().position(|hold| hold.attempt.owner.is(owner))
     }
 
     /// The place of an owner's attempt that may have been granted.
     pub(crate) fn candidate_of(&self, owner: &LockOwner) -> Option<usize> {
-        let mut candidates = self.candidates.iter();
-        candidates.rposition(|one| one.owner.is(owner))
+        self.candidates.iter().rposition(|one| one.owner.is(owner))
+    }
+
+    /// The same of a connection's.
+    pub(crate) fn candidate_of_client(&self, client: u32) -> Option<usize> {
+        self.candidates.iter().rposition(|one| one.owner.is_of(client))
     }
 
     /// The place of the last hold of a connection that ended with its lease.
     pub(crate) fn lapsed_of_client(&self, client: u32) -> Option<usize> {
-        let mut lapsed = self.lapsed.iter();
-        lapsed.rposition(|hold| hold.attempt.owner.is_of(client))
+        self.lapsed.iter().rposition(|hold| hold.attempt.owner.is_of(client))
+    }
+
+    /// Whether a connection was refused the lock.
+    pub(crate) fn has_waiter_of_client(&self, client: u32) -> bool {
+        self.waiters.iter().any(|one| one.last.owner.is_of(client))
+    }
+
+    /// Says that it is free for certain from this time on.
+    pub(crate) fn mark_free(&mut self, time_us: u64) {
+        (self.is_known, self.free_from_us) = (true, time_us);
     }
 
     /// Keeps an event for the examples of findings.
@@ -233,14 +235,9 @@ impl LockState {
     }
 
     pub(crate) fn note_attempt(&mut self, attempt: &AcquireAttempt, words: &'static str) {
-        self.note(NotedEvent {
-            time_us: attempt.time_us,
-            client: attempt.owner.client,
-            words,
-            owner: attempt.owner,
-            until_us: attempt.until_us,
-            subject: attempt.recipe.name,
-        });
+        let AcquireAttempt { recipe, owner, time_us, until_us } = *attempt;
+        let (client, subject) = (owner.client, recipe.name);
+        self.note(NotedEvent { time_us, client, words, owner, until_us, subject });
     }
 
     /// Keeps a hold whose holder may come back for it.
@@ -255,7 +252,7 @@ impl LockState {
 }
 
 /// A renewal or a release.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HoldChange {
     pub(crate) owner: Option<LockOwner>,
     pub(crate) client: u32,
@@ -270,23 +267,22 @@ pub(crate) struct HoldChange {
 impl HoldChange {
     /// The holder's own.
     pub(crate) fn by(owner: LockOwner) -> Self {
-        HoldChange {
-            owner: Some(owner),
-            client: owner.client,
-            is_checked: true,
-            was_done: Some(true),
-            one_level: false,
-        }
+        let (client, was_done) = (owner.client, Some(true));
+        HoldChange { owner: Some(owner), client, is_checked: true, was_done, one_level: false }
     }
 }
 
-/// What a command does to a lock.
+/// What a command does to a lock, or what a member of a set of masters did.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LockAct {
     Attempt(AcquireAttempt, AttemptOutcome),
+    /// It was granted before the watch.
+    Adopt(AcquireAttempt),
     /// The lease now ends at this time.
     Renew(HoldChange, Option<u64>),
     Release(HoldChange),
+    /// The owner's lease is over.
+    Lapse(LockOwner),
 }
 
 /// A finding that was made as it happened.

@@ -1,13 +1,13 @@
 //! Writes down what happens to a lock: the lines that findings show, the findings, their pictures, and the
 //! history for the checkers.
 
-use results::history::{Call, End, Entry, Line};
+use results::history::{Acquire, Call, End, Entry, Line};
 use results::timeline::{HoldBar, Span, TimelineData};
 use results::watch::WatchFinding;
 
 use crate::watch::lock::finding_kinds::FindingKind;
-use crate::watch::lock::lock_state::{LockOwner, NotedEvent, SeenFinding, ServerHold};
-use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep, grant_name};
+use crate::watch::lock::lock_state::{AcquireAttempt, LockOwner, NotedEvent, SeenFinding, ServerHold};
+use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep};
 
 /// Lines of a history that are kept.
 const HISTORY_MAX: usize = 40_000;
@@ -23,39 +23,32 @@ impl WatchStep<'_> {
         }
     }
 
-    pub(crate) fn note(
-        &mut self,
-        client: u32,
-        subject: &'static str,
-        words: &'static str,
-        owner: &LockOwner,
-    ) {
-        let (time_us, owner) = (self.time_us, *owner);
+    pub(crate) fn note(&mut self, client: u32, subject: &'static str, words: &'static str, owner: LockOwner) {
+        let time_us = self.time_us;
         self.lock.note(NotedEvent { time_us, client, words, owner, until_us: None, subject });
     }
 
     fn line(&self, event: &NotedEvent) -> String {
+        let has_no_times = self.options.has_no_times;
         let (day_s, micros) = (event.time_us / 1_000_000 % 86_400, event.time_us % 1_000_000);
         let (hours, minutes, seconds) = (day_s / 3600, day_s / 60 % 60, day_s % 60);
-        let client = match event.client {
-            0 => "server",
-            client => self.clients.name(client),
+        let time = match has_no_times {
+            true => format!("line {}", event.time_us),
+            false => format!("{hours:02}:{minutes:02}:{seconds:02}.{micros:06}"),
         };
-        let lease = event.until_us.map_or("without an end".to_owned(), |until| {
-            format!("for {} ms", until.saturating_sub(event.time_us) / 1000)
-        });
+        let client = if event.client == 0 { "server" } else { self.clients.name(event.client) };
+        let lease = match event.until_us {
+            None => " without an end".to_owned(),
+            Some(_) if has_no_times => String::new(),
+            Some(until_us) => format!(" for {} ms", until_us.saturating_sub(event.time_us) / 1000),
+        };
         let words = event.words.replace("{subject}", event.subject);
-        let words = words.replace("{lease}", &lease);
-        let words = words.replace("{owner}", &self.owner(&event.owner));
-        format!("{hours:02}:{minutes:02}:{seconds:02}.{micros:06} {client} {words}")
-    }
-
-    pub(crate) fn found(&mut self, kind: FindingKind, worst_us: u64) {
-        self.found_now(kind, worst_us, "");
+        let words = words.replace("{lease}", &lease).replace("{owner}", &self.owner(&event.owner));
+        format!("{time} {client} {words}")
     }
 
     /// A finding with a last line of its own, by the server, or without: "".
-    pub(crate) fn found_now(&mut self, kind: FindingKind, worst_us: u64, last: &str) {
+    pub(crate) fn found(&mut self, kind: FindingKind, worst_us: u64, last: &str) {
         let is_of_promise = [FindingKind::Overlap, FindingKind::ReleasedByAnother].contains(&kind);
         let is_pending = self.lock.broken_promise.filter(|_| is_of_promise).is_some_and(|(before, how)| {
             let now = self.lock.holds.last().map(|hold| hold.attempt.owner.value);
@@ -75,14 +68,13 @@ impl WatchStep<'_> {
                 finding.worst_us = finding.worst_us.max(worst_us);
             }
             None => {
-                let lines = self.lock.events.iter().map(|event| self.line(event));
-                let mut lines: Vec<String> = lines.collect();
+                let mut first: Vec<_> = self.lock.events.iter().map(|event| self.line(event)).collect();
                 if !last.is_empty() {
                     let now = NotedEvent { time_us: self.time_us, ..NotedEvent::default() };
-                    lines.push(self.line(&now) + last);
+                    first.push(self.line(&now) + last);
                 }
                 let (lock, picture) = (self.lock.name.to_string(), self.picture(kind));
-                let found = WatchFinding { lock, count: 1, first: lines, picture, ..kind.finding() };
+                let found = WatchFinding { lock, count: 1, first, picture, ..kind.finding() };
                 let pattern = self.lock.pattern;
                 self.records.findings.push(SeenFinding { kind, pattern, worst_us, found, is_pending });
             }
@@ -123,12 +115,34 @@ impl WatchStep<'_> {
     }
 
     pub(crate) fn record(&mut self, time_us: u64, entry: Entry) {
-        if self.records.history.len() >= HISTORY_MAX {
-            *self.history_cut = true;
-            return;
-        }
         let t_ns = self.history_ns(time_us);
-        self.records.history.push(Line { t_ns, entry });
+        match self.records.history.len() < HISTORY_MAX {
+            true => self.records.history.push(Line { t_ns, entry }),
+            false => self.records.history_is_cut = true,
+        }
+    }
+
+    /// A grant with this number, which was called at that time.
+    pub(crate) fn record_grant(&mut self, number: u64, called_us: u64, attempt: &AcquireAttempt) {
+        let asked = Call::Acquire(Acquire {
+            client: self.clients.name(attempt.owner.client).to_owned(),
+            owner: self.owner(&attempt.owner),
+            lock: Some(self.lock.name.to_string()),
+            kind: "plain".to_owned(),
+            lease_ms: attempt.lease_us().map(|us| us / 1000),
+            ..Acquire::default()
+        });
+        self.record(called_us, Entry::Call { id: number * 4, call: asked });
+        let (grant, sent_ns) = (Some(grant_name(number)), Some(self.history_ns(attempt.time_us)));
+        let end = End::Ok { grant, token: None, sent_ns, returned_ns: None, lease_ms: None, at: None };
+        self.record(attempt.time_us, Entry::End { id: number * 4, end });
+    }
+
+    pub(crate) fn record_release(&mut self, hold: &ServerHold) {
+        if hold.number > 0 && !self.lock.is_shared {
+            let grant = grant_name(hold.number);
+            self.record_done(hold.number * 4 + 2, Call::Release { grant });
+        }
     }
 
     /// A call that was done at once.
@@ -137,4 +151,8 @@ impl WatchStep<'_> {
         let end = End::done();
         self.record(self.time_us, Entry::End { id, end });
     }
+}
+
+pub(crate) fn grant_name(number: u64) -> String {
+    format!("g{number}")
 }

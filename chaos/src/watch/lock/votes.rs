@@ -3,24 +3,12 @@
 
 use hashbrown::HashMap;
 
-use crate::watch::lock::lock_state::{AcquireAttempt, HoldChange, LockOwner};
+use crate::watch::lock::lock_state::{AttemptOutcome, LockAct};
 
 /// The group under which the locks of the whole set are followed.
 pub(crate) const WHOLE_SET: usize = usize::MAX;
 /// Owners whose votes are remembered; as many again may wait to be forgotten.
 const OWNERS_MAX: usize = 25_000;
-
-/// What one member did.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum MemberVote {
-    Granted(AcquireAttempt),
-    /// It had granted before the watch.
-    Adopted(AcquireAttempt),
-    Refused(AcquireAttempt),
-    Renewed(HoldChange, Option<u64>),
-    Released(HoldChange),
-    Lapsed(LockOwner),
-}
 
 /// What a majority has done; of a grant made out late: when it began, and when it was over.
 #[derive(Debug, Default)]
@@ -50,7 +38,7 @@ struct OwnerVotes {
 
 impl OwnerVotes {
     /// The majority that this grant makes, unless there was one.
-    fn grant(&mut self, member: usize, from_us: u64, quorum: u32) -> Option<Majority> {
+    fn grant(&mut self, member: usize, from_us: u64, quorum: usize) -> Option<Majority> {
         self.grants.retain(|one| one.member != member);
         self.grants.push(MemberGrant { member, from_us, to_us: u64::MAX });
         if self.is_held {
@@ -58,27 +46,22 @@ impl OwnerVotes {
         }
         let at = |us: u64| self.grants.iter().filter(move |one| one.from_us <= us && us < one.to_us);
         let begins = self.grants.iter().map(|one| one.from_us);
-        let from_us = begins.filter(|us| at(*us).count() >= quorum as usize).min()?;
-        let over_us = at(from_us).map(|one| one.to_us).min();
-        let over_us = over_us.filter(|us| *us < u64::MAX);
-        match over_us {
-            Some(_) => self.grants.clear(),
-            None => self.is_held = true,
+        let from_us = begins.filter(|us| at(*us).count() >= quorum).min()?;
+        let over_us = at(from_us).map(|one| one.to_us).min().filter(|us| *us < u64::MAX);
+        self.is_held = over_us.is_none();
+        if !self.is_held {
+            self.grants.clear();
         }
         Some(Majority { from_us, over_us })
     }
 
     /// Whether it is the first release of those by which a hold ends.
     fn release(&mut self, member: usize, now_us: u64) -> bool {
-        let grant = self.grants.iter_mut().find(|one| one.member == member);
-        let is_first = self.is_held && grant.is_some();
-        match grant {
-            Some(_) if is_first => {
-                self.is_held = false;
-                self.grants.clear();
-            }
-            Some(grant) => grant.to_us = now_us,
-            None => {}
+        let Some(grant) = self.grants.iter_mut().find(|one| one.member == member) else { return false };
+        grant.to_us = now_us;
+        let is_first = std::mem::take(&mut self.is_held);
+        if is_first {
+            self.grants.clear();
         }
         is_first
     }
@@ -93,13 +76,13 @@ impl OwnerVotes {
 }
 
 /// Whether a majority has voted so just now; who votes once more begins anew.
-fn is_majority(votes: &mut u64, member: usize, quorum: u32) -> bool {
+fn is_majority(votes: &mut u64, member: usize, quorum: usize) -> bool {
     let member = 1 << (member % 64);
     if *votes & member != 0 {
         *votes = 0;
     }
     *votes |= member;
-    votes.count_ones() == quorum
+    votes.count_ones() as usize == quorum
 }
 
 type VotesByOwner = HashMap<(Box<[u8]>, u64), OwnerVotes>;
@@ -119,42 +102,27 @@ impl Votes {
         self.members > 0 && group != WHOLE_SET
     }
 
-    /// Adds the vote of a member: what a majority has done by it.
-    pub(crate) fn add(
-        &mut self,
-        member: usize,
-        key: &[u8],
-        vote: &MemberVote,
-        now_us: u64,
-    ) -> Option<Majority> {
-        let owner = match vote {
-            MemberVote::Granted(attempt) | MemberVote::Adopted(attempt) | MemberVote::Refused(attempt) => {
-                attempt.owner
-            }
-            MemberVote::Renewed(change, _) | MemberVote::Released(change) => change.owner?,
-            MemberVote::Lapsed(owner) => *owner,
+    /// Adds what a member did: what a majority has done by it.
+    pub(crate) fn add(&mut self, member: usize, key: &[u8], act: &LockAct, now_us: u64) -> Option<Majority> {
+        let owner = match act {
+            LockAct::Attempt(attempt, _) | LockAct::Adopt(attempt) => attempt.owner,
+            LockAct::Renew(change, _) | LockAct::Release(change) => change.owner?,
+            LockAct::Lapse(owner) => *owner,
         };
         if self.by_owner.len() >= OWNERS_MAX {
             self.earlier = std::mem::take(&mut self.by_owner);
         }
-        let of = (key.into(), owner.value);
-        let earlier = &mut self.earlier;
-        let votes = match self.by_owner.entry(of) {
-            hashbrown::hash_map::Entry::Occupied(known) => known.into_mut(),
-            hashbrown::hash_map::Entry::Vacant(new) => {
-                let votes = earlier.remove(new.key()).unwrap_or_default();
-                new.insert(votes)
-            }
-        };
-        let quorum = u32::try_from(self.members / 2 + 1).unwrap_or(u32::MAX);
-        let is_done = match vote {
-            MemberVote::Granted(attempt) | MemberVote::Adopted(attempt) => {
+        let votes = self.by_owner.entry((key.into(), owner.value));
+        let votes = votes.or_insert_with_key(|of| self.earlier.remove(of).unwrap_or_default());
+        let quorum = self.members / 2 + 1;
+        let is_done = match act {
+            LockAct::Attempt(_, AttemptOutcome::Refused) => is_majority(&mut votes.refused, member, quorum),
+            LockAct::Attempt(attempt, _) | LockAct::Adopt(attempt) => {
                 return votes.grant(member, attempt.time_us, quorum);
             }
-            MemberVote::Released(_) => votes.release(member, now_us),
-            MemberVote::Refused(_) => is_majority(&mut votes.refused, member, quorum),
-            MemberVote::Renewed(..) => is_majority(&mut votes.renewed, member, quorum),
-            MemberVote::Lapsed(_) => {
+            LockAct::Renew(..) => is_majority(&mut votes.renewed, member, quorum),
+            LockAct::Release(_) => votes.release(member, now_us),
+            LockAct::Lapse(_) => {
                 votes.lapse(member, now_us);
                 false
             }

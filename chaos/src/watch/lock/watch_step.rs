@@ -1,15 +1,14 @@
 //! Decides who has a lock: attempts, grants and ends of leases, one at a time.
 
 use hashbrown::HashMap;
-use results::history::{Acquire, Call, End, Entry, Line};
+use results::history::Line;
 use results::watch::Certainty;
 
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
-    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockOwner, LockState, NotedEvent, RefusedWaiter,
-    SeenFinding, ServerHold, WatchOptions, count,
+    AcquireAttempt, AttemptOutcome, HoldChange, HoldOrigin, LockAct, LockOwner, LockState, NotedEvent,
+    RefusedWaiter, SeenFinding, ServerHold, WatchOptions, count,
 };
-use crate::watch::lock::votes::MemberVote;
 use crate::watch::recognition::patterns::{LockPattern, Patterns, sounds_like_a_lock};
 use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::units::ClientNames;
@@ -33,6 +32,8 @@ pub(crate) struct WatchRecords {
     pub(crate) patterns: Patterns,
     pub(crate) findings: Vec<SeenFinding>,
     pub(crate) history: Vec<Line>,
+    /// There was more than is kept.
+    pub(crate) history_is_cut: bool,
 }
 
 /// One thing that happens to one lock.
@@ -40,7 +41,6 @@ pub(crate) struct WatchStep<'a> {
     pub(crate) options: WatchOptions,
     pub(crate) lock: &'a mut LockState,
     pub(crate) records: &'a mut WatchRecords,
-    pub(crate) history_cut: &'a mut bool,
     pub(crate) holds: &'a mut u64,
     pub(crate) first_us: u64,
     pub(crate) watched_from_us: u64,
@@ -52,7 +52,7 @@ pub(crate) struct WatchStep<'a> {
     /// The key of a lock that appears now is read.
     pub(crate) may_read: bool,
     /// What a member of a set of independent masters did in this step.
-    pub(crate) votes: Vec<MemberVote>,
+    pub(crate) votes: Vec<LockAct>,
 }
 
 impl WatchStep<'_> {
@@ -67,9 +67,9 @@ impl WatchStep<'_> {
     /// Ends the holds and drops the candidates whose leases are over by now.
     pub(crate) fn advance(&mut self) {
         let doubt_us = self.doubt_us();
-        let over =
-            |hold: &ServerHold| hold.until_us.is_some_and(|until_us| until_us + doubt_us < self.time_us);
-        let ended: Vec<ServerHold> = self.lock.holds.extract_if(.., |hold| over(hold)).collect();
+        let is_over =
+            |until_us: Option<u64>| until_us.is_some_and(|until_us| until_us + doubt_us < self.time_us);
+        let ended: Vec<_> = self.lock.holds.extract_if(.., |hold| is_over(hold.until_us)).collect();
         ended.into_iter().for_each(|hold| self.lapse(hold));
         if let Some((hold, _)) = &self.lock.broken_promise
             && hold.may_be_over(self.time_us.saturating_sub(1))
@@ -81,23 +81,18 @@ impl WatchStep<'_> {
         if let Some(last_us) = ends.max()
             && last_us + doubt_us < self.time_us
         {
-            self.lock.free_from_us = last_us + doubt_us;
+            self.lock.mark_free(last_us + doubt_us);
             self.lock.candidates.clear();
-            self.lock.is_known = true;
         }
     }
 
     pub(crate) fn lapse(&mut self, mut hold: ServerHold) {
         hold.is_lapsed = true;
-        self.votes.push(MemberVote::Lapsed(hold.attempt.owner));
+        self.votes.push(LockAct::Lapse(hold.attempt.owner));
         let until_us = hold.until_us.unwrap_or(self.time_us);
         self.lock.free_from_us = self.lock.free_from_us.max(until_us + self.doubt_us());
-        self.lock.note(NotedEvent {
-            time_us: until_us,
-            words: "the lease of {owner} ends",
-            owner: hold.attempt.owner,
-            ..NotedEvent::default()
-        });
+        let (owner, words) = (hold.attempt.owner, "the lease of {owner} ends");
+        self.lock.note(NotedEvent { time_us: until_us, words, owner, ..NotedEvent::default() });
         if hold.is_counted() {
             let pattern = self.pattern();
             pattern.counts.expired += 1;
@@ -150,11 +145,11 @@ impl WatchStep<'_> {
         if !self.lock.is_known && self.lock.read_due_us < self.time_us {
             let lease_us = attempt.lease_us().unwrap_or(u64::MAX);
             // A hold from before the watch has ended by now, if its lease was as long as this one.
-            self.lock.is_known =
-                self.time_us.saturating_sub(self.watched_from_us) > lease_us.saturating_add(doubt_us);
+            let watched_us = self.time_us.saturating_sub(self.watched_from_us);
+            self.lock.is_known = watched_us > lease_us.saturating_add(doubt_us);
         }
-        match self.lock.is_known && self.lock.candidates.is_empty() && self.time_us >= self.lock.free_from_us
-        {
+        let is_free = self.lock.is_known && self.time_us >= self.lock.free_from_us;
+        match is_free && self.lock.candidates.is_empty() {
             true => self.grant(attempt),
             false => self.add_candidate(attempt),
         }
@@ -168,9 +163,8 @@ impl WatchStep<'_> {
         // A value may look like another library's by chance, so some share of the takes is asked for.
         let often = |ways: &[(&'static str, u64)]| -> Vec<&'static str> {
             let all: u64 = ways.iter().map(|(_, count)| count).sum();
-            let often =
-                ways.iter().filter(|(name, count)| !name.is_empty() && *count >= 3 && count * 5 >= all);
-            often.map(|(name, _)| *name).collect()
+            let is_often = |(name, count): &&(&str, u64)| !name.is_empty() && *count >= 3 && count * 5 >= all;
+            ways.iter().filter(is_often).map(|(name, _)| *name).collect()
         };
         let (mut libraries, forms) = (often(&self.lock.libraries), often(&self.lock.forms));
         // Lock-core takes locks as Redisson does.
@@ -181,16 +175,13 @@ impl WatchStep<'_> {
         if ways.len() > 1 {
             self.lock.is_mixed = true;
             let line = format!("taken by {}", ways.join(" and "));
-            self.found_now(FindingKind::TwoRecipes, 0, &line);
-            let pattern = self.lock.pattern;
-            let mut findings = self.records.findings.iter_mut();
-            let found = findings.find(|one| one.kind == FindingKind::TwoRecipes && one.pattern == pattern);
-            if let Some(SeenFinding { found, .. }) = found {
-                match is_sure {
-                    true => found.certainty = Certainty::Sure,
-                    false if found.count == 1 => found.certainty = Certainty::Likely,
-                    false => {}
-                }
+            self.found(FindingKind::TwoRecipes, 0, &line);
+            let of_two = |one: &&mut SeenFinding| one.kind == FindingKind::TwoRecipes;
+            let mut findings = self.records.findings.iter_mut().filter(of_two);
+            match findings.find(|one| one.pattern == self.lock.pattern) {
+                Some(one) if is_sure => one.found.certainty = Certainty::Sure,
+                Some(one) if one.found.count == 1 => one.found.certainty = Certainty::Likely,
+                _ => {}
             }
         }
     }
@@ -199,7 +190,7 @@ impl WatchStep<'_> {
         if self.lock.candidates.len() >= self.remembered_max {
             self.lock.candidates.remove(0);
         }
-        self.lock.note_attempt(&attempt, "{subject} by {owner} {lease}: may have got it");
+        self.lock.note_attempt(&attempt, "{subject} by {owner}{lease}: may have got it");
         self.lock.candidates.push(attempt);
     }
 
@@ -219,6 +210,7 @@ impl WatchStep<'_> {
 
     /// Grants the candidate at this index, and refuses those before it and after it.
     pub(crate) fn decide(&mut self, place: usize) {
+        self.lock.is_known = true;
         for (index, one) in std::mem::take(&mut self.lock.candidates).into_iter().enumerate() {
             match index == place {
                 true => self.grant(one),
@@ -227,10 +219,15 @@ impl WatchStep<'_> {
         }
     }
 
+    /// Who has the lock asked before all of them.
+    pub(crate) fn refuse_candidates(&mut self) {
+        self.decide(usize::MAX);
+    }
+
     pub(crate) fn refused(&mut self, attempt: AcquireAttempt) {
         self.lock.is_known |= attempt.recipe.is_by_script;
         self.pattern().counts.refusals += 1;
-        self.votes.push(MemberVote::Refused(attempt));
+        self.votes.push(LockAct::Attempt(attempt, AttemptOutcome::Refused));
         let mut waiters = self.lock.waiters.iter_mut();
         match waiters.find(|one| one.last.owner.is(&attempt.owner)) {
             Some(waiter) => waiter.last = attempt,
@@ -248,12 +245,13 @@ impl WatchStep<'_> {
     }
 
     pub(crate) fn granted_for_sure(&mut self, attempt: AcquireAttempt) {
-        self.lock.is_known = true;
         if let Some(place) = self.lock.candidate_of(&attempt.owner) {
             self.decide(place);
         }
+        self.lock.is_known = true;
         self.lock.candidates.clear();
-        if let Some(hold) = self.lock.hold_mut(&attempt.owner) {
+        if let Some(place) = self.lock.hold_of(&attempt.owner) {
+            let hold = &mut self.lock.holds[place];
             hold.depth += 1;
             // A shorter lease leaves the key's end as it is.
             hold.until_us = attempt.until_us.or(hold.until_us);
@@ -266,8 +264,7 @@ impl WatchStep<'_> {
     /// Ends the other holds of a lock that the server has granted, whether their ends were seen or not.
     fn make_room(&mut self, attempt: &AcquireAttempt) {
         if !self.lock.is_shared {
-            let holds = std::mem::take(&mut self.lock.holds);
-            for hold in holds {
+            for hold in std::mem::take(&mut self.lock.holds) {
                 let is_over = hold.may_be_over(attempt.time_us + self.doubt_us());
                 self.pattern().overwritten += u64::from(!is_over);
                 self.end_unseen(hold, attempt.time_us);
@@ -288,7 +285,6 @@ impl WatchStep<'_> {
         if self.lock.holds.is_empty() {
             let place = self.lock.candidate_of(&attempt.owner);
             if let Some(place) = place.or((self.lock.candidates.len() == 1).then_some(0)) {
-                self.lock.is_known = true;
                 self.decide(place);
             }
         }
@@ -308,22 +304,21 @@ impl WatchStep<'_> {
         hold.renewals += 1;
         let client = hold.attempt.owner.client;
         hold.attempt.owner = LockOwner { client, ..attempt.owner };
-        self.lock.note_attempt(&attempt, "{subject} of another value, {owner}, {lease}");
+        self.lock.note_attempt(&attempt, "{subject} of another value, {owner},{lease}");
     }
 
     pub(crate) fn overwritten(&mut self, attempt: AcquireAttempt) {
-        let mut candidates = self.lock.candidates.iter().map(|one| one.owner);
-        let is_takers =
-            |owner: LockOwner| owner.is_of(attempt.owner.client) && owner.value != attempt.owner.value;
-        let taker = candidates.rposition(is_takers).filter(|_| !self.options.effects_only);
-        if let Some(place) = taker.filter(|_| self.lock.holds.is_empty()) {
+        let value = attempt.owner.value;
+        let is_takers = |owner: LockOwner| owner.is_of(attempt.owner.client) && owner.value != value;
+        let taker = self.lock.candidates.iter().rposition(|one| is_takers(one.owner));
+        if let Some(place) = taker.filter(|_| self.lock.holds.is_empty() && !self.options.effects_only) {
             self.decide(place);
         }
         self.lock.is_known = true;
         self.lock.candidates.clear();
         let doubt_us = self.doubt_us();
-        let value = attempt.owner.value;
-        if let Some(hold) = self.lock.hold_mut(&attempt.owner)
+        let own = self.lock.hold_of(&attempt.owner);
+        if let Some(hold) = own.map(|own| &mut self.lock.holds[own])
             && hold.attempt.owner.value == value
         {
             hold.until_us = attempt.until_us;
@@ -346,30 +341,29 @@ impl WatchStep<'_> {
         let mut lapsed = self.lock.lapsed.iter().map(|hold| &hold.attempt.owner);
         let was_lost = lapsed.any(|owner| owner.is(&attempt.owner) && owner.is_unique);
         for hold in std::mem::take(&mut self.lock.holds) {
-            match hold.may_be_over(attempt.time_us + doubt_us) {
-                true => self.lapse(hold),
-                false => {
-                    self.pattern().overwritten += 1;
-                    // Of effects alone, a record that is written anew looks like that.
-                    match self.options.effects_only && !sounds_like_a_lock(self.lock.name.as_bytes()) {
-                        true => self.record_release(&hold),
-                        false => self.lock.broken_promise = Some((hold, "its value was overwritten")),
-                    }
-                }
+            if hold.may_be_over(attempt.time_us + doubt_us) {
+                self.lapse(hold);
+                continue;
+            }
+            self.pattern().overwritten += 1;
+            // Of effects alone, a record that is written anew looks like that.
+            match self.options.effects_only && !sounds_like_a_lock(self.lock.name.as_bytes()) {
+                true => self.record_release(&hold),
+                false => self.lock.broken_promise = Some((hold, "its value was overwritten")),
             }
         }
         self.grant(attempt);
         if was_lost {
-            self.found(FindingKind::Revived, 0);
+            self.found(FindingKind::Revived, 0, "");
         }
     }
 
     pub(crate) fn grant(&mut self, mut attempt: AcquireAttempt) {
-        self.votes.push(MemberVote::Granted(attempt));
+        self.votes.push(LockAct::Attempt(attempt, AttemptOutcome::Granted));
         *self.holds += 1;
         let number = *self.holds;
         let lease_us = attempt.lease_us();
-        self.lock.note_attempt(&attempt, "{subject} by {owner} {lease}: granted");
+        self.lock.note_attempt(&attempt, "{subject} by {owner}{lease}: granted");
         let mut called_us = attempt.time_us;
         if let Some(place) = self.lock.waiters.iter().position(|one| one.last.owner.is(&attempt.owner)) {
             let waiter = self.lock.waiters.swap_remove(place);
@@ -385,25 +379,8 @@ impl WatchStep<'_> {
         }
         let waited_us = attempt.time_us.saturating_sub(called_us);
         self.pattern().grant(attempt.owner.client, lease_us, waited_us);
-        let asked = Call::Acquire(Acquire {
-            client: self.clients.name(attempt.owner.client).to_owned(),
-            owner: self.owner(&attempt.owner),
-            lock: Some(self.lock.name.to_string()),
-            kind: "plain".to_owned(),
-            lease_ms: lease_us.map(|us| us / 1000),
-            ..Acquire::default()
-        });
         if !self.lock.is_shared {
-            self.record(called_us, Entry::Call { id: number * 4, call: asked });
-            let granted = End::Ok {
-                grant: Some(grant_name(number)),
-                token: None,
-                sent_ns: Some(self.history_ns(attempt.time_us)),
-                returned_ns: None,
-                lease_ms: None,
-                at: None,
-            };
-            self.record(attempt.time_us, Entry::End { id: number * 4, end: granted });
+            self.record_grant(number, called_us, &attempt);
         }
         self.lock.holds.push(ServerHold { number, ..ServerHold::of(attempt, HoldOrigin::Granted) });
         if self.lock.broken_promise.is_none() {
@@ -412,18 +389,17 @@ impl WatchStep<'_> {
         if let Some((before, how)) = self.lock.broken_promise
             && !self.lock.is_shared
             && !before.attempt.owner.is(&attempt.owner)
+            && !before.may_be_over(attempt.time_us + self.doubt_us())
         {
-            let end_us = before.until_us.unwrap_or(u64::MAX);
-            if end_us > attempt.time_us + self.doubt_us() {
-                let owner = self.owner(&before.attempt.owner);
-                let left_us = before.until_us.map(|us| us - attempt.time_us);
-                let end = match left_us {
-                    Some(us) => format!("{} ms before the end of the lease of {owner}", us / 1000),
-                    None => format!("though {owner} had it without an end"),
-                };
-                let line = format!("two holders: granted {end}; {how}");
-                self.found_now(FindingKind::Overlap, left_us.unwrap_or(0), &line);
-            }
+            let owner = self.owner(&before.attempt.owner);
+            let left_us = before.until_us.map(|us| us - attempt.time_us);
+            let end = match left_us {
+                Some(_) if self.options.has_no_times => format!("before the end of the lease of {owner}"),
+                Some(us) => format!("{} ms before the end of the lease of {owner}", us / 1000),
+                None => format!("though {owner} had it without an end"),
+            };
+            let line = format!("two holders: granted {end}; {how}");
+            self.found(FindingKind::Overlap, left_us.unwrap_or(0), &line);
         }
     }
 
@@ -438,10 +414,9 @@ impl WatchStep<'_> {
     /// The hold that a server lost, found late: its lease is over now, and was not when another was granted.
     fn promised_until_later(&self, granted: &AcquireAttempt) -> Option<(ServerHold, &'static str)> {
         let ends_later = |hold: &&ServerHold| {
-            let is_before = hold.is_lapsed && hold.is_promised() && !hold.attempt.owner.is(&granted.owner);
-            is_before
-                && hold.attempt.time_us < granted.time_us
-                && !hold.may_be_over(granted.time_us + self.doubt_us())
+            let is_anothers = hold.is_lapsed && hold.is_promised() && !hold.attempt.owner.is(&granted.owner);
+            let ends_later = !hold.may_be_over(granted.time_us + self.doubt_us());
+            is_anothers && hold.attempt.time_us < granted.time_us && ends_later
         };
         let hold = self.lock.lapsed.iter().rev().find(ends_later)?;
         Some((*hold, LOST_BY_SERVER))
@@ -451,7 +426,8 @@ impl WatchStep<'_> {
     pub(crate) fn break_promise(&mut self, hold: ServerHold, kind: FindingKind, how: &'static str) {
         self.pattern().counts.deleted_by_another += u64::from(kind == FindingKind::ReleasedByAnother);
         self.lock.broken_promise = Some((hold, how));
-        self.found(kind, hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us)));
+        let left_us = hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
+        self.found(kind, left_us, "");
     }
 
     /// Grants the lock to an owner that did what only a holder can do, whatever was inferred before.
@@ -463,38 +439,38 @@ impl WatchStep<'_> {
         if let Some(place) = self.lock.candidate_of(owner) {
             let attempt = self.lock.candidates[place];
             self.make_room(&attempt);
-            self.lock.is_known = true;
             self.decide(place);
             return self.lock.hold_of(owner);
         }
-        if let Some(waiter) = self.lock.waiters.iter().find(|one| one.last.owner.is(owner)) {
-            let attempt = waiter.last;
-            let pattern = self.pattern();
-            pattern.counts.refusals = pattern.counts.refusals.saturating_sub(1);
-            self.make_room(&attempt);
-            self.lock.candidates.clear();
-            self.grant(attempt);
-            return self.lock.hold_of(owner);
-        }
-        None
+        let attempt = self.lock.waiters.iter().find(|one| one.last.owner.is(owner))?.last;
+        let refusals = &mut self.pattern().counts.refusals;
+        *refusals = refusals.saturating_sub(1);
+        self.make_room(&attempt);
+        self.lock.candidates.clear();
+        self.grant(attempt);
+        self.lock.hold_of(owner)
     }
 
     /// Adds a hold that began before the watch.
     pub(crate) fn adopt(&mut self, attempt: AcquireAttempt, origin: HoldOrigin, depth: u32) -> usize {
-        self.lock.is_known = true;
-        for one in std::mem::take(&mut self.lock.candidates) {
-            self.refused(one);
-        }
+        self.refuse_candidates();
         if origin == HoldOrigin::Read {
-            self.lock.note_attempt(&attempt, "{owner} has had it since before the watch, {lease}");
-            self.votes.push(MemberVote::Adopted(attempt));
+            self.lock.note_attempt(&attempt, "{owner} has had it since before the watch,{lease}");
+            self.votes.push(LockAct::Adopt(attempt));
         }
         self.lock.holds.push(ServerHold { depth, ..ServerHold::of(attempt, origin) });
         self.lock.holds.len() - 1
     }
 
+    /// The same of a whole set of masters, unless somebody is known to have it.
+    pub(crate) fn adopt_alone(&mut self, attempt: AcquireAttempt) {
+        if self.lock.holds.is_empty() {
+            self.adopt(attempt, HoldOrigin::Read, 1);
+        }
+    }
+
     /// What the server says of the key at this place: who has the lock, how often, or that nobody has.
-    pub(crate) fn see_key(&mut self, recipe: &'static Recipe, left_ms: i64, holder: Option<(&[u8], u32)>) {
+    pub(crate) fn see_key(&mut self, recipe: &'static Recipe, left_ms: i64, holder: Option<&(Vec<u8>, u32)>) {
         self.lock.read_due_us = 0;
         if !self.lock.holds.is_empty() || self.lock.is_shared {
             // The traffic has shown more.
@@ -508,17 +484,12 @@ impl WatchStep<'_> {
                     self.refused(one);
                 }
             }
-            self.lock.is_known = true;
-            self.lock.free_from_us = self.time_us;
-            return;
+            return self.lock.mark_free(self.time_us);
         };
         let left_us = u64::try_from(left_ms).ok().map(|ms| ms * 1_000);
-        let attempt = AcquireAttempt {
-            recipe,
-            owner: LockOwner::of(value, 0),
-            time_us: self.time_us,
-            until_us: left_us.map(|left_us| self.time_us.saturating_add(left_us)),
-        };
+        let until_us = left_us.map(|left_us| self.time_us.saturating_add(left_us));
+        let owner = LockOwner::of(value, 0);
+        let attempt = AcquireAttempt { recipe, owner, time_us: self.time_us, until_us };
         // Values that are no names of owners are told apart by their ends.
         let ends_alike = |one: &AcquireAttempt| match (one.until_us, attempt.until_us) {
             (Some(one), Some(other)) => one.abs_diff(other) <= doubt_us,
@@ -530,12 +501,9 @@ impl WatchStep<'_> {
         };
         let same = self.lock.candidates.iter().filter(|one| is_same(one)).count();
         match self.lock.candidates.iter().rposition(is_same) {
-            Some(place) if same == 1 => {
-                self.lock.is_known = true;
-                self.decide(place);
-            }
+            Some(place) if same == 1 => self.decide(place),
             Some(_) => {}
-            None => _ = self.adopt(attempt, HoldOrigin::Read, depth),
+            None => _ = self.adopt(attempt, HoldOrigin::Read, *depth),
         }
     }
 
@@ -543,13 +511,6 @@ impl WatchStep<'_> {
     pub(crate) fn lose_sight_of(&mut self, is_lost: impl Fn(&ServerHold) -> bool) {
         let lost: Vec<_> = self.lock.holds.extract_if(.., |hold| is_lost(hold)).collect();
         lost.iter().for_each(|hold| self.record_release(hold));
-    }
-
-    pub(crate) fn record_release(&mut self, hold: &ServerHold) {
-        if hold.number > 0 && !self.lock.is_shared {
-            let grant = grant_name(hold.number);
-            self.record_done(hold.number * 4 + 2, Call::Release { grant });
-        }
     }
 
     /// Counts what is still held at the end of the watch.
@@ -562,12 +523,8 @@ impl WatchStep<'_> {
                 pattern.longest_open_us = pattern.longest_open_us.max(held_us);
             }
             if hold.never_ends() && held_us > 1_000_000 && !self.lock.is_shared {
-                self.found(FindingKind::NoExpiry, held_us);
+                self.found(FindingKind::NoExpiry, held_us, "");
             }
         }
     }
-}
-
-pub(crate) fn grant_name(number: u64) -> String {
-    format!("g{number}")
 }

@@ -79,41 +79,38 @@ pub(crate) struct LibraryTrace<'a> {
 pub(crate) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
     let value = trace.value;
     let text = trace.script.map(String::from_utf8_lossy).unwrap_or_default();
-    let is_hex = |word: &[u8]| word.iter().all(u8::is_ascii_hexdigit);
     let is_uuid = |word: &[u8]| word.len() == 36 && [8, 13, 18, 23].iter().all(|at| word[*at] == b'-');
     let thread = value.get(37..).filter(|_| value.len() > 37 && is_uuid(&value[..36]) && value[36] == b':');
     // A writer's is followed by `:write`.
     let thread = thread.and_then(|word| word.split(|byte| *byte == b':').next());
     let thread = thread.filter(|word| word.iter().all(u8::is_ascii_digit));
     let alphanumeric = value.iter().all(u8::is_ascii_alphanumeric);
-    match () {
-        () if name.contains("bull") && name.ends_with(":lock") => "BullMQ",
-        () if name.starts_with("uniquejobs") => "sidekiq-unique-jobs",
-        () if name.starts_with("job-lock:") || value.starts_with(b"ADDED:") => "ShedLock",
+    let inner = trace.inner;
+    let length = value.len();
+    let is_of_mutex = name.starts_with("mutex:") || name.starts_with("semaphore:");
+    let is_base64 = value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
+    let is_hex = length == 32 && value.iter().all(u8::is_ascii_hexdigit);
+    // The first that fits.
+    let signs = [
+        ("BullMQ", name.contains("bull") && name.ends_with(":lock")),
+        ("sidekiq-unique-jobs", name.starts_with("uniquejobs")),
+        ("ShedLock", name.starts_with("job-lock:") || value.starts_with(b"ADDED:")),
         // Its scripts ask for the end first. Java's UUIDs are of version 4, ours of version 8.
-        () if trace.inner.starts_with("pttl set") || trace.inner == "pttl hset pexpire" => "lock-core",
-        () if thread.is_some() && value[14] == b'8' => "lock-core",
-        () if thread.is_some() || text.contains("redisson") => "Redisson",
-        () if name.contains("laravel") && value.len() == 16 && alphanumeric => "Laravel",
-        () if (name.starts_with("mutex:") || name.starts_with("semaphore:")) && is_uuid(value) => {
-            "redis-semaphore"
-        }
-        () if is_uuid(value) && trace.inner.contains("get set") => "Spring Integration",
-        () if text.contains("local token = redis.call('get', KEYS[1])") => "redis-py",
-        () if value.len() == 32 && is_hex(value) && trace.inner.contains("exists set") => "node-redlock",
+        ("lock-core", inner.starts_with("pttl set") || inner == "pttl hset pexpire"),
+        ("lock-core", thread.is_some() && value[14] == b'8'),
+        ("Redisson", thread.is_some() || text.contains("redisson")),
+        ("Laravel", name.contains("laravel") && length == 16 && alphanumeric),
+        ("redis-semaphore", is_of_mutex && is_uuid(value)),
+        ("Spring Integration", is_uuid(value) && inner.contains("get set")),
+        ("redis-py", text.contains("local token = redis.call('get', KEYS[1])")),
+        ("node-redlock", is_hex && inner.contains("exists set")),
         // A UUID of version 1 in hexadecimal.
-        () if value.len() == 32 && is_hex(value) && value[12] == b'1' && b"89ab".contains(&value[16]) => {
-            "redis-py"
-        }
-        () if value.len() == 24 && value.ends_with(b"==") => "redsync",
-        () if value.len() == 22
-            && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)) =>
-        {
-            "bsm/redislock"
-        }
-        () if value.len() == 20 && value.iter().any(|byte| *byte >= 0x80) => "rslock",
-        () => "",
-    }
+        ("redis-py", is_hex && value[12] == b'1' && b"89ab".contains(&value[16])),
+        ("redsync", length == 24 && value.ends_with(b"==")),
+        ("bsm/redislock", length == 22 && is_base64),
+        ("rslock", length == 20 && value.iter().any(|byte| *byte >= 0x80)),
+    ];
+    signs.into_iter().find(|(_, fits)| *fits).map_or("", |(library, _)| library)
 }
 
 /// Milliseconds and percents, to two digits, in units of 10 µs.
@@ -198,8 +195,7 @@ impl LockPattern {
         self.commands += 1;
         // After so many it is clear.
         let is_telling = trace.takes && self.commands < 10_000;
-        let library = is_telling.then(|| library(name, trace));
-        let library = library?;
+        let library = is_telling.then(|| library(name, trace))?;
         *self.libraries.entry(library).or_default() += 1;
         Some(library)
     }
@@ -209,10 +205,8 @@ impl LockPattern {
         if client != 0 && self.grants_by_client.len() < DISTINCT_MAX {
             *self.grants_by_client.entry(client).or_default() += 1;
         }
-        match lease_us {
-            Some(_) => self.lease(lease_us),
-            None => self.never_ends += 1,
-        }
+        self.lease(lease_us);
+        self.never_ends += u64::from(lease_us.is_none());
         if waited_us > 0 {
             self.waited += 1;
             self.waits.add(waited_us);
@@ -315,6 +309,7 @@ impl LockPattern {
     }
 
     fn lock(&self, seconds: f64) -> WatchedLock {
+        let grants = self.counts.grants;
         WatchedLock {
             pattern: self.name.clone(),
             names: self.names.len() as u64,
@@ -324,8 +319,7 @@ impl LockPattern {
             lease_ms: self.lease_ms().map(|ms| ms as f64),
             lease_used_p99: self.used.ms(0.99).map(|thousandths| thousandths / 10.0),
             wait_ms: self.waits.quantiles(),
-            commands_per_grant: (self.counts.grants > 0)
-                .then(|| self.commands as f64 / self.counts.grants as f64),
+            commands_per_grant: (grants > 0).then(|| self.commands as f64 / grants as f64),
             polls_per_s: if seconds > 0.0 { self.counts.refusals as f64 / seconds } else { 0.0 },
             clients: self.clients.len() as u64,
             ..self.counts.clone()
@@ -375,8 +369,8 @@ impl LockPattern {
             let words = format!("{per_grant} refusals per grant, {polls_per_s:.0} per second");
             find(FindingKind::HotPolling, self.counts.refusals, None, words);
         }
-        let most = self.grants_by_client.values().max().copied();
-        let (most, clients) = (most.unwrap_or_default(), self.clients.len());
+        let most = self.grants_by_client.values().max().copied().unwrap_or_default();
+        let clients = self.clients.len();
         let others_waited = clients >= 3 && self.waited * 10 > self.counts.grants;
         if self.counts.grants >= 50 && others_waited && most * 10 >= self.counts.grants * 9 {
             let grants = self.counts.grants;
@@ -420,35 +414,32 @@ impl Patterns {
     /// Locks, what may be locks, and the findings of locks alone.
     pub(crate) fn report(&self, seconds: f64, seen: Vec<SeenFinding>) -> WatchReport {
         let mut findings: Vec<(FindingKind, WatchFinding)> = Vec::new();
-        let locks = || self.all.iter().filter(|pattern| pattern.is_lock());
+        let (locks, others): (Vec<_>, Vec<_>) = self.all.iter().partition(|pattern| pattern.is_lock());
         for one in seen {
             let pattern = &self.all[one.pattern];
-            let of_same = |other: &&mut (FindingKind, WatchFinding)| {
-                other.0 == one.kind && other.1.pattern == pattern.name
-            };
-            if one.is_pending && (!pattern.is_stable() || pattern.deletes_by_pool()) {
+            if one.is_pending && (!pattern.is_stable() || pattern.deletes_by_pool()) || !pattern.is_lock() {
                 continue;
             }
-            if let Some((_, known)) = findings.iter_mut().find(of_same) {
+            let mut known = findings.iter_mut();
+            let of_same = known.find(|(kind, other)| *kind == one.kind && other.pattern == pattern.name);
+            if let Some((_, known)) = of_same {
                 known.count += one.found.count;
-            } else if pattern.is_lock() {
-                let worst_ms = (one.worst_us > 0).then_some(one.worst_us as f64 / 1e3);
-                let pattern = pattern.name.clone();
-                findings.push((one.kind, WatchFinding { worst_ms, pattern, ..one.found }));
+                continue;
             }
+            let worst_ms = (one.worst_us > 0).then_some(one.worst_us as f64 / 1e3);
+            let pattern = pattern.name.clone();
+            findings.push((one.kind, WatchFinding { worst_ms, pattern, ..one.found }));
         }
-        findings.extend(locks().flat_map(|pattern| pattern.findings(seconds)));
+        findings.extend(locks.iter().flat_map(|pattern| pattern.findings(seconds)));
         findings.sort_by(|(a, one), (b, other)| (a, &one.pattern).cmp(&(b, &other.pattern)));
         let mut report = WatchReport {
-            locks: locks().map(|pattern| pattern.lock(seconds)).collect(),
+            locks: locks.iter().map(|pattern| pattern.lock(seconds)).collect(),
             findings: findings.into_iter().map(|(_, finding)| finding).collect(),
             ..WatchReport::default()
         };
         report.locks.sort_by(|a, b| (b.grants, &a.pattern).cmp(&(a.grants, &b.pattern)));
-        let others = self.all.iter().filter(|pattern| {
-            !pattern.is_lock() && pattern.attempts >= 2 && !pattern.recipes.contains_key("SET")
-        });
-        let perhaps = others.map(|pattern| PerhapsLock {
+        let is_taken = |one: &&&LockPattern| one.attempts >= 2 && !one.recipes.contains_key("SET");
+        let perhaps = others.iter().filter(is_taken).map(|pattern| PerhapsLock {
             pattern: pattern.name.clone(),
             names: pattern.names.len() as u64,
             recipe: LockPattern::most(&pattern.recipes).to_owned(),

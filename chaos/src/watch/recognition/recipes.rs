@@ -1,5 +1,7 @@
 //! Recognises what a unit does to locks.
 
+use itertools::Itertools as _;
+
 use crate::watch::lock::lock_state::{AcquireAttempt, AttemptOutcome, HoldChange, LockAct, LockOwner};
 use crate::watch::recognition::patterns::LibraryTrace;
 pub(crate) use crate::watch::recognition::patterns::sounds_like_a_lock;
@@ -15,7 +17,7 @@ use crate::watch::watcher::{LockPlace, Watcher};
 pub(crate) struct ScriptRole {
     takes: Option<&'static Recipe>,
     releases: bool,
-    key_arg: usize,
+    key_arg: Option<usize>,
     owner_arg: Option<usize>,
 }
 
@@ -23,14 +25,14 @@ pub(crate) struct ScriptRole {
 pub(crate) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
     let place =
         LockPlace { group, database: unit.database, key: b"", time_us: unit.time_us, client: unit.client };
-    match unit.kind {
-        UnitKind::Plain => plain(watcher, &place, &unit.commands[0]),
-        UnitKind::Transaction { watches: false } if !watcher.sees_effects_only() => {
-            for command in &unit.commands {
-                plain(watcher, &place, command);
-            }
-        }
-        UnitKind::Transaction { .. } | UnitKind::Script => together(watcher, &place, unit),
+    let is_plain = match unit.kind {
+        UnitKind::Plain => true,
+        UnitKind::Transaction { watches } => !watches && !watcher.options.effects_only,
+        UnitKind::Script => false,
+    };
+    match is_plain {
+        true => unit.commands.iter().for_each(|command| plain(watcher, &place, command)),
+        false => together(watcher, &place, unit),
     }
 }
 
@@ -68,10 +70,8 @@ impl<'a> SetOptions<'a> {
 
 /// The value that a command of SET's family writes, and its options; `None`: it is none of them.
 fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_>)> {
-    let ends = |unit_us| SetOptions {
-        until_us: end_us(time_us, command.number(2), unit_us),
-        ..SetOptions::default()
-    };
+    let until_us = |unit_us| end_us(time_us, command.number(2), unit_us);
+    let ends = |unit_us| SetOptions { until_us: until_us(unit_us), ..SetOptions::default() };
     let (value, options) = match () {
         () if command.is("SET") => (2, SetOptions::of(command, time_us)),
         () if command.is("SETEX") => (3, ends(1_000_000)),
@@ -105,9 +105,8 @@ fn expire_until_us(watcher: &Watcher, place: &LockPlace<'_>, command: &CommandWo
     let number = command.number(2 + usize::from(gets)).map(|number| number.max(0));
     let until_us = end_us(from_us, number, unit_us).unwrap_or(time_us);
     let is_met = |held_until_us: Option<u64>| match held_until_us {
-        Some(held_us) => {
-            !has("NX") && (!has("GT") || until_us > held_us) && (!has("LT") || until_us < held_us)
-        }
+        Some(_) if has("NX") => false,
+        Some(held_us) => (!has("GT") || until_us > held_us) && (!has("LT") || until_us < held_us),
         None => !has("XX") && !has("GT"),
     };
     watcher.held_until_us(place).is_none_or(is_met).then_some(until_us)
@@ -121,13 +120,9 @@ pub(crate) fn attempt(
     until_us: Option<u64>,
     is_named: bool,
 ) -> AcquireAttempt {
-    let owner = LockOwner::of(value, place.client);
-    AcquireAttempt {
-        recipe,
-        owner: LockOwner { is_unique: owner.is_unique || is_named, ..owner },
-        time_us: place.time_us,
-        until_us,
-    }
+    let mut owner = LockOwner::of(value, place.client);
+    owner.is_unique |= is_named;
+    AcquireAttempt { recipe, owner, time_us: place.time_us, until_us }
 }
 
 pub(crate) fn change(
@@ -136,13 +131,8 @@ pub(crate) fn change(
     is_checked: bool,
     was_done: Option<bool>,
 ) -> HoldChange {
-    HoldChange {
-        owner: owner.map(|value| LockOwner { is_unique: true, ..LockOwner::of(value, place.client) }),
-        client: place.client,
-        is_checked,
-        was_done,
-        one_level: false,
-    }
+    let owner = owner.map(|value| LockOwner { is_unique: true, ..LockOwner::of(value, place.client) });
+    HoldChange { owner, client: place.client, is_checked, was_done, one_level: false }
 }
 
 /// A command outside scripts.
@@ -153,7 +143,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     }
     let Some(key) = command.arg(1) else { return };
     let place = LockPlace { key, ..*place };
-    let effects_only = watcher.sees_effects_only();
+    let effects_only = watcher.options.effects_only;
     let attempt = |recipe, value: &[u8], until_us, outcome| {
         Some(LockAct::Attempt(attempt(&place, recipe, value, until_us, false), outcome))
     };
@@ -161,8 +151,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     let by_key = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
     let unnamed = change(&place, None, false, None);
     let set = written(command, place.time_us);
-    let value = set.as_ref().map(|(value, _)| *value);
-    let value = value.or_else(|| command.arg(2)).unwrap_or_default();
+    let value = set.as_ref().map(|set| set.0).or_else(|| command.arg(2)).unwrap_or_default();
     let takes = set.is_some() || command.is_one_of(&["SETNX", "MSETNX"]);
     let act = if let Some((value, SetOptions { nx, xx, keeps_end, compares, until_us })) = set {
         // Of a holder from before the watch it is not known.
@@ -170,11 +159,8 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         let until_us = kept_us.flatten().unwrap_or(until_us);
         let is_token = || effects_only && until_us.is_some() && is_token(value);
         // Where the value says when the lease ends, who finds that it has ended takes the lock by GETSET.
-        let is_time = || {
-            command.is("GETSET")
-                && value.len() >= 10
-                && value.iter().all(|byte| b"0123456789.".contains(byte))
-        };
+        let is_number = || value.iter().all(|byte| b"0123456789.".contains(byte));
+        let is_time = || command.is("GETSET") && value.len() >= 10 && is_number();
         match compares {
             Some(compared) => {
                 let done = watcher.holder_is(&place, compared);
@@ -242,10 +228,8 @@ pub(crate) fn is_token(value: &[u8]) -> bool {
     let is_of_a_token =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"-_:+/=.".contains(byte) || *byte >= 0x80;
     let is_random = (16..=32).contains(&value.len()) && std::str::from_utf8(value).is_err();
-    is_random
-        || (12..=80).contains(&value.len())
-            && value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 2
-            && value.iter().all(is_of_a_token)
+    let has_digits = value.iter().filter(|byte| byte.is_ascii_digit()).count() >= 2;
+    is_random || (12..=80).contains(&value.len()) && has_digits && value.iter().all(is_of_a_token)
 }
 
 /// Commands that ran in one step, key by key.
@@ -254,12 +238,8 @@ fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
         // A script that the server did not know.
         return;
     }
-    let mut keys: Vec<&[u8]> = Vec::new();
-    for key in unit.commands.iter().filter_map(|command| command.arg(1)) {
-        if !keys.contains(&key) && keys.len() < 16 {
-            keys.push(key);
-        }
-    }
+    let keys = unit.commands.iter().filter_map(|command| command.arg(1));
+    let keys: Vec<&[u8]> = keys.unique().take(16).collect();
     let script = unit.call.as_ref().and_then(|call| call.arg(1)).map(hash);
     let mut is_known = false;
     for key in &keys {
@@ -270,8 +250,8 @@ fn together(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit) {
             is_known |= on_key(watcher, &place, unit, script);
         }
     }
-    if !is_known && let (Some(script), Some(call)) = (script, &unit.call) {
-        without_effect(watcher, place, call, script, &unit.commands);
+    if let Some(script) = script.filter(|_| !is_known) {
+        without_effect(watcher, place, unit, script);
     }
 }
 
@@ -296,26 +276,22 @@ const READS: [&str; 9] = ["GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL",
 
 /// What a unit does to one key; whether that is something that locks do.
 fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Option<u64>) -> bool {
-    if on_permits(watcher, place, unit).is_some() {
+    if on_permits(watcher, place, unit) {
         return true;
     }
     let is_of_key = |command: &&CommandWords| command.arg(1) == Some(place.key) && !command.is("PUBLISH");
     let of_key = || unit.commands.iter().filter(is_of_key);
-    let effects_only = watcher.sees_effects_only();
+    let effects_only = watcher.options.effects_only;
     let watches = unit.kind == (UnitKind::Transaction { watches: true });
     let is_checked = watches || of_key().next().is_some_and(|command| command.is_one_of(&READS));
     let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
     let until_us = of_key().find_map(|command| expire_until_us(watcher, place, command));
     let arguments = unit.call.as_ref().map_or(&[][..], CommandWords::args);
     // The argument that is the value of somebody who has the lock or asked for it.
-    let known_owner = |watcher: &Watcher| {
-        arguments.iter().skip(1).find(|word| watcher.knows_owner(place, word)).map(Vec::as_slice)
-    };
-    let inner: Vec<String> = of_key()
-        .take(6)
-        .map(|command| String::from_utf8_lossy(command.name()).to_ascii_lowercase())
-        .collect();
-    let inner = inner.join(" ");
+    let known_owner =
+        |watcher: &Watcher| arguments.iter().skip(1).find(|word| watcher.knows_owner(place, word)).cloned();
+    let names = of_key().take(6).map(|command| String::from_utf8_lossy(command.name()));
+    let inner = names.collect::<Vec<_>>().join(" ").to_ascii_lowercase();
     let text = unit.call.as_ref().filter(|call| call.is("EVAL")).and_then(|call| call.arg(1));
     let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
     let writes = ["set", "hset", "hincrby", "setnx", "msetnx", "zadd"];
@@ -325,42 +301,45 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         inner: &inner,
         takes: inner.split(' ').any(|word| writes.contains(&word)),
     };
-    let mut role = ScriptRole::default();
-    let owner: Option<Vec<u8>>;
+    // Who has the lock and writes it again renews it; anybody else is granted it.
+    let renew_or_grant = |watcher: &Watcher, recipe, value: &[u8], until_us, is_checked| {
+        let is_holder = watcher.holder_is(place, value) == Some(true);
+        match is_holder {
+            true => LockAct::Renew(change(place, Some(value), is_checked, Some(true)), until_us),
+            false => LockAct::Attempt(attempt(recipe, value, until_us), AttemptOutcome::Granted),
+        }
+    };
+    let (owner, act): (Option<Vec<u8>>, LockAct);
+    let (mut takes, mut releases, mut next) = (None, false, None);
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
     if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
-        let hash_field = find(&["HDEL", "ZREM"])
-            .map(field)
-            .or_else(|| find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1)).map(field));
+        let lowered = || find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1));
+        let hash_field = find(&["HDEL", "ZREM"]).or_else(lowered).map(field);
         // A key that is cleared and written again is no release.
-        let taken_again =
-            find(&["SET", "HSET"]).is_some_and(|command| command.number(3) != Some(-1) && removed.is("DEL"));
+        let written = find(&["SET", "HSET"]).filter(|command| command.number(3) != Some(-1));
+        let taken_again = written.is_some() && removed.is("DEL");
         if !watcher.is_followed(place) && hash_field.is_none() || taken_again && hash_field.is_none() {
             return false;
         }
-        owner = hash_field.clone().or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
-        let trace = trace(owner.as_deref().unwrap_or_default());
+        owner = hash_field.clone().or_else(|| known_owner(watcher));
         // A field names its owner; that it was there, nobody says.
         let is_checked = is_checked || effects_only || hash_field.is_some();
         let was_done = match &hash_field {
             Some(field) => Some(watcher.holder_is(place, field) != Some(false)),
             None => owner.as_ref().map(|_| true),
         };
-        watcher.act(place, &trace, LockAct::Release(change(place, owner.as_deref(), is_checked, was_done)));
-        role.releases = true;
+        act = LockAct::Release(change(place, owner.as_deref(), is_checked, was_done));
+        releases = true;
         // A queue's release hands the lock to the next in line.
-        let next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
-        if let (Some(next), Some(until_us)) = (next, until_us) {
-            let attempt = attempt(HASH, &field(next), Some(until_us));
-            watcher.attempt(place, attempt, AttemptOutcome::Granted);
-        }
+        next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
     } else if let Some(set) = find(&["SET", "SETNX", "MSETNX"]) {
         let value = field(set);
         let options = SetOptions::of(set, place.time_us);
         let kept_us = options.keeps_end.then(|| watcher.held_until_us(place)).flatten().flatten();
         let until_us = options.until_us.or(until_us).or(kept_us);
         let is_number = value.iter().all(u8::is_ascii_digit);
-        if until_us.is_none() && is_number && watcher.is_shared(place) != Some(false) {
+        let is_shared = watcher.lock_at(place).is_none_or(|lock| lock.is_shared);
+        if until_us.is_none() && is_number && is_shared {
             // How many permits there are.
             return false;
         }
@@ -373,7 +352,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             return false;
         }
         let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
-        let act = match (effects_only, is_new) {
+        act = match (effects_only, is_new) {
             (true, _) => LockAct::Attempt(attempt(PLAIN_SET, &value, until_us), AttemptOutcome::Overwritten),
             (_, true) => {
                 // The end is set where it was granted.
@@ -384,10 +363,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
                 };
                 LockAct::Attempt(attempt(SET_NX, &value, until_us), outcome)
             }
-            _ => renew_or_grant(watcher, place, &value, attempt(recipe, &value, until_us), is_checked),
+            _ => renew_or_grant(watcher, recipe, &value, until_us, is_checked),
         };
-        watcher.act(place, &trace(&value), act);
-        role.takes = Some(recipe);
+        takes = Some(recipe);
         owner = Some(value);
     } else if let Some((written, value)) = of_key().find_map(owner_written) {
         let is_less = written.number(3).is_some_and(|number| number < 0);
@@ -415,78 +393,55 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             watcher.share(place);
         }
         let change = change(place, Some(&value), is_checked, Some(true));
-        let act = match is_less {
+        act = match is_less {
             true => LockAct::Release(HoldChange { one_level: true, ..change }),
             false => LockAct::Attempt(attempt(HASH, &value, until_us), AttemptOutcome::Granted),
         };
-        watcher.act(place, &trace(&value), act);
-        role.releases = is_less;
-        role.takes = (!is_less).then_some(HASH);
+        (takes, releases) = ((!is_less).then_some(HASH), is_less);
         owner = Some(value);
     } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
         let member = added.args().last().cloned().unwrap_or_default();
         watcher.share(place);
-        let act = renew_or_grant(watcher, place, &member, attempt(SORTED_SET, &member, until_us), true);
+        let act = renew_or_grant(watcher, SORTED_SET, &member, until_us, true);
         watcher.act(place, &trace(&member), act);
         return true;
     } else if let Some(until_us) = until_us {
-        owner = find(&["HEXISTS", "HGET"]).map(field).or_else(|| known_owner(watcher).map(<[u8]>::to_vec));
+        owner = find(&["HEXISTS", "HGET"]).map(field).or_else(|| known_owner(watcher));
         if owner.is_none() && !watcher.is_followed(place) {
             return false;
         }
         let change = change(place, owner.as_deref(), is_checked || effects_only, Some(true));
-        let trace = trace(owner.as_deref().unwrap_or_default());
-        watcher.act(place, &trace, LockAct::Renew(change, Some(until_us)));
+        act = LockAct::Renew(change, Some(until_us));
     } else {
         return false;
+    }
+    watcher.act(place, &trace(owner.as_deref().unwrap_or_default()), act);
+    if let (Some(next), Some(_)) = (next, until_us) {
+        watcher.attempt(place, attempt(HASH, &field(next), until_us), AttemptOutcome::Granted);
     }
     let is_whole = text.is_some_and(|text| text.len() > 40);
     watcher.count(place, |pattern| {
         pattern.scripts += u64::from(unit.kind == UnitKind::Script);
         pattern.whole_scripts += u64::from(is_whole);
     });
-    if let (Some(script), Some(owner)) = (script, &owner) {
+    if let (Some(script), Some(owner)) = (script, &owner)
+        && watcher.scripts.len() < 10_000
+    {
         let position = |wanted: &[u8]| arguments.iter().position(|word| word == wanted);
-        role.key_arg = position(place.key).unwrap_or(usize::MAX);
-        role.owner_arg = position(owner);
-        if watcher.scripts.len() < 10_000 {
-            let known = watcher.scripts.entry(script).or_default();
-            known.takes = known.takes.or(role.takes);
-            known.releases |= role.releases;
-            known.key_arg = role.key_arg;
-            known.owner_arg = role.owner_arg.or(known.owner_arg);
-        }
+        let known = watcher.scripts.entry(script).or_default();
+        known.takes = known.takes.or(takes);
+        known.releases |= releases;
+        known.key_arg = position(place.key);
+        known.owner_arg = position(owner).or(known.owner_arg);
     }
     true
 }
 
-/// Who has the lock and writes it again renews it; anybody else is granted it.
-fn renew_or_grant(
-    watcher: &Watcher,
-    place: &LockPlace<'_>,
-    value: &[u8],
-    written: AcquireAttempt,
-    is_checked: bool,
-) -> LockAct {
-    match watcher.holder_is(place, value) {
-        Some(true) => LockAct::Renew(change(place, Some(value), is_checked, Some(true)), written.until_us),
-        _ => LockAct::Attempt(written, AttemptOutcome::Granted),
-    }
-}
-
 /// A script that only looked: what it tried is known from the times when it wrote.
-fn without_effect(
-    watcher: &mut Watcher,
-    place: &LockPlace<'_>,
-    call: &CommandWords,
-    script: u64,
-    commands: &[CommandWords],
-) {
+fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: u64) {
     let Some(role) = watcher.scripts.get(&script).copied() else { return };
-    let argument = |at: usize| call.args().get(at);
-    let (Some(key), Some(owner)) = (argument(role.key_arg), role.owner_arg.and_then(argument)) else {
-        return;
-    };
+    let argument = |at: Option<usize>| unit.call.as_ref()?.args().get(at?);
+    let (Some(key), Some(owner)) = (argument(role.key_arg), argument(role.owner_arg)) else { return };
     let place = LockPlace { key, ..*place };
     let change = change(&place, Some(owner), true, Some(false));
     let act = match role.takes {
@@ -496,11 +451,9 @@ fn without_effect(
     };
     let trace = LibraryTrace { value: owner, ..LibraryTrace::default() };
     // One that asks for more than the owner may renew only a lease that is nearly over.
-    let asks_for_owner = |read: &CommandWords| read.is_one_of(&["GET", "HEXISTS", "HGET"]);
+    let asks_for_owner = matches!(&unit.commands[..], [read] if read.is_one_of(&["GET", "HEXISTS", "HGET"]));
     match act {
-        LockAct::Renew(..) if commands.len() > 1 || !commands.iter().all(asks_for_owner) => {
-            watcher.count_command(&place, &trace);
-        }
+        LockAct::Renew(..) if !asks_for_owner => watcher.count_command(&place, &trace),
         act => watcher.act(&place, &trace, act),
     }
 }

@@ -165,15 +165,8 @@ impl Assembler {
             return [script, None];
         }
         let client = self.clients.number(line.client);
-        let unit = |kind, call, commands| Unit {
-            source,
-            time_us: line.time_us,
-            database: line.database,
-            client,
-            kind,
-            call,
-            commands,
-        };
+        let MonitorLine { time_us, database, .. } = *line;
+        let unit = |kind, call, commands| Unit { source, time_us, database, client, kind, call, commands };
         let key = (source, if client == 0 { hash(line.client) } else { client.into() });
         let mut completed = None;
         if is_script {
@@ -222,9 +215,7 @@ impl Assembler {
 
     /// Forgets what was under way at a server.
     pub(crate) fn forget(&mut self, source: usize) {
-        if let Some(script) = self.scripts.get_mut(source) {
-            *script = None;
-        }
+        self.end_script(source);
         self.transactions.retain(|(of, _), _| *of != source);
     }
 }

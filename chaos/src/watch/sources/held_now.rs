@@ -98,8 +98,7 @@ async fn scan_database(
     let mut cursor = "0".to_owned();
     loop {
         let began = Instant::now();
-        let mut scan = cmd("SCAN");
-        scan.arg(&cursor).arg("COUNT").arg(STEP);
+        let scan = cmd("SCAN").arg(&cursor).arg("COUNT").arg(STEP).take();
         let (next, keys): (String, Vec<Vec<u8>>) = scan.query_async(connection).await?;
         report.commands += 1 + keys.len() as u64;
         let mut kinds = redis::pipe();
@@ -126,8 +125,7 @@ async fn scan_database(
         };
         for ((key, left_ms), answer) in asked.into_iter().zip(answers) {
             let name = String::from_utf8_lossy(key);
-            let holder =
-                value_of(answer).and_then(|value| holder_of_key(&name, &value, left_ms, show_values));
+            let holder = holder_of_key(&name, value_of(answer), left_ms, show_values);
             report.holders.extend(holder.map(|holder| WatchedHolder { database, ..holder }));
         }
         cursor = next;
@@ -139,19 +137,21 @@ async fn scan_database(
 }
 
 /// Who holds a lock; `None`: the key is none, as far as it shows. `left_ms` is what PTTL says.
-fn holder_of_key(name: &str, value: &KeyValue, left_ms: i64, show_values: bool) -> Option<WatchedHolder> {
-    let is_owner = |field: &&Vec<u8>| *field != b"mode";
-    let (owner, recipe) = match value {
+fn holder_of_key(
+    name: &str,
+    value: Option<KeyValue>,
+    left_ms: i64,
+    show_values: bool,
+) -> Option<WatchedHolder> {
+    let (owner, recipe) = match value? {
         KeyValue::Text(value) => (value, SET_NX),
-        KeyValue::Fields(fields) => (fields.iter().step_by(2).find(is_owner)?, HASH),
+        KeyValue::Fields(fields) => (fields.into_iter().step_by(2).find(|field| field != b"mode")?, HASH),
     };
-    let library = library(name, &LibraryTrace { value: owner, takes: true, ..LibraryTrace::default() });
-    let is_named = sounds_like_a_lock(name.as_bytes());
-    let is_lock = match value {
-        KeyValue::Text(_) => {
-            (is_named && owner.len() <= 80) || (is_token(owner) && !library.is_empty() && left_ms >= 0)
-        }
-        KeyValue::Fields(_) => ["Redisson", "lock-core"].contains(&library) || is_named && is_token(owner),
+    let library = library(name, &LibraryTrace { value: &owner, takes: true, ..LibraryTrace::default() });
+    let (is_named, is_token) = (sounds_like_a_lock(name.as_bytes()), is_token(&owner));
+    let is_lock = match recipe == SET_NX {
+        true => is_named && owner.len() <= 80 || is_token && !library.is_empty() && left_ms >= 0,
+        false => ["Redisson", "lock-core"].contains(&library) || is_named && is_token,
     };
     // Keys beside a lock are named after what they are beside.
     if !is_lock || name.starts_with("redisson_") || left_ms == -2 {
@@ -160,8 +160,8 @@ fn holder_of_key(name: &str, value: &KeyValue, left_ms: i64, show_values: bool) 
     Some(WatchedHolder {
         lock: name.to_owned(),
         owner: match show_values {
-            true => String::from_utf8_lossy(owner).into_owned(),
-            false => format!("#{:08x}", hash(owner) as u32),
+            true => String::from_utf8_lossy(&owner).into_owned(),
+            false => format!("#{:08x}", hash(&owner) as u32),
         },
         left_ms: (left_ms >= 0).then_some(left_ms as f64),
         recipe: recipe.name.to_owned(),

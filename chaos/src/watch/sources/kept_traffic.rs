@@ -17,29 +17,10 @@ use crate::watch::watcher::{WatchedTraffic, Watcher};
 const TORN_MAX: u64 = 10;
 const TORN_SHARE: u64 = 100;
 
-/// Why a file cannot be watched.
+/// Why a file cannot be watched: its place, what is wrong there, and what helps.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SourceError {
-    /// The operating system said no.
-    #[error("cannot read {path}: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// Its answer.
-        source: io::Error,
-    },
-    /// The file is something else.
-    #[error("{path}:{line}: {why}")]
-    Noise {
-        /// The file.
-        path: String,
-        /// The line, from 1.
-        line: u64,
-        /// What is wrong, and what helps.
-        why: String,
-    },
-}
+#[error("{0}")]
+pub struct SourceError(String);
 
 /// How the text of a source is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +47,12 @@ impl<'a> SourceFile<'a> {
         Self { path: path.to_owned(), reader, line: 0, too_long: 0, too_early: 0, has_clock: false }
     }
 
-    fn io(&self, source: io::Error) -> SourceError {
-        SourceError::Io { path: self.path.clone(), source }
+    fn io(&self, error: io::Error) -> SourceError {
+        SourceError(format!("cannot read {}: {error}", self.path))
     }
 
-    fn noise(&self, why: impl Into<String>) -> SourceError {
-        SourceError::Noise { path: self.path.clone(), line: self.line.max(1), why: why.into() }
+    fn noise(&self, why: &str) -> SourceError {
+        SourceError(format!("{}:{}: {why}", self.path, self.line.max(1)))
     }
 
     /// The next line with its end, without those that are too long; `false` at the end of the file.
@@ -94,19 +75,13 @@ impl<'a> SourceFile<'a> {
 
     /// What was not read, and what a file of this form does not tell.
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if !self.has_clock {
-            warnings.push("the file has no times, so leases and lengths of holds are unknown: lines are counted in their place, and `aof-timestamp-enabled yes` writes times to an append-only file".to_owned());
-        }
-        if self.too_early > 0 {
-            let count = self.too_early;
-            warnings.push(format!("{count} commands before the first #TS have no time and were passed over"));
-        }
-        if self.too_long > 0 {
-            let (count, most) = (self.too_long, limits::LINE >> 20);
-            warnings.push(format!("{count} lines of more than {most} MB were passed over"));
-        }
-        warnings
+        let (early, long, most) = (self.too_early, self.too_long, limits::LINE >> 20);
+        let warnings = [
+            (!self.has_clock, "the file has no times, so leases and lengths of holds are unknown: lines are counted in their place, and `aof-timestamp-enabled yes` writes times to an append-only file".to_owned()),
+            (early > 0, format!("{early} commands before the first #TS have no time and were passed over")),
+            (long > 0, format!("{long} lines of more than {most} MB were passed over")),
+        ];
+        warnings.into_iter().filter(|(applies, _)| *applies).map(|(_, words)| words).collect()
     }
 }
 
@@ -124,32 +99,7 @@ fn forget_times(traffic: &mut WatchedTraffic) {
     report.findings.retain(|finding| !by_length.contains(&finding.kind.as_str()));
     for finding in &mut report.findings {
         (finding.worst_ms, finding.picture) = (None, None);
-        finding.first.iter_mut().for_each(|line| *line = without_times(line));
     }
-}
-
-/// A line of an example with its number in the place of its time, and without lengths of time.
-fn without_times(line: &str) -> String {
-    let (time, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let number = |text: &str| text.parse::<u64>().ok();
-    let parts: Option<Vec<u64>> = time.split([':', '.']).map(number).collect();
-    let Some([hours, minutes, seconds, micros]) = parts.as_deref() else { return line.to_owned() };
-    let place = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros;
-    let mut words = vec!["line".to_owned(), place.to_string()];
-    for word in rest.split(' ') {
-        // `for 5 ms`, `5 ms before`.
-        let is_length = word.starts_with("ms") && words.last().is_some_and(|last| number(last).is_some());
-        if is_length {
-            words.pop();
-            words.pop_if(|word| word == "for");
-        }
-        let rest = if is_length { &word[2..] } else { word };
-        match words.last_mut() {
-            Some(last) if is_length => *last += rest,
-            _ => words.push(rest.to_owned()),
-        }
-    }
-    words.join(" ")
 }
 
 /// Reads a file, or standard input for `-`, and watches what it holds. `light`: MONITOR was run on a replica,
@@ -162,8 +112,8 @@ pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<Watch
         "-" => Ok(Box::new(io::stdin().lock())),
         path => limits::open(Path::new(path)).map(|file| Box::new(file) as Box<dyn io::Read>),
     };
-    let io = |source| SourceError::Io { path: path.to_owned(), source };
-    let mut file = SourceFile::new(path, opened.map_err(io)?);
+    let opened = opened.map_err(|error| SourceError(format!("cannot read {path}: {error}")));
+    let mut file = SourceFile::new(path, opened?);
     let mut traffic = watch(&mut file, light, options)?.finish();
     if !file.has_clock {
         forget_times(&mut traffic);
@@ -176,10 +126,12 @@ pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<Watch
 
 fn watch(file: &mut SourceFile<'_>, light: bool, options: WatchOptions) -> Result<Watcher, SourceError> {
     let form = form_of(file)?;
+    file.has_clock = form == SourceForm::Monitor;
     let options = WatchOptions {
         effects_only: light || form != SourceForm::Monitor,
         // Timestamps of an append-only file are whole seconds.
         time_doubt_us: if form == SourceForm::AppendOnlyFile { 1_000_000 } else { 0 },
+        has_no_times: !file.has_clock,
         ..options
     };
     match form {
@@ -190,9 +142,8 @@ fn watch(file: &mut SourceFile<'_>, light: bool, options: WatchOptions) -> Resul
 
 /// By its beginning.
 fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
-    let begin =
-        file.reader.fill_buf().map_err(|source| SourceError::Io { path: file.path.clone(), source })?;
-    let begin = begin[..begin.len().min(4096)].to_vec();
+    let begin = file.reader.fill_buf().map(|begin| begin[..begin.len().min(4096)].to_vec());
+    let begin = begin.map_err(|error| file.io(error))?;
     if begin.is_empty() {
         return Err(file.noise("the file is empty: give it the output of `redis-cli monitor`"));
     }
@@ -202,21 +153,18 @@ fn form_of(file: &mut SourceFile<'_>) -> Result<SourceForm, SourceError> {
         ));
     }
     let first = begin.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
-    Ok(match first.unwrap_or_default() {
-        first if first.starts_with(b"#TS:") || first.starts_with(b"*") => SourceForm::AppendOnlyFile,
-        first
-            if first.starts_with(b"\"") || first.starts_with(b"sending ") || first.starts_with(b"SYNC ") =>
-        {
-            SourceForm::ReplicaStream
-        }
-        _ => SourceForm::Monitor,
+    let begins =
+        |words: &[&str]| words.iter().any(|word| first.unwrap_or_default().starts_with(word.as_bytes()));
+    Ok(match () {
+        () if begins(&["#TS:", "*"]) => SourceForm::AppendOnlyFile,
+        () if begins(&["\"", "sending ", "SYNC "]) => SourceForm::ReplicaStream,
+        () => SourceForm::Monitor,
     })
 }
 
 /// One command a line; single lines may be torn, as the last, or those of programs that print beside.
 fn lines(file: &mut SourceFile<'_>, form: SourceForm, options: WatchOptions) -> Result<Watcher, SourceError> {
     let mut watcher = Watcher::new(options);
-    file.has_clock = form == SourceForm::Monitor;
     let (mut line, mut read, mut torn, mut first_torn) = (Vec::new(), 0_u64, 0_u64, None);
     let mut database = 0;
     while file.next(&mut line)? {
@@ -227,12 +175,7 @@ fn lines(file: &mut SourceFile<'_>, form: SourceForm, options: WatchOptions) -> 
         let command = match form {
             SourceForm::Monitor => MonitorLine::parse(text),
             // Without times: the order alone.
-            _ => quoted_words(text, b',').map(|words| MonitorLine {
-                time_us: file.line,
-                database,
-                client: b"",
-                words,
-            }),
+            _ => quoted_words(text, b',').map(|words| anonymous_line(file.line, database, words)),
         };
         match command {
             Some(command) => {
@@ -255,9 +198,9 @@ fn lines(file: &mut SourceFile<'_>, form: SourceForm, options: WatchOptions) -> 
     if torn > TORN_MAX + read / TORN_SHARE || read == 0 {
         file.line = first_torn.unwrap_or(1);
         let shown = "a line such as 1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"k\" \"v\"";
-        return Err(file.noise(format!(
-            "this is no output of `redis-cli monitor` or `redis-cli --replica` and no append-only file; {shown} is expected"
-        )));
+        let expected =
+            "this is no output of `redis-cli monitor` or `redis-cli --replica` and no append-only file";
+        return Err(file.noise(&format!("{expected}; {shown} is expected")));
     }
     Ok(watcher)
 }
@@ -274,7 +217,7 @@ fn append_only_file(file: &mut SourceFile<'_>, options: WatchOptions) -> Result<
             time_us = time.ok_or_else(|| file.noise("no time behind #TS:"))?;
             if !std::mem::replace(&mut file.has_clock, true) {
                 file.too_early = watcher.commands();
-                watcher = Watcher::new(options);
+                watcher = Watcher::new(WatchOptions { has_no_times: false, ..options });
             }
             continue;
         }
@@ -299,7 +242,7 @@ fn append_only_file(file: &mut SourceFile<'_>, options: WatchOptions) -> Result<
             }
         }
         database = selected(&words).unwrap_or(database);
-        watcher.line(0, &MonitorLine { time_us, database, client: b"", words });
+        watcher.line(0, &anonymous_line(time_us, database, words));
     }
     Ok(watcher)
 }
@@ -324,6 +267,11 @@ fn word(file: &mut SourceFile<'_>) -> Result<Option<Vec<u8>>, SourceError> {
     Ok((passed == rest).then_some(word))
 }
 
+/// A command of which nobody says who sent it.
+fn anonymous_line(time_us: u64, database: u32, words: Vec<Cow<'_, [u8]>>) -> MonitorLine<'_> {
+    MonitorLine { time_us, database, client: b"", words }
+}
+
 /// The database that a command selects.
 fn selected(words: &[Cow<'_, [u8]>]) -> Option<u32> {
     let is_select = words[0].eq_ignore_ascii_case(b"SELECT");
@@ -340,22 +288,4 @@ fn number(text: &[u8]) -> Option<u64> {
 /// They are something else.
 pub fn read_bytes(bytes: &[u8], options: WatchOptions) -> Result<Watcher, SourceError> {
     watch(&mut SourceFile::new("input", Box::new(bytes)), options.effects_only, options)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_beyond_all_clocks_is_none() {
-        let lines = b"18.913459 [1 unix:/tmp/s] \"ZADD\" \"mode\" \"MOVE\" \"EXAT\"\n\
-            20568270467.284268 [1 unix:/tmp/s] \"SETNX\" \"0\" \"a:41\"\n";
-        let options = WatchOptions { effects_only: true, ..WatchOptions::default() };
-        let watcher = read_bytes(lines, options).expect("a torn line");
-        assert_eq!(watcher.commands(), 1);
-        watcher.finish();
-        let file = b"#TS:18\r\n*3\r\n$5\r\nSETNX\r\n$1\r\na\r\n$1\r\nb\r\n#TS:432916762374\r\n";
-        let refused = read_bytes(file, options).expect_err("no time");
-        assert_eq!(refused.to_string(), "input:9: no time behind #TS:");
-    }
 }

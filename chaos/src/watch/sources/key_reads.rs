@@ -35,14 +35,14 @@ pub(crate) enum KeyValue {
 
 impl KeyValue {
     /// The owner of a lock, and how often it holds it; `None`: nobody, or several.
-    pub(crate) fn owner(&self) -> Option<(&[u8], u32)> {
+    fn owner(self) -> Option<(Vec<u8>, u32)> {
         match self {
-            KeyValue::Text(value) => (!value.is_empty()).then_some((value.as_slice(), 1)),
+            KeyValue::Text(value) => (!value.is_empty()).then_some((value, 1)),
             KeyValue::Fields(words) => {
                 let owners = words.chunks_exact(2).filter(|pair| pair[0] != b"mode");
                 let [owner]: [&[Vec<u8>]; 1] = owners.collect::<Vec<_>>().try_into().ok()?;
                 let depth = std::str::from_utf8(&owner[1]).ok()?.parse();
-                Some((owner[0].as_slice(), depth.unwrap_or(1)))
+                Some((owner[0].clone(), depth.unwrap_or(1)))
             }
         }
     }
@@ -74,12 +74,10 @@ struct OpenRead {
 }
 
 #[derive(Default)]
-enum ReadConnection {
-    #[default]
-    Closed,
-    Open(MultiplexedConnection),
+struct ReadConnection {
+    opened: Option<MultiplexedConnection>,
     /// The server does not let this user read.
-    Refused,
+    is_refused: bool,
 }
 
 /// Reads keys of one server, over a connection that is kept.
@@ -95,14 +93,8 @@ pub(crate) struct KeyReader {
 
 impl KeyReader {
     pub(crate) fn new(servers: External, address: SocketAddr) -> Self {
-        Self {
-            servers,
-            address,
-            connection: Arc::default(),
-            mark: RandomState::new().hash_one(address),
-            reads: 0,
-            open: VecDeque::new(),
-        }
+        let mark = RandomState::new().hash_one(address);
+        Self { servers, address, connection: Arc::default(), mark, reads: 0, open: VecDeque::new() }
     }
 
     pub(crate) fn begin(&mut self, wanted: WantedKey) {
@@ -117,26 +109,18 @@ impl KeyReader {
         let connection = Arc::clone(&self.connection);
         tokio::spawn(async move {
             let mut kept = connection.lock().await;
-            let mut opened = match std::mem::take(&mut *kept) {
-                ReadConnection::Open(opened) => opened,
-                ReadConnection::Closed => match servers.dial(address).connection(ANSWER).await {
-                    Ok(opened) => opened,
-                    Err(_) => return,
-                },
-                ReadConnection::Refused => {
-                    *kept = ReadConnection::Refused;
-                    return;
-                }
-            };
-            *kept = match read(&mut opened, &marker, wanted).await {
+            if kept.opened.is_none() && !kept.is_refused {
+                kept.opened = servers.dial(address).connection(ANSWER).await.ok();
+            }
+            let Some(mut opened) = kept.opened.take() else { return };
+            match read(&mut opened, &marker, wanted).await {
                 Ok(state) => {
                     // The listener may have ended.
                     let _ = state.map(|state| send.send(state));
-                    ReadConnection::Open(opened)
+                    kept.opened = Some(opened);
                 }
-                Err(error) if error.is_io_error() || error.is_timeout() => ReadConnection::Closed,
-                Err(_) => ReadConnection::Refused,
-            };
+                Err(error) => kept.is_refused = !error.is_io_error() && !error.is_timeout(),
+            }
         });
     }
 
@@ -164,25 +148,18 @@ async fn read(
     step.add_command(value).ignore_errors();
     let answers: Vec<Value> = step.query_async(connection).await?;
     let Ok([_, _, Value::Int(left_ms), value]) = <[Value; 4]>::try_from(answers) else { return Ok(None) };
-    let value = value_of(value);
-    let holder = value.as_ref().and_then(KeyValue::owner);
-    let holder = holder.map(|(owner, depth)| (owner.to_vec(), depth));
+    let holder = value_of(value).and_then(KeyValue::owner);
     let is_clear = holder.is_some() || left_ms == ABSENT;
     Ok(is_clear.then_some(KeyState { wanted, left_ms, holder }))
 }
 
 /// Asks for what a key of a type holds; `None`: it is no lock.
 pub(crate) fn value_command(kind: &str, key: &[u8]) -> Option<Cmd> {
-    let mut command = match kind {
-        "string" => cmd("GETRANGE"),
-        "hash" => cmd("HSCAN"),
-        _ => return None,
-    };
     match kind {
-        "string" => command.arg(key).arg(0).arg(VALUE_MAX),
-        _ => command.arg(key).arg(0).arg("COUNT").arg(FIELDS_MAX),
-    };
-    Some(command)
+        "string" => Some(cmd("GETRANGE").arg(key).arg(0).arg(VALUE_MAX).take()),
+        "hash" => Some(cmd("HSCAN").arg(key).arg(0).arg("COUNT").arg(FIELDS_MAX).take()),
+        _ => None,
+    }
 }
 
 /// Reads the answer to it; `None`: it is no lock, or an error.

@@ -1,13 +1,12 @@
 //! Listens to servers by MONITOR, a connection to each that is opened again whenever it ends, and says what
 //! may have happened in between.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster_config::{External, MonitorLine, MonitorStream, TopologyKind};
-use hashbrown::HashMap;
 use redis::Value;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -30,6 +29,7 @@ const UNANSWERED: Duration = Duration::from_millis(100);
 /// What a server says of itself by INFO.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerInfo {
+    pub(crate) at: Instant,
     run_id: String,
     pub(crate) is_master: bool,
     /// It was one at the look before the last.
@@ -44,34 +44,33 @@ pub(crate) struct ServerInfo {
 
 impl ServerInfo {
     pub(crate) async fn of(servers: &External, address: SocketAddr) -> Result<ServerInfo, String> {
-        let info = servers.ask_server(address, &["INFO", "everything"]).await?;
-        let strange = || "INFO says something else".to_owned();
-        let Value::BulkString(info) = info else { return Err(strange()) };
-        ServerInfo::parse(&String::from_utf8_lossy(&info)).ok_or_else(strange)
+        let info = match servers.ask_server(address, &["INFO", "everything"]).await? {
+            Value::BulkString(info) => ServerInfo::parse(&String::from_utf8_lossy(&info)),
+            _ => None,
+        };
+        info.ok_or_else(|| "INFO says something else".to_owned())
     }
 
     fn parse(info: &str) -> Option<ServerInfo> {
-        let field = |name: &str| {
-            let mut values = info.lines().filter_map(|line| line.strip_prefix(name));
-            values.next()?.strip_prefix(':').map(str::trim)
-        };
+        let field = |name: &str| crate::faults::field(info, name);
         let number = |name: &str| field(name)?.parse::<f64>().ok();
         let releases = [
             "del", "unlink", "getdel", "delex", "delifeq", "hdel", "hincrby", "zrem", "decr", "exec", "eval",
             "evalsha", "fcall", "expire", "pexpire", "set", "flushall", "flushdb",
         ];
-        let has_run = |name: &str| field(&format!("cmdstat_{name}")).is_some();
+        let has_run = |name: &&str| field(&format!("cmdstat_{name}")).is_some();
+        let empty = [("aof_enabled", "0"), ("rdb_last_load_keys_loaded", "0"), ("loading", "0")];
+        let is_master = field("role") == Some("master");
         Some(ServerInfo {
+            at: Instant::now(),
             run_id: field("run_id")?.to_owned(),
-            is_master: field("role") == Some("master"),
-            was_master: field("role") == Some("master"),
+            is_master,
+            was_master: is_master,
             cpu_s: number("used_cpu_user")? + number("used_cpu_sys")?,
             commands: number("total_commands_processed")? as u64,
-            has_released_nothing: !releases.iter().any(|name| has_run(name)),
+            has_released_nothing: !releases.iter().any(has_run),
             // While it reads its append-only file it says that it has none.
-            has_started_empty: [("aof_enabled", "0"), ("rdb_last_load_keys_loaded", "0"), ("loading", "0")]
-                .iter()
-                .all(|(name, value)| field(name) == Some(value)),
+            has_started_empty: empty.iter().all(|(name, value)| field(name) == Some(value)),
         })
     }
 }
@@ -94,14 +93,26 @@ pub(crate) struct Source {
     pub(crate) listens: bool,
     /// Its connection is opened again when it ends.
     is_followed: bool,
+    /// Nobody is to listen to it any more.
+    is_left: bool,
     pub(crate) info: Option<ServerInfo>,
-    /// The time of its last line.
+    /// The time of its last line, and when its last lines came.
     last_us: u64,
+    heard: Option<Instant>,
     /// Takes keys that are to be read there; once it is dropped, the listener ends.
     wanted: mpsc::Sender<WantedKey>,
 }
 
 impl Source {
+    fn new(
+        address: SocketAddr,
+        listens: bool,
+        info: Option<ServerInfo>,
+        wanted: mpsc::Sender<WantedKey>,
+    ) -> Self {
+        Self { address, listens, is_followed: true, is_left: false, info, last_us: 0, heard: None, wanted }
+    }
+
     /// The server was looked at. One that was started anew shows that when its connection is opened again,
     /// and one that is promoted ends its connections in that moment: the look before that one tells what it
     /// was.
@@ -117,7 +128,7 @@ impl Source {
 /// The beginning of listening to a server.
 pub(crate) struct OpenedListener {
     /// `None`: it does not answer yet.
-    stream: Option<MonitorStream>,
+    pub(crate) stream: Option<MonitorStream>,
     info: Option<ServerInfo>,
 }
 
@@ -133,10 +144,6 @@ impl OpenedListener {
         };
         Ok(OpenedListener { stream, info: ServerInfo::of(servers, address).await.ok() })
     }
-
-    pub(crate) fn listens(&self) -> bool {
-        self.stream.is_some()
-    }
 }
 
 /// The connections that are listened to, and what came of them so far.
@@ -145,16 +152,12 @@ pub(crate) struct Listeners {
     pub(crate) sources: Vec<Source>,
     send: mpsc::Sender<(usize, ListenerEvent)>,
     pieces: mpsc::Receiver<(usize, ListenerEvent)>,
-    /// When the last lines of each came.
-    heard: HashMap<usize, Instant>,
     stop: watch::Sender<()>,
     /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
     pub(crate) masters: Vec<String>,
     /// Replicas are watched: what comes over their connections to masters, which end at these ports, is an
     /// effect. Other lines are of clients, as at a replica that was promoted.
     link_ports: BTreeSet<u16>,
-    /// Servers to which nobody is to listen any more.
-    left: HashSet<usize>,
     /// Servers of one group are single masters.
     is_alone: bool,
 }
@@ -167,24 +170,17 @@ impl Listeners {
             sources: Vec::new(),
             send,
             pieces,
-            heard: HashMap::new(),
             stop: watch::Sender::default(),
             masters: Vec::new(),
             link_ports: BTreeSet::new(),
-            left: HashSet::new(),
             is_alone: matches!(kind, TopologyKind::Single | TopologyKind::Masters),
         }
     }
 
-    pub(crate) fn follows(&self, address: SocketAddr) -> bool {
-        self.followed().contains(&address)
-    }
-
     /// The servers whose lines are taken now or once they can be reached.
     pub(crate) fn followed(&self) -> Vec<SocketAddr> {
-        let sources = self.sources.iter().enumerate();
-        let followed = sources.filter(|(place, source)| source.is_followed && !self.left.contains(place));
-        followed.map(|(_, source)| source.address).collect()
+        let followed = self.sources.iter().filter(|source| source.is_followed && !source.is_left);
+        followed.map(|source| source.address).collect()
     }
 
     /// Replicas are watched, whose connections to masters end at these ports or at those that are known.
@@ -198,35 +194,21 @@ impl Listeners {
 
     /// Listens to some servers no longer, and says to which.
     pub(crate) fn leave(&mut self, is_gone: impl Fn(&Source) -> bool) -> Vec<SocketAddr> {
-        let sources = self.sources.iter().enumerate();
-        let gone = sources.filter(|(place, source)| !self.left.contains(place) && is_gone(source));
-        let gone: Vec<(usize, SocketAddr)> = gone.map(|(place, source)| (place, source.address)).collect();
-        for (place, _) in &gone {
-            self.left.insert(*place);
-            self.sources[*place].wanted = mpsc::channel(1).0;
-            self.watcher.gap(*place);
+        let mut gone = Vec::new();
+        for (place, source) in self.sources.iter_mut().enumerate() {
+            if !source.is_left && is_gone(source) {
+                (source.is_left, source.wanted) = (true, mpsc::channel(1).0);
+                self.watcher.gap(place);
+                gone.push(source.address);
+            }
         }
-        gone.into_iter().map(|(_, address)| address).collect()
+        gone
     }
 
-    /// Listens to a server from now on, or once it can be reached: whether it can be now.
-    ///
-    /// # Errors
-    /// It does not let this user listen.
-    pub(crate) async fn listen(&mut self, servers: &External, address: SocketAddr) -> io::Result<bool> {
-        let listener = OpenedListener::open(servers, address).await?;
-        let listens = listener.listens();
-        self.add(servers, address, listener);
-        Ok(listens)
-    }
-
-    /// Takes what a server says from now on.
-    pub(crate) fn add(&mut self, servers: &External, address: SocketAddr, opened: OpenedListener) {
+    /// Takes what a server says from now on, or once it can be reached: whether it can be now.
+    pub(crate) fn add(&mut self, servers: &External, address: SocketAddr, opened: OpenedListener) -> bool {
         let OpenedListener { stream, info } = opened;
-        let mut sources = self.sources.iter().enumerate();
-        let is_known =
-            |(place, source): &(usize, &Source)| source.address == address && !self.left.contains(place);
-        let known = sources.find(is_known).map(|(place, _)| place);
+        let known = self.sources.iter().position(|source| source.address == address && !source.is_left);
         let place = known.unwrap_or(self.sources.len());
         let (wanted, keys) = mpsc::channel(KEYS);
         if servers.topology().kind == TopologyKind::Masters {
@@ -240,7 +222,7 @@ impl Listeners {
             self.watcher.gap(place);
         }
         let listens = stream.is_some();
-        let source = Source { address, listens, is_followed: true, info, last_us: 0, wanted };
+        let source = Source::new(address, listens, info, wanted);
         match known {
             Some(known) => self.sources[known] = source,
             None => self.sources.push(source),
@@ -248,6 +230,7 @@ impl Listeners {
         let (send, stop) = (self.send.clone(), self.stop.subscribe());
         let listener = Listener { place, send, stop, keys, reader: KeyReader::new(servers.clone(), address) };
         tokio::spawn(listener.run(servers.clone(), address, stream));
+        listens
     }
 
     /// Takes what comes until `end`; gives the place of a server whose connection ended or opened again.
@@ -257,13 +240,11 @@ impl Listeners {
     }
 
     fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
-        if let ListenerEvent::Lines(_) = piece {
-            self.heard.insert(place, Instant::now());
-        }
         let source = &mut self.sources[place];
         match piece {
-            ListenerEvent::Lines(_) if self.left.contains(&place) => return None,
+            ListenerEvent::Lines(_) if source.is_left => return None,
             ListenerEvent::Lines(lines) => {
+                source.heard = Some(Instant::now());
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
                     let is_of = |master: &String| master.as_bytes() == line.client;
@@ -289,7 +270,7 @@ impl Listeners {
             ListenerEvent::Closed => {
                 source.listens = false;
                 let last_us = source.last_us;
-                let is_just_now = self.heard.get(&place).is_some_and(|heard| heard.elapsed() < UNANSWERED);
+                let is_just_now = source.heard.is_some_and(|heard| heard.elapsed() < UNANSWERED);
                 if is_just_now && source.info.as_ref().is_none_or(|info| info.is_master) {
                     // It died, or ends its connections as one that is replaced does. If it goes on all the
                     // same, nothing is known of its locks.
@@ -452,14 +433,7 @@ mod tests {
     use crate::watch::lock::lock_state::WatchOptions;
 
     fn source(info: Option<ServerInfo>) -> Source {
-        Source {
-            address: SocketAddr::from(([127, 0, 0, 1], 1)),
-            listens: true,
-            is_followed: true,
-            info,
-            last_us: 0,
-            wanted: mpsc::channel(1).0,
-        }
+        Source::new(SocketAddr::from(([127, 0, 0, 1], 1)), true, info, mpsc::channel(1).0)
     }
 
     fn info(run_id: &str, role: &str) -> ServerInfo {

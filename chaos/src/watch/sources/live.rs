@@ -11,9 +11,9 @@ use redis::Value;
 use results::watch::WatchCost;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout};
 
-use crate::run::RunError;
+use crate::run::{RunError, cancelled};
 use crate::watch::lock::lock_state::WatchOptions;
 use crate::watch::sources::listeners::{Listeners, OpenedListener, ServerInfo};
 use crate::watch::watcher::{WatchedTraffic, Watcher};
@@ -58,12 +58,12 @@ struct ServerLoad {
 
 impl ServerLoad {
     /// Between two looks; `None`: too few commands to say what one costs.
-    fn between(before: &(Instant, ServerInfo), after: &(Instant, ServerInfo)) -> Option<ServerLoad> {
-        let commands = after.1.commands.saturating_sub(before.1.commands);
-        let seconds = (after.0 - before.0).as_secs_f64();
+    fn between(before: &ServerInfo, after: &ServerInfo) -> Option<ServerLoad> {
+        let commands = after.commands.saturating_sub(before.commands);
+        let seconds = (after.at - before.at).as_secs_f64();
         (commands >= COMMANDS_MIN && seconds > 0.0).then(|| ServerLoad {
             commands_per_s: commands as f64 / seconds,
-            cores: (after.1.cpu_s - before.1.cpu_s) / seconds,
+            cores: (after.cpu_s - before.cpu_s) / seconds,
         })
     }
 
@@ -75,15 +75,11 @@ impl ServerLoad {
     /// idle server spends its time on few commands, so beside many more, or where none ran before, it is the
     /// usual share of what the server uses.
     fn cores_of_watch(self, before: Option<ServerLoad>) -> f64 {
-        let more = |before: ServerLoad| {
-            (self.us_per_command() - before.us_per_command()) * self.commands_per_s / 1e6
-        };
-        match before {
-            Some(before) if self.commands_per_s <= 2.0 * before.commands_per_s => more(before),
-            before => {
-                let usual = (LISTENED_SHARE * self.cores).min(LINE_MOST_US * self.commands_per_s / 1e6);
-                before.map_or(0.0, more).max(usual)
-            }
+        let per_command = |us: f64| us * self.commands_per_s / 1e6;
+        let more = before.map(|before| per_command(self.us_per_command() - before.us_per_command()));
+        match (before, more) {
+            (Some(before), Some(more)) if self.commands_per_s <= 2.0 * before.commands_per_s => more,
+            _ => more.unwrap_or(0.0).max((LISTENED_SHARE * self.cores).min(per_command(LINE_MOST_US))),
         }
     }
 }
@@ -93,7 +89,7 @@ impl ServerLoad {
 struct WatchedServer {
     /// Its load before the watch.
     before: Option<ServerLoad>,
-    last: Option<(Instant, ServerInfo)>,
+    last: Option<ServerInfo>,
     /// The numbers of connections of watches there.
     ids: Vec<String>,
     /// It was asked and has not answered yet.
@@ -106,7 +102,6 @@ struct WatchedServer {
 enum ServerReading {
     OneServer {
         address: SocketAddr,
-        at: Instant,
         info: Result<ServerInfo, String>,
         /// Bytes that wait for connections of a watch, and the numbers of these connections.
         waiting: Result<(u64, Vec<String>), String>,
@@ -125,8 +120,7 @@ enum ServerReading {
 impl ServerReading {
     async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> ServerReading {
         let info = ServerInfo::of(&servers, address).await;
-        let at = Instant::now();
-        ServerReading::OneServer { address, at, info, waiting: waits_at(&servers, address, &ids).await }
+        ServerReading::OneServer { address, info, waiting: waits_at(&servers, address, &ids).await }
     }
 
     /// `followed`: the servers that are watched by now; `has_new`: the clocks of some are not known yet.
@@ -141,21 +135,17 @@ impl ServerReading {
         }
         let shards = if light { shards(&servers).await } else { Vec::new() };
         let is_followed = |address: &SocketAddr| followed.contains(address);
-        let wanted: Vec<SocketAddr> = match light {
-            true => {
-                let unseen = shards.iter().filter(|shard| !shard.replicas.iter().any(is_followed));
-                unseen.map(|shard| shard.replicas[0]).collect()
-            }
-            // A replica is listened to as well: once it is a master, nothing of it is missed.
-            false => {
-                let all = servers.data_servers().into_iter().map(|one| one.0);
-                all.filter(|address| !is_followed(address)).collect()
-            }
-        };
+        // A replica is listened to as well: once it is a master, nothing of it is missed.
+        let mut wanted: Vec<SocketAddr> = servers.data_servers().into_iter().map(|one| one.0).collect();
+        wanted.retain(|address| !is_followed(address));
+        if light {
+            let unseen = shards.iter().filter(|shard| !shard.replicas.iter().any(is_followed));
+            wanted = unseen.map(|shard| shard.replicas[0]).collect();
+        }
         let mut opened = Vec::new();
         for address in wanted {
-            let listener = OpenedListener::open(&servers, address).await;
-            opened.extend(listener.ok().filter(OpenedListener::listens).map(|listener| (address, listener)));
+            let listener = OpenedListener::open(&servers, address).await.ok();
+            opened.extend(listener.filter(|one| one.stream.is_some()).map(|listener| (address, listener)));
         }
         let all: Vec<SocketAddr> = followed.into_iter().chain(opened.iter().map(|one| one.0)).collect();
         let is_asked = has_new || !opened.is_empty();
@@ -241,7 +231,7 @@ impl RunningWatch<'_> {
 
     /// Takes what comes until `end`, and looks at the servers in between.
     async fn listen_until(&mut self, end: Instant) {
-        let mut look = Instant::now() + LOOK;
+        let (mut look, mut cancel) = (Instant::now() + LOOK, self.options.cancel.clone());
         while !self.is_over(end) {
             let changed = tokio::select! {
                 changed = self.listeners.next(look.min(end)) => changed,
@@ -249,7 +239,7 @@ impl RunningWatch<'_> {
                     self.see(seen);
                     continue;
                 }
-                () = cancelled(&self.options.cancel) => return,
+                () = cancelled(&mut cancel) => return,
             };
             if let Some(place) = changed {
                 let source = &self.listeners.sources[place];
@@ -282,7 +272,7 @@ impl RunningWatch<'_> {
 
     fn see(&mut self, look: ServerReading) {
         match look {
-            ServerReading::OneServer { address, at, info, waiting } => {
+            ServerReading::OneServer { address, info, waiting } => {
                 self.watched.entry(address).or_default().is_asked = false;
                 for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
                     self.see_refusal(address, why);
@@ -294,9 +284,7 @@ impl RunningWatch<'_> {
                         self.cost.ended_by = format!("{waiting} MB of lines were waiting at a server");
                     }
                 }
-                if let Ok(info) = info {
-                    self.see_load(address, (at, info));
-                }
+                info.into_iter().for_each(|info| self.see_load(address, info));
             }
             ServerReading::AllServers { servers, opened, shards, clock_doubt_us } => {
                 self.is_finding = false;
@@ -309,7 +297,7 @@ impl RunningWatch<'_> {
     }
 
     /// Ends the watch where it takes too much of a server.
-    fn see_load(&mut self, address: SocketAddr, now: (Instant, ServerInfo)) {
+    fn see_load(&mut self, address: SocketAddr, now: ServerInfo) {
         let server = self.watched.entry(address).or_default();
         let load = server.last.as_ref().and_then(|last| ServerLoad::between(last, &now));
         let cores = load.map_or(0.0, |load| load.cores_of_watch(server.before));
@@ -326,7 +314,7 @@ impl RunningWatch<'_> {
         // One that was left may have been listened to anew since.
         let mut sources = self.listeners.sources.iter_mut().rev();
         if let Some(source) = sources.find(|source| source.address == address) {
-            source.looked(now.1);
+            source.looked(now);
         }
     }
 
@@ -341,13 +329,22 @@ impl RunningWatch<'_> {
         }
     }
 
-    /// Listens to new servers.
-    fn see_servers(&mut self, opened: Vec<(SocketAddr, OpenedListener)>, shards: &[Shard]) {
+    /// Says which clients' lines are effects of a master.
+    fn tell_masters(&mut self, shards: &[Shard]) {
         let servers = self.servers.data_servers().into_iter().map(|one| one.0);
         if self.light {
-            let replicas: Vec<SocketAddr> = shards.iter().flat_map(|shard| shard.replicas.clone()).collect();
             let ports = servers.map(|address| address.port()).chain(shards.iter().map(|shard| shard.port));
             self.listeners.watch_links(ports.collect());
+        } else {
+            self.listeners.masters = servers.map(|address| address.to_string()).collect();
+        }
+    }
+
+    /// Listens to new servers.
+    fn see_servers(&mut self, opened: Vec<(SocketAddr, OpenedListener)>, shards: &[Shard]) {
+        self.tell_masters(shards);
+        if self.light {
+            let replicas: Vec<SocketAddr> = shards.iter().flat_map(|shard| shard.replicas.clone()).collect();
             // What was promoted shows attempts beside effects; what is silent could come back beside the
             // replica that is watched in its place.
             let is_replaced = !opened.is_empty();
@@ -358,11 +355,9 @@ impl RunningWatch<'_> {
             for address in gone {
                 (self.note)(&format!("{address} is not watched any more: it is no replica now, or silent"));
             }
-        } else {
-            self.listeners.masters = servers.map(|address| address.to_string()).collect();
         }
         for (address, listener) in opened {
-            if !self.listeners.follows(address) {
+            if !self.listeners.followed().contains(&address) {
                 self.listeners.add(&self.servers, address, listener);
                 (self.note)(&format!("{address} is watched from now on"));
             }
@@ -378,13 +373,8 @@ impl RunningWatch<'_> {
     /// Does not listen for so long.
     async fn pause(&mut self, length: Duration) {
         self.listeners.stop().await;
-        for source in 0..self.listeners.sources.len() {
-            self.listeners.watcher.gap(source);
-        }
-        tokio::select! {
-            () = sleep(length) => {}
-            () = cancelled(&self.options.cancel) => {}
-        }
+        (0..self.listeners.sources.len()).for_each(|source| self.listeners.watcher.gap(source));
+        rest(length, &self.options.cancel).await;
     }
 }
 
@@ -395,37 +385,31 @@ async fn waits_at(
     address: SocketAddr,
     known: &[String],
 ) -> Result<(u64, Vec<String>), String> {
-    let single = ["CLIENT", "LIST", "ID"].into_iter().chain(known.iter().map(String::as_str));
-    let all = vec!["CLIENT", "LIST", "TYPE", "NORMAL"];
-    for words in [single.collect(), all] {
-        if words.len() == 3 {
-            continue;
-        }
-        let is_all = words[2] == "TYPE";
-        let list = match servers.ask_server(address, &words).await {
-            Ok(list) => redis::from_redis_value::<String>(list).unwrap_or_default(),
-            Err(why) if is_all => return Err(why),
-            Err(_) => continue,
-        };
+    let ask = async |words: &[&str]| {
+        let list = redis::from_redis_value::<String>(servers.ask_server(address, words).await?);
+        let list = list.unwrap_or_default();
         let ours = list.lines().filter(|line| line.contains(" name=locklab-watch "));
         let field = |line: &str, name: &str| {
-            let value = line.split(' ').find_map(|word| word.strip_prefix(name));
-            value.map(str::to_owned)
+            line.split(' ').find_map(|word| word.strip_prefix(name)).map(str::to_owned)
         };
         let waiting = ours.clone().filter_map(|line| field(line, "omem=")?.parse().ok());
-        let ids: Vec<String> = ours.clone().filter_map(|line| field(line, "id=")).collect();
-        if is_all || ids.len() == known.len() {
-            return Ok((waiting.max().unwrap_or(0), ids));
+        Ok((waiting.max().unwrap_or(0), ours.filter_map(|line| field(line, "id=")).collect()))
+    };
+    if !known.is_empty() {
+        let single = ["CLIENT", "LIST", "ID"].into_iter().chain(known.iter().map(String::as_str));
+        let waits: Result<(u64, Vec<String>), String> = ask(&single.collect::<Vec<_>>()).await;
+        if let Ok(waits) = waits
+            && waits.1.len() == known.len()
+        {
+            return Ok(waits);
         }
     }
-    Ok((0, Vec::new()))
+    ask(&["CLIENT", "LIST", "TYPE", "NORMAL"]).await
 }
 
-async fn cancelled(cancel: &watch::Receiver<bool>) {
-    // Without a sender nobody can.
-    if cancel.clone().wait_for(|is| *is).await.is_err() {
-        std::future::pending::<()>().await;
-    }
+/// Waits for so long, or until it is cancelled.
+async fn rest(length: Duration, cancel: &watch::Receiver<bool>) {
+    let _ = timeout(length, cancelled(&mut cancel.clone())).await;
 }
 
 /// The load of each server before it is watched, and why one does not say it.
@@ -434,17 +418,9 @@ async fn loads_before(
     watched: &[SocketAddr],
     cancel: &watch::Receiver<bool>,
 ) -> Vec<Result<Option<ServerLoad>, String>> {
-    let ask = || {
-        join_all(watched.iter().map(async |address| {
-            let info = ServerInfo::of(servers, *address).await?;
-            Ok::<_, String>((Instant::now(), info))
-        }))
-    };
+    let ask = || join_all(watched.iter().map(|address| ServerInfo::of(servers, *address)));
     let before = ask().await;
-    tokio::select! {
-        () = sleep(LOOK) => {}
-        () = cancelled(cancel) => {}
-    }
+    rest(LOOK, cancel).await;
     let load = |(before, after): (Result<_, _>, Result<_, _>)| Ok(ServerLoad::between(&before?, &after?));
     before.into_iter().zip(ask().await).map(load).collect()
 }
@@ -464,32 +440,25 @@ pub async fn watch_live(
     let of_role = |role: Role| -> Vec<SocketAddr> {
         servers.data_servers().into_iter().filter(|one| one.1 == role).map(|one| one.0).collect()
     };
-    let shards = if light { shards(&servers).await } else { Vec::new() };
-    let (watched, standby, price) = match light {
-        true => (
-            shards.iter().map(|shard| shard.replicas[0]).collect(),
-            Vec::new(),
-            "a replica pays for it, no master",
-        ),
-        false => (
-            of_role(Role::Master),
-            of_role(Role::Replica),
-            "a busy server spends about a quarter more on each command",
-        ),
-    };
+    let (mut shards_found, mut watched, mut standby) =
+        (Vec::new(), of_role(Role::Master), of_role(Role::Replica));
+    let mut price = "a busy server spends about a quarter more on each command";
+    if light {
+        shards_found = shards(&servers).await;
+        (watched, standby) = (shards_found.iter().map(|shard| shard.replicas[0]).collect(), Vec::new());
+        price = "a replica pays for it, no master";
+    }
     if watched.is_empty() {
         return Err(RunError::Missing("--light needs a replica, and none was found: the URL of a single replica will do; or watch the master without --light".to_owned()));
     }
-    let names = |addresses: &[SocketAddr]| addresses.iter().join(", ");
     let and_replicas = match standby.is_empty() {
         true => String::new(),
-        false => format!(", and on the replicas {}, which may be promoted,", names(&standby)),
+        false => format!(", and on the replicas {}, which may be promoted,", standby.iter().join(", ")),
     };
+    let LiveWatch { length, max_cost, .. } = options;
     note(&format!(
-        "MONITOR on {}{and_replicas} for {:?} at most: {price}; ends beyond {} of a core (--max-cost)",
-        names(&watched),
-        options.length,
-        options.max_cost
+        "MONITOR on {}{and_replicas} for {length:?} at most: {price}; ends beyond {max_cost} of a core (--max-cost)",
+        watched.iter().join(", ")
     ));
     let mut all: Vec<SocketAddr> = watched.iter().chain(&standby).copied().collect();
     let before = loads_before(&servers, &all, &options.cancel).await;
@@ -501,13 +470,8 @@ pub async fn watch_live(
         let doubt = clock_doubt_us(&servers, &all).await;
         listeners.watcher.set_clock_doubt(doubt);
     }
-    if light {
-        let ports = servers.data_servers().into_iter().map(|(address, _)| address.port());
-        listeners.watch_links(ports.chain(shards.iter().map(|shard| shard.port)).collect());
-    } else {
+    if !light {
         listeners.watcher.read_keys();
-        let servers = servers.data_servers().into_iter();
-        listeners.masters = servers.map(|(address, _)| address.to_string()).collect();
     }
     let mut running = RunningWatch {
         options,
@@ -523,6 +487,7 @@ pub async fn watch_live(
         warnings: Vec::new(),
         note,
     };
+    running.tell_masters(&shards_found);
     for (address, before) in all.iter().zip(before) {
         match before {
             Ok(before) => {
@@ -538,19 +503,16 @@ pub async fn watch_live(
     let mut is_first = true;
     while !running.is_over(end) {
         for address in &all {
-            let listening = running.listeners.listen(&running.servers, *address).await;
-            if !watched.contains(address) {
-                continue;
-            }
-            let why = match listening {
+            let opened = OpenedListener::open(&running.servers, *address).await;
+            let listening = opened.map(|opened| running.listeners.add(&running.servers, *address, opened));
+            match listening {
+                _ if !watched.contains(address) => {}
                 Ok(false) if is_first => {
                     note(&format!("{address} does not answer: it or its successor is waited for"));
-                    continue;
                 }
-                Ok(_) => continue,
-                Err(why) => why,
-            };
-            return Err(RunError::Missing(format!("MONITOR at {address}: {why}; {OFFER}")));
+                Ok(_) => {}
+                Err(why) => return Err(RunError::Missing(format!("MONITOR at {address}: {why}; {OFFER}"))),
+            }
         }
         if std::mem::take(&mut is_first) {
             note("watched from now on");

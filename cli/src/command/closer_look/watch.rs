@@ -63,41 +63,32 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
         effects_only: options.light,
         ..WatchOptions::default()
     };
-    let (traffic, mut keeper) = match (&options.file, &options.target) {
-        (Some(file), _) => {
-            let (path, light) = (file.clone(), options.light);
-            let reading = tokio::task::spawn_blocking(move || read_file(&path, light, watching));
-            let traffic = reading.await?.map_err(exit::input)?;
-            (traffic, Keeper::begin(terminal, "watch", "watch", 0)?)
+    let begin = || Keeper::begin(terminal, "watch", "watch", 0);
+    let (traffic, mut keeper) = if let Some(path) = options.file {
+        let reading = tokio::task::spawn_blocking(move || read_file(&path, options.light, watching));
+        (reading.await?.map_err(exit::input)?, begin()?)
+    } else {
+        let url = options.target.context("a target or a file is required")?;
+        let mut servers = TargetServers::of(&url, options.mine.yes_this_is_mine)?;
+        if !servers.are_redis() {
+            return Err(exit::usage("watch reads the traffic of Redis and Valkey alone"));
         }
-        (None, url) => {
-            let url = url.as_deref().context("a target or a file is required")?;
-            let mut servers = TargetServers::of(url, options.mine.yes_this_is_mine)?;
-            if !servers.are_redis() {
-                return Err(exit::usage("watch reads the traffic of Redis and Valkey alone"));
+        let found = servers.ask_some().await?.clone();
+        let keeper = begin()?;
+        let (cancel, note) = (keeper.cancel.flag(), |line: &str| terminal.note(line));
+        let (length, sample, max_cost) = (options.length, options.sample, options.max_cost);
+        let traffic = match options.once {
+            true => look_once(&found, options.show_values, &cancel, &note).await,
+            false => {
+                let live = LiveWatch { length, sample, max_cost, cancel };
+                watch_live(found, &live, watching, &note).await
             }
-            let found = servers.ask_some().await?.clone();
-            let keeper = Keeper::begin(terminal, "watch", "watch", 0)?;
-            let cancel = keeper.cancel.flag();
-            let note = |line: &str| terminal.note(line);
-            let traffic = match options.once {
-                true => look_once(&found, options.show_values, &cancel, &note).await,
-                false => {
-                    let live = LiveWatch {
-                        length: options.length,
-                        sample: options.sample,
-                        max_cost: options.max_cost,
-                        cancel,
-                    };
-                    watch_live(found, &live, watching, &note).await
-                }
-            };
-            match traffic {
-                Ok(traffic) => (traffic, keeper),
-                Err(why) => {
-                    keeper.discard();
-                    return Err(why.into());
-                }
+        };
+        match traffic {
+            Ok(traffic) => (traffic, keeper),
+            Err(why) => {
+                keeper.discard();
+                return Err(why.into());
             }
         }
     };

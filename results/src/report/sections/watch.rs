@@ -2,7 +2,7 @@
 
 use super::Block;
 use crate::answer::Tone;
-use crate::record::watch::{Certainty, WatchFinding, WatchReport, WatchedLock};
+use crate::record::watch::{Certainty, WatchFinding, WatchReport, WatchedHolder, WatchedLock};
 use crate::report::charts;
 use crate::report::document::{Phrase, Row, Table};
 use crate::svg;
@@ -11,27 +11,21 @@ use crate::wording::units::{self, enclosed};
 pub(super) fn sections(watch: &WatchReport) -> Vec<Block> {
     let findings = watch.findings.iter().enumerate().map(|(number, finding)| of_finding(number, finding));
     let perhaps = watch.perhaps.iter().map(|one| {
-        let cells = [
-            one.pattern.clone(),
-            one.names.to_string(),
-            one.recipe.clone(),
-            one.attempts.to_string(),
-            one.why.clone(),
-        ];
+        let (names, attempts) = (one.names.to_string(), one.attempts.to_string());
+        let cells = [one.pattern.clone(), names, one.recipe.clone(), attempts, one.why.clone()];
         cells.into_iter().collect::<Row>()
     });
     let perhaps =
         Table::new("", ["name", "names", "taken by", "attempts", "why not said to be a lock"], 9, perhaps);
     let over_time = charts::over_time(watch).map(|chart| Block::chart(chart, "over-time".to_owned()));
-    let mut all = vec![
+    vec![
         Block::section("locks", "Locks", vec![Block::Table(locks(watch))]),
         Block::section("findings", "Findings", findings.flatten().collect()),
         Block::section("over-time", "Over time", over_time.into_iter().collect()),
         Block::section("held", "Held now", vec![Block::Table(holders(watch))]),
         Block::section("perhaps", "Perhaps locks", vec![Block::Table(perhaps)]),
-    ];
-    all.push(Block::section("how", "What was watched", vec![Block::list(watched(watch))]));
-    all
+        Block::section("how", "What was watched", vec![Block::list(watched(watch))]),
+    ]
 }
 
 /// Which servers, for how long, and what that cost them.
@@ -61,68 +55,58 @@ pub(in crate::report) fn ms(ms: Option<f64>) -> String {
     ms.map_or("–".to_owned(), |ms| units::duration((ms * 1e6) as u64))
 }
 
-/// The locks; on a screen those columns that fit.
-pub(in crate::report) fn row(lock: &WatchedLock) -> Vec<String> {
-    let made = match lock.library.as_str() {
-        "" => lock.recipe.clone(),
-        library => library.to_owned(),
-    };
-    vec![
-        lock.pattern.clone(),
-        made,
-        lock.grants.to_string(),
-        lock.refusals.to_string(),
-        ms(lock.hold_ms.p50),
-        ms(lock.hold_ms.p99),
-        ms(lock.lease_ms),
-        lock.lease_used_p99.map_or("–".to_owned(), |used| format!("{:.0} %", used * 100.0)),
-        lock.expired.to_string(),
-        lock.commands_per_grant.map_or("–".to_owned(), |count| format!("{count:.1}")),
-    ]
+/// How often, and at worst for how long.
+pub(in crate::report) fn frequency(finding: &WatchFinding) -> String {
+    let worst = finding.worst_ms.map_or(String::new(), |worst| format!(", at worst {}", ms(Some(worst))));
+    units::times(finding.count) + &worst
 }
 
-/// The headings of [`row`].
-pub(in crate::report) const HEADS: [&str; 10] =
-    ["name", "made by", "grants", "refused", "held p50", "p99", "lease", "used", "expired", "commands"];
+/// What is left of a holder's lease.
+pub(in crate::report) fn left(one: &WatchedHolder) -> String {
+    one.left_ms.map_or("without an end".to_owned(), |left| ms(Some(left)))
+}
+
+/// By which library a lock is made, or how.
+pub(in crate::report) fn maker<'a>(library: &'a str, recipe: &'a str) -> &'a str {
+    if library.is_empty() { recipe } else { library }
+}
+
+/// A column of the locks: its heading, and what it says of one.
+type Column = (&'static str, fn(&WatchedLock) -> String);
+
+/// The columns of the locks, those of a screen first.
+pub(in crate::report) const COLUMNS: [Column; 21] = [
+    ("name", |lock| lock.pattern.clone()),
+    ("made by", |lock| maker(&lock.library, &lock.recipe).to_owned()),
+    ("grants", |lock| lock.grants.to_string()),
+    ("refused", |lock| lock.refusals.to_string()),
+    ("held p50", |lock| ms(lock.hold_ms.p50)),
+    ("p99", |lock| ms(lock.hold_ms.p99)),
+    ("lease", |lock| ms(lock.lease_ms)),
+    ("used", |lock| lock.lease_used_p99.map_or("–".to_owned(), |used| format!("{:.0} %", used * 100.0))),
+    ("expired", |lock| lock.expired.to_string()),
+    ("commands", |lock| lock.commands_per_grant.map_or("–".to_owned(), |count| format!("{count:.1}"))),
+    ("recipe", |lock| lock.recipe.clone()),
+    ("names", |lock| lock.names.to_string()),
+    ("renewed", |lock| lock.renewals.to_string()),
+    ("released", |lock| lock.released.to_string()),
+    ("by another", |lock| lock.deleted_by_another.to_string()),
+    ("held still", |lock| lock.still_held.to_string()),
+    ("longest", |lock| ms(lock.hold_ms.max)),
+    ("wait p50", |lock| ms(lock.wait_ms.p50)),
+    ("wait p99", |lock| ms(lock.wait_ms.p99)),
+    ("polls/s", |lock| format!("{:.1}", lock.polls_per_s)),
+    ("clients", |lock| lock.clients.to_string()),
+];
 
 fn locks(watch: &WatchReport) -> Table {
-    let more = [
-        "recipe",
-        "names",
-        "renewed",
-        "released",
-        "by another",
-        "held still",
-        "longest",
-        "wait p50",
-        "wait p99",
-        "polls/s",
-        "clients",
-    ];
-    let rows = watch.locks.iter().map(|lock| {
-        let mut cells = row(lock);
-        cells.extend([
-            lock.recipe.clone(),
-            lock.names.to_string(),
-            lock.renewals.to_string(),
-            lock.released.to_string(),
-            lock.deleted_by_another.to_string(),
-            lock.still_held.to_string(),
-            ms(lock.hold_ms.max),
-            ms(lock.wait_ms.p50),
-            ms(lock.wait_ms.p99),
-            format!("{:.1}", lock.polls_per_s),
-            lock.clients.to_string(),
-        ]);
-        cells.into_iter().collect::<Row>()
-    });
-    Table::new("", HEADS.into_iter().chain(more), 2, rows)
+    let row = |lock| COLUMNS.iter().map(|(_, cell)| cell(lock)).collect::<Row>();
+    Table::new("", COLUMNS.map(|column| column.0), 2, watch.locks.iter().map(row))
 }
 
 fn holders(watch: &WatchReport) -> Table {
     let rows = watch.holders.iter().map(|one| {
-        let left = one.left_ms.map_or("without an end".to_owned(), |left| ms(Some(left)));
-        let cells = [one.place(), one.owner.clone(), left, one.recipe.clone(), one.library.clone()];
+        let cells = [one.place(), one.owner.clone(), left(one), one.recipe.clone(), one.library.clone()];
         cells.into_iter().collect::<Row>()
     });
     Table::new("", ["lock", "owner", "left", "recipe", "library"], 9, rows)
@@ -137,14 +121,13 @@ pub(in crate::report) fn tone(certainty: Certainty) -> Tone {
 }
 
 fn of_finding(number: usize, finding: &WatchFinding) -> Vec<Block> {
-    let worst = finding.worst_ms.map_or(String::new(), |worst| format!(", at worst {}", ms(Some(worst))));
     let mut blocks = vec![
         Block::Heading(format!("{} of {}", finding.kind, finding.pattern)),
         Block::Paragraph(
             "",
             vec![
                 Phrase::new(tone(finding.certainty), finding.certainty.word()),
-                format!("{}{worst}. {}", units::times(finding.count), finding.why).into(),
+                format!("{}. {}", frequency(finding), finding.why).into(),
             ],
         ),
         Block::Code("", finding.first.join("\n")),

@@ -5,12 +5,13 @@ use super::{TextOptions, headline};
 use crate::record::run::Run;
 use crate::record::watch::{Certainty, WatchFinding, WatchReport};
 use crate::report::cells::printable;
-use crate::report::sections::watch::{HEADS, ms, row, tone, watched};
-use crate::wording::units;
+use crate::report::sections::watch::{COLUMNS, frequency, left, maker, tone, watched};
 
 /// So many locks, holders and findings are shown; of the others the number is said.
 const LOCKS_MAX: usize = 8;
 const FINDINGS_MAX: usize = 5;
+/// So many columns of the locks fit.
+const COLUMNS_MAX: usize = 10;
 /// Lines of an example.
 const LINES_MAX: usize = 3;
 
@@ -24,8 +25,10 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
     };
     if !watch.locks.is_empty() {
         lines.push(String::new());
-        let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
-        let cut = |mut cells: Vec<String>| {
+        let columns_shown = &COLUMNS[..COLUMNS_MAX];
+        let mut rows = vec![columns_shown.iter().map(|(head, _)| (*head).to_owned()).collect()];
+        rows.extend(watch.locks.iter().take(LOCKS_MAX).map(|lock| {
+            let mut cells: Vec<String> = columns_shown.iter().map(|(_, cell)| cell(lock)).collect();
             // The widest columns are words.
             for cell in &mut cells[..2] {
                 if cell.chars().count() > 26 {
@@ -34,18 +37,16 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
                 *cell = printable(cell);
             }
             cells
-        };
-        rows.extend(watch.locks.iter().take(LOCKS_MAX).map(|lock| cut(row(lock))));
-        lines.extend(columns(&rows, 2..HEADS.len() - 1));
+        }));
+        lines.extend(columns(&rows, 2..COLUMNS_MAX - 1));
         lines.extend(further(watch.locks.len(), LOCKS_MAX, "patterns"));
     }
     if !watch.holders.is_empty() {
         lines.push(String::new());
         let mut rows = vec![["held", "owner", "left", "by"].map(str::to_owned).to_vec()];
         rows.extend(watch.holders.iter().take(2 * LOCKS_MAX).map(|one| {
-            let left = one.left_ms.map_or("without an end".to_owned(), |left| ms(Some(left)));
-            let made = if one.library.is_empty() { &one.recipe } else { &one.library };
-            vec![printable(&one.place()), printable(&one.owner), left, made.clone()]
+            let made = maker(&one.library, &one.recipe).to_owned();
+            vec![printable(&one.place()), printable(&one.owner), left(one), made]
         }));
         lines.extend(columns(&rows, 0..0));
         lines.extend(further(watch.holders.len(), 2 * LOCKS_MAX, "holders"));
@@ -76,7 +77,6 @@ pub(super) fn screen(run: &Run, watch: &WatchReport, options: TextOptions, page:
 }
 
 fn of_finding(finding: &WatchFinding) -> Vec<String> {
-    let worst = finding.worst_ms.map_or(String::new(), |worst| format!(", at worst {}", ms(Some(worst))));
     let mark = match finding.certainty {
         Certainty::Violated => "✗✗",
         Certainty::Sure => "✗",
@@ -84,8 +84,7 @@ fn of_finding(finding: &WatchFinding) -> Vec<String> {
     };
     let head = format!("{mark} {} {}", finding.kind, finding.certainty.word());
     let head = paint(tone_color(tone(finding.certainty)), &head);
-    let mut lines =
-        vec![format!("{head}  {}  {}{worst}", printable(&finding.pattern), units::times(finding.count))];
+    let mut lines = vec![format!("{head}  {}  {}", printable(&finding.pattern), frequency(finding))];
     let shown = finding.first.len().saturating_sub(LINES_MAX);
     lines.extend(finding.first[shown..].iter().map(|line| paint(GREY, &format!("    {}", printable(line)))));
     lines.push(format!("    {}", finding.remedy));
