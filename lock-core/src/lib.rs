@@ -8,11 +8,7 @@
 //! use std::time::Duration;
 //! use lock_core::{Client, ClientOptions, Kind};
 //!
-//! # #[path = "../tests/support/mod.rs"]
-//! # mod support;
-//! # #[tokio::main]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = support::Server::start(&[]);
+//! # #[path = "../tests/support/example.rs"] mod example; example::run(async |server, client| {
 //! # let url = server.url();
 //! let target = url.parse()?; // such as redis://127.0.0.1:6379
 //! let client = Client::connect(&target, ClientOptions::default()).await?;
@@ -24,7 +20,7 @@
 //! }
 //! # assert_eq!(server.ok(&["EXISTS", "orders"]), "0");
 //! client.close().await;
-//! # Ok(()) }
+//! # Ok(()) });
 //! # async fn work() {}
 //! ```
 //!

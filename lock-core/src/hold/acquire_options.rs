@@ -138,20 +138,15 @@ impl Acquire {
         /// free when its guard is dropped, and within a lease at the latest.
         ///
         /// ```
-        /// # #[path = "../../tests/support/mod.rs"]
-        /// # mod support;
-        /// # #[tokio::main]
-        /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-        /// # let server = support::Server::start(&[]);
+        /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
         /// # use std::time::Duration;
-        /// # let client = lock_core::connect(&server.url()).await?;
         /// use lock_core::{Acquire, Kind, LostReason};
         ///
         /// let how = Acquire::default().max_hold(Duration::from_millis(100));
         /// let guard = client.lock(Kind::Reentrant, "orders")?.acquire_with(how).await?;
         /// assert_eq!(guard.lost().await, LostReason::MaxHold);
         /// client.close().await;
-        /// # Ok(()) }
+        /// # Ok(()) });
         /// ```
         max_hold: Duration => Some;
     }

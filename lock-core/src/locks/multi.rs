@@ -33,12 +33,9 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// and one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
 ///
 /// ```
-/// # use lock_core::{Acquire, Client, ClientOptions, Kind, MultiLock};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let servers = [support::Server::start(&[]), support::Server::start(&[])];
+/// # use lock_core::{Client, ClientOptions, Kind, MultiLock};
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
+/// # let servers = [example::support::Server::start(&[]), example::support::Server::start(&[])];
 /// # let here = Client::connect(&servers[0].url().parse()?, ClientOptions::default()).await?;
 /// # let there = Client::connect(&servers[1].url().parse()?, ClientOptions::default()).await?;
 /// let both = MultiLock::new([here.lock(Kind::Reentrant, "from")?, there.lock(Kind::Reentrant, "to")?])?;
@@ -49,7 +46,7 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// }
 /// here.close().await;
 /// there.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// # async fn work() {}
 /// ```
 #[derive(Debug, Clone)]

@@ -46,13 +46,7 @@ pub struct Permit {
 ///   wake when permits are given back, when the next one expires, and at the poll bound.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// let seats = client.permits("seats")?;
 /// seats.try_set_permits(3).await?;
 /// let mine = seats.acquire().await?; // renewed while it is held
@@ -68,7 +62,7 @@ pub struct Permit {
 /// # assert_eq!(seats.available().await?, 3);
 /// client.close().await;
 /// # async fn work() {}
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone)]
 pub struct Permits {

@@ -39,13 +39,7 @@ use crate::servers::server_set::Servers;
 /// - A semaphore that has an end keeps it, whatever is taken, given or changed.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// # use std::time::Duration;
 /// let slots = client.semaphore("slots")?;
 /// slots.try_set_permits(3, None).await?;
@@ -59,7 +53,7 @@ use crate::servers::server_set::Servers;
 /// slots.release(3).await?;
 /// # assert_eq!(slots.available().await?, 3);
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone)]
 pub struct Semaphore {
