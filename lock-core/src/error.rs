@@ -5,7 +5,7 @@ use std::fmt;
 use crate::clock;
 use crate::machine;
 use crate::named_enum::named;
-use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, WRONG_TYPE};
+use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREADABLE, WRONG_TYPE};
 
 named! {
     /// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
@@ -163,7 +163,7 @@ pub(crate) fn in_the_background(action: &'static str, lock: &str, why: &str) -> 
 
 /// Whether a server sends this code. The other codes are this crate's own, for errors without a reply.
 fn is_of_a_server(code: &str) -> bool {
-    ![CLOSED, MAX_CLIENTS, RESTARTED].contains(&code)
+    ![CLOSED, MAX_CLIENTS, RESTARTED, UNREADABLE].contains(&code)
 }
 
 impl fmt::Display for LockError {

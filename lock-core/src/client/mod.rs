@@ -171,20 +171,8 @@ impl Client {
     /// followed.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
-        let masters: Vec<_> = masters.collect();
-        let refused = masters.iter().filter_map(|node| {
-            let (_, found) = node.refusal.lock().clone()?;
-            Some(Concern::messages(&node.label, found))
-        });
-        let untracked = masters.iter().filter_map(|node| {
-            let why = node.untracked.lock().clone()?;
-            Some(Concern::tracking(&node.label, &why))
-        });
-        let forbidden = masters.iter().filter_map(|node| {
-            let found = node.refused_keys.lock().clone()?;
-            Some(Concern::keys(&node.label, found))
-        });
-        self.inner.concerns.iter().cloned().chain(forbidden).chain(refused).chain(untracked).collect()
+        let found: Vec<Vec<_>> = masters.map(|node| node.concerns().collect()).collect();
+        self.inner.concerns.iter().cloned().chain(found.into_iter().flatten()).collect()
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.

@@ -11,11 +11,10 @@ pub(crate) struct Parameters {
     pub(crate) tls: TlsOptions,
     pub(crate) pub_sub: PubSub,
     pub(crate) replicas: Option<u32>,
-    /// Of a Unix socket; of any other target it is moved to the path.
-    pub(crate) database: Option<u16>,
     pub(crate) sentinel_user: Option<String>,
     pub(crate) sentinel_password: Option<String>,
-    /// These are moved to the target.
+    /// These are moved to the target; of a Unix socket the database is shown here.
+    pub(crate) database: Option<u16>,
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) master_name: Option<String>,

@@ -24,9 +24,10 @@ pub(crate) mod semaphore;
 
 use std::{fmt, str::FromStr};
 
+pub use format::Holder;
 pub(crate) use format::{
-    ChannelSpec, CurrentHolder, ExtendAnswer, Heartbeat, LineMessage, LockFormat, LockRequest,
-    MissingWaiters, QueuePlace, RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor, Waiting,
+    ChannelSpec, Heartbeat, LineMessage, LockFormat, LockRequest, MissingWaiters, QueuePlace,
+    RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor, Waiting, yes,
 };
 
 /// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.

@@ -176,7 +176,7 @@ impl MultiLock {
             None => {
                 // Those that came first may have been renewed since.
                 let from = held.iter().map(|guard| guard.hold().counts_from()).min();
-                Ok(MultiGuard::new(held, from.expect("a set has members")))
+                Ok(MultiGuard { members: held, sent_at: from.expect("a set has members") })
             }
             Some(name) => {
                 let why = format!("{name} was lost while the others were waited for");
@@ -268,10 +268,6 @@ impl fmt::Display for LostMember {
 }
 
 impl MultiGuard {
-    fn new(members: Vec<Guard>, sent_at: Instant) -> Self {
-        MultiGuard { members, sent_at }
-    }
-
     /// From when on every lease counts that stood when all were held: before the first of those was sent that
     /// got a member, renewed it, or set all leases anew.
     pub fn sent_at(&self) -> time::Instant {
