@@ -170,7 +170,7 @@ impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not {}", self.action)?;
         if !self.lock.is_empty() {
-            write!(f, " {}", self.lock)?;
+            write!(f, " {:.200}", self.lock)?;
         }
         if let Some(node) = &self.node {
             write!(f, " at {node}")?;

@@ -132,6 +132,18 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
 }
 
+/// An error says which lock it is, and is a line all the same.
+#[tokio::test]
+async fn a_long_name_makes_no_long_error() {
+    let server = Server::start(&[]);
+    let client = client(&server).await;
+    let name = "n".repeat(1 << 20);
+    let member = client.lock(Kind::Reentrant, &name).expect("a good name");
+    let error = MultiLock::new([member.clone(), member]).expect_err("twice");
+    assert_eq!(error.lock(), name);
+    assert!(error.to_string().len() < 500, "{} bytes", error.to_string().len());
+}
+
 #[tokio::test]
 async fn a_longest_time_of_holding_has_bounds() {
     let server = Server::start(&[]);

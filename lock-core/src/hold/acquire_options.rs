@@ -72,6 +72,7 @@ pub enum Wait {
     /// | the lock is given | the guard |
     /// | servers are silent, cannot be reached, fail over, or refuse for a while (LOADING, BUSY, READONLY, CLUSTERDOWN, TRYAGAIN …) | it goes on |
     /// | a server refuses for good: a wrong password, NOPERM, WRONGTYPE, OOM, NOREPLICAS | `Failed` |
+    /// | a proxy answers by itself, with what no server says | `Unknown` |
     /// | a script breaks off, and what it did cannot be undone | `Unknown` |
     /// | too few replicas acknowledge the grant | `NotDurable` |
     /// | its [owner](Acquire::owner) holds it already, in a kind that is not re-entrant | `Failed` |

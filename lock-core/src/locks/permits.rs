@@ -103,7 +103,7 @@ impl Permits {
 
     /// Once, whatever becomes of the answers.
     async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
-        let request = requests::change(&self.inner.names, change, self.inner.publish());
+        let request = requests::change(&self.inner.names, change, self.inner.client.publish_command());
         self.inner.subject().ask(action, request, yes).await
     }
 
@@ -173,7 +173,7 @@ impl Permits {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let request = requests::give(&self.inner.names, ids, self.inner.publish());
+        let request = requests::give(&self.inner.names, ids, self.inner.client.publish_command());
         let each = self.inner.subject().ask_surely("release", request, text).await?;
         Ok(ids.iter().zip(each).filter(|(_, given)| *given == b'0').map(|(id, _)| *id).collect())
     }
@@ -185,7 +185,7 @@ impl Permits {
         if lease < Duration::from_millis(1) || lease > ENDLESS {
             return Err(LockError::invalid(ACTION, self.name(), "a lease is 1 ms to a hundred years"));
         }
-        let request = requests::lease(&self.inner.names, id, lease, self.inner.publish());
+        let request = requests::lease(&self.inner.names, id, lease, self.inner.client.publish_command());
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
