@@ -4,7 +4,7 @@
 //! ```
 //! use lock_core::{Client, ClientOptions, Kind, diagnostics::Tracer};
 //! # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
-//! # let server = example::support::Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+//! # let server = example::Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
 //! # let target = server.url().parse()?;
 //!
 //! let (tell, said) = std::sync::mpsc::channel();

@@ -321,7 +321,7 @@ impl Hold {
         self.late.load(Ordering::SeqCst) & bit != 0
     }
 
-    /// Takes a grant in, for a lease that may be shorter than what was asked for; false if it came after that.
+    /// Takes a grant in, whose lease may be shorter than what was asked for; false if it came after that.
     pub(crate) fn grant(&self, token: Option<u64>, sent_at: Instant, lease: Duration) -> bool {
         let until = valid_until(sent_at, lease).min(self.longest_until(sent_at));
         if Instant::now() >= until {

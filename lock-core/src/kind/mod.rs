@@ -80,7 +80,7 @@ pub(crate) use format::{
 /// prices.write().acquire().await?.release().await?;
 ///
 /// // A majority of independent masters.
-/// # let masters = [example::support::Server::start(&[]), example::support::Server::start(&[]), example::support::Server::start(&[])];
+/// # let masters = [(); 3].map(|()| example::Server::start(&[]));
 /// # let places: Vec<_> = masters.iter().map(|master| master.address().to_string()).collect();
 /// let url = format!("redlock://{}", places.join(",")); // redlock://10.0.0.1,10.0.0.2,10.0.0.3
 /// let majority = Client::connect(&url.parse()?, ClientOptions::default()).await?;

@@ -35,7 +35,7 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// ```
 /// # use lock_core::{Client, ClientOptions, Kind, MultiLock};
 /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
-/// # let servers = [example::support::Server::start(&[]), example::support::Server::start(&[])];
+/// # let servers = [(); 2].map(|()| example::Server::start(&[]));
 /// # let here = Client::connect(&servers[0].url().parse()?, ClientOptions::default()).await?;
 /// # let there = Client::connect(&servers[1].url().parse()?, ClientOptions::default()).await?;
 /// let both = MultiLock::new([here.lock(Kind::Reentrant, "from")?, there.lock(Kind::Reentrant, "to")?])?;

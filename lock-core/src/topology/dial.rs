@@ -353,8 +353,8 @@ impl Dialer {
         Ok(connection)
     }
 
-    /// Refuses a connection whose greeting was refused, or answered otherwise than a server does, but for what
-    /// is `optional` in it.
+    /// Refuses a connection whose greeting was refused, or not answered as by a server, but for what is
+    /// `optional` in it.
     fn check_greeting(
         &self,
         greeting: &Pipeline,

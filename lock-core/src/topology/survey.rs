@@ -122,7 +122,7 @@ async fn ask(node: &Arc<Node>, lease: &Lease<'_>, prefix: &str, deadline: Instan
             }
             report
         }
-        // A proxy may end a connection at a question: nothing is known then, and locks are taken all the same.
+        // A proxy may end a connection at a question, and carry locks all the same: nothing is known then.
         Ok(Err(error)) => match node.dialled(Purpose::Command, deadline).await {
             Ok(_) => read(node, &[]),
             Err(_) => silent(node, error.to_string()),

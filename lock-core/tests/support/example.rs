@@ -6,7 +6,7 @@ pub mod support;
 use std::error::Error;
 
 use lock_core::Client;
-use support::Server;
+pub use support::Server;
 
 /// Runs an example to its end; it panics where that fails.
 pub fn run(example: impl AsyncFnOnce(Server, Client) -> Result<(), Box<dyn Error>>) {
