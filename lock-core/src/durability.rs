@@ -39,8 +39,11 @@ impl Durability {
 
     /// Why nothing can be asked for so where each master has so many replicas, if so.
     pub(crate) fn mistake(self, replicas: Option<u32>) -> Option<String> {
-        if self == Durability::Wait(0) {
-            return Some("wait:K asks for 1 replica or more".to_owned());
+        if let Durability::Wait(count) | Durability::WaitAof(count) = self
+            && (self == Durability::Wait(0) || i32::try_from(count).is_err())
+        {
+            let most = i32::MAX;
+            return Some(format!("wait:K asks for 1 to {most} replicas, and waitaof:K for 0 to {most}"));
         }
         let lacks_number = self.depends_on_replicas() && replicas.is_none();
         lacks_number.then(|| {

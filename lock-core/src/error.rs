@@ -5,7 +5,7 @@ use std::fmt;
 use crate::clock;
 use crate::machine;
 use crate::named_enum::named;
-use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, WRONG_TYPE};
+use crate::topology::{CLOSED, MAX_CLIENTS, NodeError, RESTARTED, UNREADABLE, WRONG_TYPE};
 
 named! {
     /// The class of a [`LockError`]. Its [name](ErrorKind::name) stays what it is over all versions.
@@ -163,14 +163,14 @@ pub(crate) fn in_the_background(action: &'static str, lock: &str, why: &str) -> 
 
 /// Whether a server sends this code. The other codes are this crate's own, for errors without a reply.
 fn is_of_a_server(code: &str) -> bool {
-    ![CLOSED, MAX_CLIENTS, RESTARTED].contains(&code)
+    ![CLOSED, MAX_CLIENTS, RESTARTED, UNREADABLE].contains(&code)
 }
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "could not {}", self.action)?;
         if !self.lock.is_empty() {
-            write!(f, " {}", self.lock)?;
+            write!(f, " {:.200}", self.lock)?;
         }
         if let Some(node) = &self.node {
             write!(f, " at {node}")?;

@@ -8,11 +8,7 @@
 //! use std::time::Duration;
 //! use lock_core::{Client, ClientOptions, Kind};
 //!
-//! # #[path = "../tests/support/mod.rs"]
-//! # mod support;
-//! # #[tokio::main]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = support::Server::start(&[]);
+//! # #[path = "../tests/support/example.rs"] mod example; example::run(async |server, client| {
 //! # let url = server.url();
 //! let target = url.parse()?; // such as redis://127.0.0.1:6379
 //! let client = Client::connect(&target, ClientOptions::default()).await?;
@@ -24,7 +20,7 @@
 //! }
 //! # assert_eq!(server.ok(&["EXISTS", "orders"]), "0");
 //! client.close().await;
-//! # Ok(()) }
+//! # Ok(()) });
 //! # async fn work() {}
 //! ```
 //!
@@ -126,20 +122,6 @@
 //!
 //! `FAULTS.md` says what each kind promises under each fault, with the test that shows it; `README.md` says
 //! what stays as it is from version to version, names and [codes](LockError::code) among it.
-//!
-//! | files | what they do |
-//! |---|---|
-//! | `client/` | a client, how it behaves, as whom, and which servers it is for |
-//! | `locks/` | what callers see: locks, elections, semaphores, permits, latches |
-//! | `hold/` | one hold from its first request to its end: acquires, guards, renewals, releases |
-//! | `waiting/` | the line of waiters in a client and the one at the server, and hand-offs |
-//! | `servers/` | asks one server set, or several |
-//! | `kind/`, `scripts/` | a file for each format on the wire: requests and replies, no network; a kind is a line in `kind/mod.rs` |
-//! | `topology/` | finds the servers, and never gives an answer twice |
-//! | `clock.rs` | says what time it is here |
-//! | `machine.rs` | connections and tasks: the runtime's own, or those of a simulation |
-//! | `bounds.rs` | bounds of leases, waits and repetitions |
-//! | `diagnostics/` | for tools that look at locks |
 
 mod bounds;
 mod client;
@@ -169,11 +151,11 @@ pub use error::{ErrorKind, LockError};
 pub use hold::acquire_options::{Acquire, Lease, Owner, Wait};
 pub use hold::guard::{Guard, GuardEvents};
 pub use hold::guard_event::{GuardEvent, LostReason, Released};
-pub use kind::{Kind, UnknownKind};
+pub use kind::{Holder, Kind, UnknownKind};
 pub use locks::election::{Election, Leader, Leadership};
 pub use locks::fenced_lock::{FencedGuard, FencedLock};
 pub use locks::latch::Latch;
-pub use locks::lock::{Holder, Lock};
+pub use locks::lock::Lock;
 pub use locks::multi::{LostMember, MultiGuard, MultiLock, MultiReleased};
 pub use locks::permit_id::{PermitId, UnknownPermitId};
 pub use locks::permits::{Permit, PermitGuard, Permits};

@@ -46,9 +46,8 @@ impl Names {
     }
 
     /// What those who wait for exactly this have in common.
-    pub(crate) fn line(&self) -> String {
-        let keys: Vec<_> = self.all().map(|each| each.key.as_str()).collect();
-        keys.join("\n")
+    pub(crate) fn line(&self) -> Vec<String> {
+        self.all().map(|each| each.key.clone()).collect()
     }
 
     pub(crate) fn new(name: &str) -> Self {

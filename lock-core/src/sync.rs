@@ -2,7 +2,7 @@
 //! and the other primitives of the parts that are tried under a model checker, where the same files are
 //! compiled with the checker's own instead (`tests/lock_models.rs`).
 
-use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Arc, MutexGuard};
@@ -34,23 +34,5 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// As that of the standard library, but never poisoned.
-#[derive(Debug, Default)]
-pub(crate) struct RwLock<T>(std::sync::RwLock<T>);
-
-impl<T> RwLock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        RwLock(std::sync::RwLock::new(value))
-    }
-
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

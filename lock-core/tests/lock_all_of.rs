@@ -39,6 +39,25 @@ fn there(server: &Server) -> String {
     server.ok(&["EXISTS", NAMES[0], NAMES[1], NAMES[2]])
 }
 
+/// A name is any text, also the names of others with a line between them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_with_line_breaks_stand_in_lines_of_their_own() {
+    let server = Server::start(&[]);
+    let (client, others) = (client(&server.url()).await, client(&server.url()).await);
+    let held = all(&others).acquire_with(minute()).await.expect("free");
+    let waits = tokio::spawn({
+        let lock = all(&client);
+        async move { lock.acquire_with(minute()).await }
+    });
+    let channel = format!("redisson_lock__channel:{}", NAMES[0]);
+    server.wait_for(&["PUBSUB", "NUMSUB", &channel], |answer| answer.ends_with('1'));
+    let free = client.all_of(&[&NAMES.join("\n")]).expect("one name");
+    let guard = free.acquire_timeout(Duration::from_secs(5)).await.expect("free, and nobody waits for it");
+    guard.release().await.expect("held");
+    held.release().await.expect("held");
+    waits.await.expect("no panic").expect("free").release().await.expect("held");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_are_taken_kept_and_given_back_in_one_call_each() {
     let server = Server::start(&[]);

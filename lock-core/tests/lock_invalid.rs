@@ -105,6 +105,7 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
         (options().node_timeout(Duration::ZERO), "node_timeout"),
         (options().restart_delay(Duration::MAX), "restart_delay"),
         (options().durability(Durability::Wait(0)), "durability is wait:0"),
+        (options().durability(Durability::WaitAof(u32::MAX)), "durability is waitaof:4294967295"),
         (options().replicas(0), "replicas is 0"),
         (options().durability(Durability::WaitAll), "?replicas=N"),
         (options().client_name("two words"), "client_name"),
@@ -131,6 +132,18 @@ async fn a_setting_that_cannot_work_is_refused_before_anybody_is_dialled() {
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
 }
 
+/// An error says which lock it is, and is a line all the same.
+#[tokio::test]
+async fn a_long_name_makes_no_long_error() {
+    let server = Server::start(&[]);
+    let client = client(&server).await;
+    let name = "n".repeat(1 << 20);
+    let member = client.lock(Kind::Reentrant, &name).expect("a good name");
+    let error = MultiLock::new([member.clone(), member]).expect_err("twice");
+    assert_eq!(error.lock(), name);
+    assert!(error.to_string().len() < 500, "{} bytes", error.to_string().len());
+}
+
 #[tokio::test]
 async fn a_longest_time_of_holding_has_bounds() {
     let server = Server::start(&[]);
@@ -147,12 +160,13 @@ async fn a_longest_time_of_holding_has_bounds() {
 }
 
 #[tokio::test]
-async fn no_replica_is_no_durability() {
+async fn a_number_of_replicas_has_bounds() {
     let server = Server::start(&[]);
     let client = client(&server).await;
     let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
-    let how = once().durability(Durability::Wait(0));
-    refused(lock.acquire_with(how).await, "1 replica or more");
+    for wrong in [Durability::Wait(0), Durability::Wait(1 << 31), Durability::WaitAof(u32::MAX)] {
+        refused(lock.acquire_with(once().durability(wrong)).await, "1 to 2147483647 replicas");
+    }
 }
 
 /// A life that no server takes would be refused in the middle of a script, or be for ever.

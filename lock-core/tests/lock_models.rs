@@ -27,7 +27,7 @@ mod sync {
     use super::twin::{self, Line};
 
     /// As in the library.
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
     impl<T> Mutex<T> {

@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{AddressMap, Client, ClientOptions, ErrorKind, Kind, diagnostics::ConcernKind};
+use lock_core::{
+    Acquire, AddressMap, Client, ClientOptions, Durability, ErrorKind, Kind, diagnostics::ConcernKind,
+};
 use support::{
     PATIENCE, Server,
     cluster::Cluster,
@@ -131,10 +133,10 @@ async fn locks_through(what: &str, proxy: &Proxy, concern: Option<ConcernKind>) 
     let (ours, theirs) = [&client, &other].map(|client| client.lock(Kind::Reentrant, "shared")).into();
     let held = theirs.expect("a good name").acquire_timeout(PATIENCE).await.expect("free");
     let waits = tokio::spawn(async move { ours.expect("a good name").acquire_timeout(PATIENCE).await });
-    let named = |client: &Client| client.concerns().iter().any(|one| Some(one.kind) == concern);
+    let concerns = || [client.concerns(), other.concerns()].concat();
     let until = Instant::now() + PATIENCE;
-    while concern.is_some() && !named(&other) {
-        assert!(Instant::now() < until, "{what}: {:?}", other.concerns());
+    while concern.is_some() && !concerns().iter().any(|one| Some(one.kind) == concern) {
+        assert!(Instant::now() < until, "{what}: {:?}", concerns());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     held.release().await.expect("held");
@@ -148,7 +150,13 @@ async fn locks_through(what: &str, proxy: &Proxy, concern: Option<ConcernKind>) 
 async fn a_proxy_that_answers_otherwise_is_locked_through() {
     type Answer = fn() -> Passage;
     let tracking = Some(ConcernKind::Tracking);
-    let cases: [(&[&str], Answer, Option<ConcernKind>); 8] = [
+    let messages = Some(ConcernKind::Messages);
+    let cases: [(&[&str], Answer, Option<ConcernKind>); 13] = [
+        (&["HELLO"], || Passage::Said("{ok='OK'}"), tracking),
+        (&["CLIENT"], || Passage::Said("7"), tracking),
+        (&["SUBSCRIBE"], || Passage::Said("{ok='OK'}"), messages),
+        (&["SUBSCRIBE"], || Passage::Said("{1, 2}"), messages),
+        (&["CONFIG"], || Passage::HungUp, Some(ConcernKind::Unread)),
         (&["HELLO"], || Passage::Refused("ERR unsupported command 'HELLO'".to_owned()), tracking),
         (&["HELLO"], || Passage::Refused("NOPROTO unsupported protocol version".to_owned()), tracking),
         (&["HELLO"], || Passage::HungUp, tracking),
@@ -166,4 +174,109 @@ async fn a_proxy_that_answers_otherwise_is_locked_through() {
         });
         locks_through(&format!("{commands:?}"), &proxy, concern).await;
     }
+}
+
+/// What is said of a target that cannot be connected to.
+async fn unreached(url: &str, options: ClientOptions) -> String {
+    let target = url.parse().expect("a good URL");
+    Client::connect(&target, options).await.expect_err("it cannot serve").to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_connection_begins_with_is_named_when_it_is_answered_otherwise() {
+    let server = Server::start(&[]);
+    let cluster = Cluster::start(1, false);
+    let refused: fn() -> Passage = || Passage::Refused("ERR no such thing here".to_owned());
+    let nothing: fn() -> Passage = || Passage::Said("false");
+    for (word, passage, says) in [
+        ("SELECT", nothing, "SELECT: an answer that cannot be read: nil"),
+        ("SELECT", refused, "SELECT: "),
+        ("AUTH", || Passage::Said("7"), "AUTH: an answer that cannot be read: int(7)"),
+        ("PING", refused, "PING: "),
+    ] as [(&'static str, fn() -> Passage, &str); 4]
+    {
+        let proxy = Proxy::before(server.address(), move |said| match said[0] == word {
+            true => passage(),
+            false => Passage::Forwarded,
+        });
+        let password = if word == "AUTH" { ":secret@" } else { "" };
+        let url = format!("redis://{password}{}/1", proxy.address());
+        let error = unreached(&url, ClientOptions::default()).await;
+        assert!(error.contains(says), "{word}: {error}");
+    }
+    for (question, passage, says) in
+        [("INFO", refused, "no such thing here"), ("SLOTS", nothing, "cannot be read: array([nil")]
+    {
+        let proxy = Proxy::before(cluster.nodes[0].address(), move |said| match said.get(1) {
+            Some(word) if said[0] == "CLUSTER" && word == question => passage(),
+            _ => Passage::Forwarded,
+        });
+        let url = format!("redis-cluster://{}", proxy.address());
+        let error = unreached(&url, ClientOptions::default()).await;
+        assert!(error.contains(says) && error.len() < 500, "{question}: {error}");
+    }
+    let rule = "user default on nopass ~* &* +@all -sentinel|master";
+    let monitored = |_| format!("sentinel monitor m 127.0.0.1 {} 1\n{rule}\n", server.port);
+    let sentinel = Server::start_with_file(monitored, &["--sentinel"]);
+    let url = format!("redis-sentinel://{}/m", sentinel.address());
+    let error = unreached(&url, ClientOptions::default()).await;
+    assert!(error.contains("sentinel|master") && !error.contains("array"), "{error}");
+}
+
+/// Who waits without a bound is told of what does not pass, and nothing stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_does_not_pass_ends_every_wait() {
+    let refused: fn() -> Passage = || Passage::Refused("NOPERM this user may not".to_owned());
+    for (word, passage, kind, says) in [
+        ("EVALSHA", || Passage::Said("{ok='OK'}"), ErrorKind::Unknown, "cannot be read: ok"),
+        ("WAIT", refused, ErrorKind::Failed, "WAIT: "),
+        ("WAIT", || Passage::Said("{ok='OK'}"), ErrorKind::Failed, "WAIT: an answer that cannot be read: ok"),
+    ] as [(&'static str, fn() -> Passage, ErrorKind, &str); 3]
+    {
+        let server = Server::start(&[]);
+        let proxy = Proxy::before(server.address(), move |said| match said[0] == word {
+            true => passage(),
+            false => Passage::Forwarded,
+        });
+        let target = proxy.url().parse().expect("a good URL");
+        let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
+        let durability = if word == "WAIT" { Durability::Wait(1) } else { Durability::None };
+        for of in [Kind::Plain, Kind::Reentrant, Kind::Queued] {
+            if (of, word) == (Kind::Plain, "EVALSHA") {
+                continue;
+            }
+            let lock = client.lock(of, of.name()).expect("a good name");
+            let how = Acquire::default().durability(durability);
+            let ended = tokio::time::timeout(PATIENCE, lock.acquire_with(how)).await;
+            let error = ended.unwrap_or_else(|_| panic!("{of}, {word}: it waits on")).expect_err("no lock");
+            assert_eq!(error.kind(), kind, "{of}, {word}: {error}");
+            assert!(error.to_string().contains(says), "{of}, {word}: {error}");
+            server.wait_for(&["EXISTS", of.name()], |there| there == "0");
+        }
+        client.close().await;
+    }
+}
+
+/// Each answer behind one that never comes would be taken for that to the request before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_answer_is_taken_for_another_behind_a_proxy_that_swallows_one() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.address(), |words| match &*words[0] {
+        "INFO" => Passage::Swallowed,
+        _ => Passage::Forwarded,
+    });
+    let target = proxy.url().parse().expect("a good URL");
+    let options = ClientOptions::default().response_timeout(Duration::from_millis(300));
+    let client = Client::connect(&target, options).await.expect("it answers");
+    for round in 0..3 {
+        for kind in [Kind::Reentrant, Kind::Queued] {
+            let lock = client.lock(kind, &format!("{kind}{round}")).expect("a good name");
+            let guard =
+                lock.acquire_timeout(PATIENCE).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+            let holder = lock.holder().await.expect("it answers").expect("it is held");
+            assert!(guard.owner().starts_with(&holder.owner), "{kind}: {holder:?}");
+            guard.release().await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        }
+    }
+    client.close().await;
 }

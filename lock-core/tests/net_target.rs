@@ -49,6 +49,8 @@ fn the_urls_of_other_libraries_are_read() {
         ("redis-socket://:b@/r?database=3", "redis+unix://:***@/r?db=3"),
         ("redis-sentinel://a:1,b:2/1#m", "redis-sentinel://a:1,b:2/m/1"),
         ("redis-sentinel://a:1?sentinelMasterId=m&database=1", "redis-sentinel://a:1/m/1"),
+        ("REDISS-Sentinel://a:1/m", "rediss-sentinel://a:1/m"),
+        ("Redis+Unix:///r", "redis+unix:///r"),
     ] {
         assert_eq!(parse(url).to_string(), is);
     }
@@ -64,6 +66,8 @@ fn the_urls_of_other_libraries_are_read() {
         ("redis://h?user=a", "beside it"),
         ("redis://a:b@h?password=c", "and again"),
         ("redis://h#insecure", "with TLS"),
+        ("rediss://h?tls-insecure=false#insecure", "twice"),
+        ("redis://[fe80::1%25eth0]:1", "with a zone"),
         ("redis://h?master-name=m", "redis-sentinel://"),
         ("unix:///r?master-name=m", "redis-sentinel://"),
         ("redis-sentinel://h/0?master-name=m#n", "nowhere else"),
@@ -97,6 +101,7 @@ fn parts_are_checked_as_a_url_is() {
     assert_eq!(secret.password(), Some("s3cr/t"));
     let socket = parts(TopologyKind::Single, &[socket]).expect("good parts");
     assert_eq!(socket.to_string(), "redis+unix:///run/r.sock");
+    assert_eq!(socket.with_database(3).to_string(), "redis+unix:///run/r.sock?db=3");
 }
 
 #[test]

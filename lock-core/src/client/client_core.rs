@@ -1,6 +1,6 @@
 //! What everything of one client shares: identity, connections, what holds and waiters have in common.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 
@@ -50,12 +50,7 @@ impl fmt::Debug for ClientCore {
 
 impl ClientCore {
     pub(crate) fn owner_text(&self, owner: Owner) -> String {
-        let mut text = String::with_capacity(self.id.len() + 21);
-        text.push_str(&self.id);
-        text.push(':');
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{}", owner.number());
-        text
+        [&self.id, ":", itoa::Buffer::new().format(owner.number())].concat()
     }
 
     /// Where everything of one server set lives.

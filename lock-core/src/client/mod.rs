@@ -98,16 +98,13 @@ impl Client {
     ///
     /// ```
     /// # use lock_core::{Client, ClientOptions, ErrorKind, Kind};
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let url = format!("redis://127.0.0.1:{}", support::free_port());
+    /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
+    /// # let url = format!("redis://127.0.0.1:{}", example::support::free_port());
     /// let client = Client::new(&url.parse()?, ClientOptions::default())?;
     /// let refused = client.lock(Kind::Reentrant, "orders")?.try_acquire().await;
     /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Failed); // nobody listens there yet
     /// client.close().await;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     ///
     /// Errors: `Invalid` if the target or a setting cannot work, outside of a Tokio runtime, and for a
@@ -174,20 +171,8 @@ impl Client {
     /// followed.
     pub fn concerns(&self) -> Vec<Concern> {
         let masters = self.inner.routes.iter().flat_map(|route| route.masters());
-        let masters: Vec<_> = masters.collect();
-        let refused = masters.iter().filter_map(|node| {
-            let (_, found) = node.refusal.lock().clone()?;
-            Some(Concern::messages(&node.label, found))
-        });
-        let untracked = masters.iter().filter_map(|node| {
-            let why = node.untracked.lock().clone()?;
-            Some(Concern::tracking(&node.label, &why))
-        });
-        let forbidden = masters.iter().filter_map(|node| {
-            let found = node.refused_keys.lock().clone()?;
-            Some(Concern::keys(&node.label, found))
-        });
-        self.inner.concerns.iter().cloned().chain(forbidden).chain(refused).chain(untracked).collect()
+        let found: Vec<Vec<_>> = masters.map(|node| node.concerns().collect()).collect();
+        self.inner.concerns.iter().cloned().chain(found.into_iter().flatten()).collect()
     }
 
     /// A lock of a kind by its name, which is the Redis key itself. Nothing is sent.
@@ -316,18 +301,13 @@ impl Client {
     /// once that they are [lost](crate::LostReason::Closed).
     ///
     /// ```
-    /// # use lock_core::{Client, ClientOptions, Kind, LostReason};
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = support::Server::start(&[]);
-    /// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+    /// # use lock_core::{Kind, LostReason};
+    /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
     /// let guard = client.lock(Kind::Reentrant, "orders")?.acquire().await?;
     /// client.close_and_release().await;
     /// assert_eq!(guard.lost().await, LostReason::Closed);
     /// # assert_eq!(server.ok(&["EXISTS", "orders"]), "0");
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn close_and_release(self) {
         // Waiters first: what they get from now on is given back by themselves.
@@ -364,18 +344,14 @@ impl Client {
 /// Connects by a URL with the usual options; in all else as [`Client::connect`].
 ///
 /// ```
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// # let url = server.url();
 /// let client = lock_core::connect(&url).await?; // redis://127.0.0.1:6379
 /// let guard = client.lock(lock_core::Kind::Reentrant, "orders")?.acquire().await?;
 /// let sum = guard.hold_while(async { 1 + 1 }).await?;
 /// # assert_eq!(sum, 2);
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 pub async fn connect(url: &str) -> Result<Client, LockError> {
     let invalid =

@@ -157,11 +157,7 @@ named! {
     /// at once: a hold is lost when that finds nothing.
     ///
     /// ```
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = support::Server::start(&[]);
+    /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
     /// # use lock_core::{Client, ClientOptions, Kind, KeyTracking, LostReason};
     /// let options = ClientOptions::default().key_tracking(KeyTracking::On);
     /// let client = Client::connect(&server.url().parse()?, options).await?;
@@ -171,7 +167,7 @@ named! {
     /// // Somebody deletes the key: told within milliseconds, and not by the renewal after 10 s.
     /// assert_eq!(guard.lost().await, LostReason::Missing);
     /// client.close().await;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     #[non_exhaustive]
@@ -335,17 +331,13 @@ impl ClientOptions {
         writer_preference: bool;
         ///
         /// ```
-        /// # #[path = "../../tests/support/mod.rs"]
-        /// # mod support;
-        /// # #[tokio::main]
-        /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-        /// # let server = support::Server::start(&[]);
+        /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
         /// # use lock_core::{Client, ClientOptions, Kind};
         /// let options = ClientOptions::default().name_prefix("shop:");
         /// let client = Client::connect(&server.url().parse()?, options).await?;
         /// assert_eq!(client.lock(Kind::Reentrant, "orders")?.name(), "shop:orders");
         /// client.close().await;
-        /// # Ok(()) }
+        /// # Ok(()) });
         /// ```
         name_prefix: impl Into<String> => Into::into;
     }

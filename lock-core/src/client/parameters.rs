@@ -11,32 +11,17 @@ pub(crate) struct Parameters {
     pub(crate) tls: TlsOptions,
     pub(crate) pub_sub: PubSub,
     pub(crate) replicas: Option<u32>,
-    /// Of a Unix socket; of any other target it is moved to the path.
-    pub(crate) database: Option<u16>,
     pub(crate) sentinel_user: Option<String>,
     pub(crate) sentinel_password: Option<String>,
-    /// These are moved to the target.
+    /// These are moved to the target; of a Unix socket the database is shown here.
+    pub(crate) database: Option<u16>,
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) master_name: Option<String>,
 }
 
-const KNOWN: [&str; 14] = [
-    "tls-ca",
-    "tls-cert",
-    "tls-key",
-    "tls-server-name",
-    "tls-insecure",
-    "pubsub",
-    "replicas",
-    "sentinel-user",
-    "sentinel-password",
-    "db",
-    "protocol",
-    "username",
-    "password",
-    "master-name",
-];
+const KNOWN: &str = "tls-ca, tls-cert, tls-key, tls-server-name, tls-insecure, pubsub, replicas, sentinel-user, \
+    sentinel-password, db, protocol, username, password, master-name";
 
 /// What other libraries call some of them.
 const ALSO: [(&str, &str); 4] =
@@ -48,16 +33,13 @@ impl Parameters {
         let mut read = Parameters::default();
         let mut seen = Vec::new();
         for part in text.split('&') {
-            let known = || {
-                let known = KNOWN.join(", ");
-                format!("{known}; timeouts and the rest are set in ClientOptions")
-            };
+            let known = || format!("{KNOWN}; timeouts and the rest are set in ClientOptions");
             let Some((name, value)) = part.split_once('=') else {
                 return refuse(part, format!("after `?` is no name=value; known are {}", known()));
             };
             let ours = ALSO.iter().find(|(theirs, _)| *theirs == name);
             let name = ours.map_or(name, |(_, ours)| ours);
-            let Some(name) = KNOWN.into_iter().find(|known| *known == name) else {
+            let Some(name) = KNOWN.split(", ").find(|known| *known == name) else {
                 return refuse(name, format!("after `?` is unknown; known are {}", known()));
             };
             if seen.contains(&name) {

@@ -321,8 +321,9 @@ fn read(url: &str) -> Result<Target, Fault> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return bad(format!("a target is a URL that starts with {ALLOWED}"));
     };
-    let is_socket = scheme == UNIX || UNIX_TOO.contains(&scheme);
-    let known = SCHEMES.iter().find(|(name, ..)| *name == if is_socket { "redis" } else { scheme });
+    let lower = scheme.to_ascii_lowercase();
+    let is_socket = lower == UNIX || UNIX_TOO.contains(&lower.as_str());
+    let known = SCHEMES.iter().find(|(name, ..)| *name == if is_socket { "redis" } else { &lower });
     let Some(&(_, shape, tls)) = known else {
         return refuse(scheme, format!("is no scheme: allowed are {ALLOWED}"));
     };
@@ -340,8 +341,7 @@ fn read(url: &str) -> Result<Target, Fault> {
         name if shape == TopologyKind::Sentinel => (name, database(path)?),
         Some(_) => return bad("master-name belongs to redis-sentinel:// and rediss-sentinel://"),
     };
-    let given = if is_socket { parameters.database } else { parameters.database.take() };
-    let database = match (database, given) {
+    let database = match (database, parameters.database.take()) {
         (0, Some(given)) if given != 0 && !has_databases(shape) => {
             return bad(
                 "db stands in a URL of one server or of sentinels: a cluster has no databases, and redlock:// takes addresses only",
@@ -407,13 +407,17 @@ fn split_parameters(rest: &str, shape: TopologyKind, tls: bool) -> Result<(&str,
         None => (rest, None),
         Some((rest, fragment)) => (rest, Some(fragment)),
     };
-    let (rest, mut parameters) = match rest.split_once('?') {
-        None => (rest, Parameters::default()),
-        Some((rest, text)) => (rest, Parameters::read(text, tls)?),
+    let (rest, text) = rest.split_once('?').map_or((rest, None), |(rest, text)| (rest, Some(text)));
+    // Contradicts `tls-insecure=false`, as a second one would.
+    let insecure = fragment.filter(|fragment| tls && *fragment == "insecure").map(|_| "tls-insecure=true");
+    let texts: Vec<_> = text.into_iter().chain(insecure).collect();
+    let mut parameters = match texts.is_empty() {
+        true => Parameters::default(),
+        false => Parameters::read(&texts.join("&"), tls)?,
     };
     match fragment {
+        _ if insecure.is_some() => {}
         None => {}
-        Some("insecure") if tls => parameters.tls.insecure = true,
         Some(name)
             if shape == TopologyKind::Sentinel && !name.is_empty() && parameters.master_name.is_none() =>
         {
@@ -502,7 +506,10 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
             return refuse(text, "has no closing bracket: an IPv6 address is written [::1]:6379");
         };
         if host.parse::<Ipv6Addr>().is_err() {
-            return refuse(host, "in brackets is no IPv6 address");
+            return refuse(
+                host,
+                "in brackets is no IPv6 address; one with a zone (%) is dialled by a name of it",
+            );
         }
         match after.strip_prefix(':') {
             Some(port) => (host, Some(port)),
@@ -587,7 +594,8 @@ impl fmt::Display for Target {
             for part in path.to_string_lossy().split('/').skip(1) {
                 write!(f, "/{}", encode(part))?;
             }
-            return write!(f, "{}", self.parameters);
+            let database = Some(self.database).filter(|number| *number != 0);
+            return write!(f, "{}", Parameters { database, ..self.parameters.clone() });
         }
         f.write_str(&addresses(&self.endpoints))?;
         if let Some(name) = &self.master_name {

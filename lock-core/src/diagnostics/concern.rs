@@ -182,43 +182,43 @@ impl ServerReport {
 
     /// What is dangerous about it for locks that ask for `durability`, the worst first.
     pub fn concerns(&self, durability: Durability) -> Vec<Concern> {
-        let mut concerns = Concerns { node: &self.node, all: Vec::new() };
+        let mut concerns = Vec::new();
         if let Some(silence) = &self.silence {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::Silent),
                 silence.clone(),
                 "locks that live there cannot be taken",
                 "see that it runs and can be reached",
-            );
-            return concerns.all;
+            ));
+            return concerns;
         }
-        concerns.all.extend(self.refused_keys.clone().map(|found| Concern::keys(&self.node, found)));
+        concerns.extend(self.refused_keys.clone().map(|found| Concern::keys(&self.node, found)));
         if let Some(found) = &self.unjudged_keys {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Caution, ConcernKind::Unread),
                 format!("unknown: keys and channels; {found}"),
                 "this user may not have every name, and may have those of its locks, of which none is known here, so they are not judged",
                 "say how the names of its locks begin (locklab doctor --prefix, ClientOptions::name_prefix); the rule for those is \
                  ACL SETUSER USER ~NAME* ~redisson_*NAME* ~locklab_*NAME* ~{NAME* &redisson_*NAME* &locklab_*NAME*",
-            );
+            ));
         }
-        concerns.all.extend(self.refused_messages.clone().map(|found| Concern::messages(&self.node, found)));
-        concerns.all.extend(self.refused_tracking.iter().map(|why| Concern::tracking(&self.node, why)));
+        concerns.extend(self.refused_messages.clone().map(|found| Concern::messages(&self.node, found)));
+        concerns.extend(self.refused_tracking.iter().map(|why| Concern::tracking(&self.node, why)));
         if let Some(why) = self.refused_waits.as_ref().filter(|_| durability != Durability::None) {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::Waits),
                 format!("WAIT: {why}"),
                 "no lock that waits for replicas can be taken: each acquire costs an undo and ends with an error",
                 "allow it (ACL SETUSER USER +wait), connect past the proxy that refuses it, or take locks with durability none",
-            );
+            ));
         }
         if let Some(why) = &self.refused_scripts {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::Scripts),
                 why.clone(),
                 "no lock can be taken, renewed and given back",
                 "allow it (ACL SETUSER USER +eval +evalsha +script|load +@read +@write), or connect past the proxy that refuses it",
-            );
+            ));
         }
         self.role(&mut concerns);
         self.memory(&mut concerns);
@@ -226,8 +226,18 @@ impl ServerReport {
         self.replication(&mut concerns, durability);
         self.acknowledgements(&mut concerns, durability);
         self.unread(&mut concerns);
-        concerns.all.sort_by_key(|concern| std::cmp::Reverse(concern.severity));
-        concerns.all
+        concerns.sort_by_key(|concern| std::cmp::Reverse(concern.severity));
+        concerns
+    }
+
+    fn concern(
+        &self,
+        what: (Severity, ConcernKind),
+        found: impl Into<String>,
+        why: &'static str,
+        remedy: &'static str,
+    ) -> Concern {
+        Concern::new(&self.node, what, found, why, remedy)
     }
 
     fn setting(&self, name: &str) -> Option<&str> {
@@ -238,78 +248,78 @@ impl ServerReport {
         self.setting(name)?.parse().ok()
     }
 
-    fn role(&self, concerns: &mut Concerns<'_>) {
+    fn role(&self, concerns: &mut Vec<Concern>) {
         if self.role.as_deref().is_some_and(|role| role != "master") {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::Replica),
                 "its role is replica",
                 "nothing can be locked there, and what it shows may be old",
                 "connect to the master, by redis-sentinel:// or redis-cluster:// where it may change",
-            );
+            ));
         }
     }
 
-    fn memory(&self, concerns: &mut Concerns<'_>) {
+    fn memory(&self, concerns: &mut Vec<Concern>) {
         let policy = self.setting("maxmemory-policy");
         if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
             let found = format!("maxmemory-policy {policy}");
             match self.number("maxmemory") {
                 // Without a limit nothing is ever evicted.
                 Some(0) => {}
-                _ => concerns.add(
+                _ => concerns.push(self.concern(
                     (Severity::Danger, ConcernKind::Eviction),
                     found,
                     "a full server deletes lock keys, and with volatile-* those with an end, which all locks have, first",
                     "CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE to keep it; or give the locks a server of their own",
-                ),
+                )),
             }
         }
     }
 
-    fn persistence(&self, concerns: &mut Concerns<'_>) {
+    fn persistence(&self, concerns: &mut Vec<Concern>) {
         match (self.setting("appendonly"), self.setting("save")) {
-            (Some("no"), Some("")) => concerns.add(
+            (Some("no"), Some("")) => concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::Forgets),
                 "appendonly no, save \"\"",
                 "a restart forgets every lock, and grants again what is still held",
                 RESTART_REMEDY,
-            ),
-            (Some("no"), Some(save)) => concerns.add(
+            )),
+            (Some("no"), Some(save)) => concerns.push(self.concern(
                 (Severity::Caution, ConcernKind::ForgetsLatest),
                 format!("appendonly no, save \"{save}\""),
                 "a crash forgets every lock since the last snapshot, and grants again what is still held",
                 RESTART_REMEDY,
-            ),
+            )),
             (Some("yes"), _) => {
                 if let Some(sync @ ("everysec" | "no")) = self.setting("appendfsync") {
-                    concerns.add(
+                    concerns.push(self.concern(
                     (Severity::Caution, ConcernKind::ForgetsLatest),
                     format!("appendfsync {sync}"),
                     "when its machine fails, the locks of the last moments are forgotten",
                     "CONFIG SET appendfsync always, then CONFIG REWRITE to keep it; or take the locks that matter with durability waitaof:0",
-                );
+                ));
                 }
             }
             _ => {}
         }
     }
 
-    fn replication(&self, concerns: &mut Concerns<'_>, durability: Durability) {
+    fn replication(&self, concerns: &mut Vec<Concern>, durability: Durability) {
         let wanted = self.number("min-replicas-to-write");
         match (self.replicas, wanted) {
-            (Some(there), Some(wanted)) if u64::from(there) < wanted => concerns.add(
+            (Some(there), Some(wanted)) if u64::from(there) < wanted => concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::TooFewReplicas),
                 format!("min-replicas-to-write {wanted}, connected {there}"),
                 "every acquire and every renewal is refused with NOREPLICAS",
                 "bring the replicas back, or lower min-replicas-to-write",
-            ),
-            (Some(1..), Some(0)) if durability == Durability::None => concerns.add(
+            )),
+            (Some(1..), Some(0)) if durability == Durability::None => concerns.push(self.concern(
                 (Severity::Caution, ConcernKind::UnguardedFailover),
                 "min-replicas-to-write 0",
                 "a master that is cut off goes on granting locks, and a failover forgets grants that no replica had",
                 "CONFIG SET min-replicas-to-write 1, then CONFIG REWRITE to keep it; and take the locks that matter with durability wait:all, \
                  since with fewer a replica without the grant may be promoted",
-            ),
+            )),
             _ => {}
         }
         let down_after_ms = self.number(Self::DOWN_AFTER);
@@ -317,40 +327,40 @@ impl ServerReport {
             down_after_ms.filter(|ms| u128::from(*ms) < ClientOptions::default().watchdog_lease.as_millis())
             && durability == Durability::None
         {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Caution, ConcernKind::EarlyFailover),
                 format!("{} {ms}", Self::DOWN_AFTER),
                 "after a crash another master grants while leases of the old one run (30 s by default), and what no replica had is granted a second time",
                 "take the locks that matter with durability wait:all; or SENTINEL SET MASTER down-after-milliseconds to at least the lease where locks may be \
                  unavailable for so long, which helps against crashes and not against partitions",
-            );
+            ));
         }
         if self.clustered && self.setting("cluster-require-full-coverage") == Some("yes") {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Caution, ConcernKind::FullCoverage),
                 "cluster-require-full-coverage yes",
                 "while one shard is down, the locks of all shards are refused with CLUSTERDOWN",
                 "CONFIG SET cluster-require-full-coverage no, then CONFIG REWRITE to keep it",
-            );
+            ));
         }
     }
 
     /// Whether one more replica can be promoted than is asked for.
-    fn acknowledgements(&self, concerns: &mut Concerns<'_>, durability: Durability) {
+    fn acknowledgements(&self, concerns: &mut Vec<Concern>, durability: Durability) {
         if let (Some(given), Some(connected)) = (self.given_replicas, self.replicas)
             && durability.depends_on_replicas()
             && connected > given
         {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::Acknowledgements),
                 format!("{durability} of {given} replicas, and {connected} are connected"),
                 "one that is not asked for may be promoted, and does not know the grant",
                 "give the number of replicas: ClientOptions::replicas, or ?replicas=N in the URL",
-            );
+            ));
         }
     }
 
-    fn unread(&self, concerns: &mut Concerns<'_>) {
+    fn unread(&self, concerns: &mut Vec<Concern>) {
         let unread: Vec<_> = (Self::SETTINGS.iter())
             .filter(|name| !self.settings.contains_key(**name))
             // Servers before the cluster, and some services, have no such setting.
@@ -358,29 +368,12 @@ impl ServerReport {
             .copied()
             .collect();
         if !unread.is_empty() {
-            concerns.add(
+            concerns.push(self.concern(
                 (Severity::Caution, ConcernKind::Unread),
                 format!("unknown: {}", unread.join(", ")),
                 "this user may not read them, so they are not judged",
                 "allow CONFIG GET (ACL +config|get), or look at them by hand",
-            );
+            ));
         }
-    }
-}
-
-struct Concerns<'a> {
-    node: &'a str,
-    all: Vec<Concern>,
-}
-
-impl Concerns<'_> {
-    fn add(
-        &mut self,
-        what: (Severity, ConcernKind),
-        found: impl Into<String>,
-        why: &'static str,
-        remedy: &'static str,
-    ) {
-        self.all.push(Concern::new(self.node, what, found, why, remedy));
     }
 }

@@ -3,11 +3,8 @@
 //!
 //! ```
 //! use lock_core::{Client, ClientOptions, Kind, diagnostics::Tracer};
-//! # #[path = "../../tests/support/mod.rs"]
-//! # mod support;
-//! # #[tokio::main]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = support::Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+//! # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
+//! # let server = example::Server::start(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
 //! # let target = server.url().parse()?;
 //!
 //! let (tell, said) = std::sync::mpsc::channel();
@@ -20,7 +17,7 @@
 //! client.lock(Kind::Plain, "orders")?.acquire().await?.release().await?;
 //! assert!(said.iter().any(|command| command == "SET"));
 //! client.close().await;
-//! # Ok(()) }
+//! # Ok(()) });
 //! ```
 
 pub(crate) mod concern;

@@ -239,7 +239,7 @@ impl Search {
         }
         match tried {
             Ok(AttemptAnswer::Granted { token, sent_at }) => {
-                if self.hold.grant(token, sent_at) {
+                if self.hold.grant(token, sent_at, self.hold.lease) {
                     return Ok(Some(self.granted()));
                 }
                 // A grant that comes after its own lease is none.
@@ -542,7 +542,7 @@ impl Search {
                         if self.hold.durability == Durability::None
                             && let Some(from) = from
                             && lease.saturating_sub(from.elapsed()) >= least_left(self.hold.lease)
-                            && self.hold.grant_for(Some(token), from, lease)
+                            && self.hold.grant(Some(token), from, lease)
                         {
                             return Ok(self.granted());
                         }

@@ -72,6 +72,7 @@ pub enum Wait {
     /// | the lock is given | the guard |
     /// | servers are silent, cannot be reached, fail over, or refuse for a while (LOADING, BUSY, READONLY, CLUSTERDOWN, TRYAGAIN …) | it goes on |
     /// | a server refuses for good: a wrong password, NOPERM, WRONGTYPE, OOM, NOREPLICAS | `Failed` |
+    /// | a proxy answers by itself, with what no server says | `Unknown` |
     /// | a script breaks off, and what it did cannot be undone | `Unknown` |
     /// | too few replicas acknowledge the grant | `NotDurable` |
     /// | its [owner](Acquire::owner) holds it already, in a kind that is not re-entrant | `Failed` |
@@ -138,20 +139,15 @@ impl Acquire {
         /// free when its guard is dropped, and within a lease at the latest.
         ///
         /// ```
-        /// # #[path = "../../tests/support/mod.rs"]
-        /// # mod support;
-        /// # #[tokio::main]
-        /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-        /// # let server = support::Server::start(&[]);
+        /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
         /// # use std::time::Duration;
-        /// # let client = lock_core::connect(&server.url()).await?;
         /// use lock_core::{Acquire, Kind, LostReason};
         ///
         /// let how = Acquire::default().max_hold(Duration::from_millis(100));
         /// let guard = client.lock(Kind::Reentrant, "orders")?.acquire_with(how).await?;
         /// assert_eq!(guard.lost().await, LostReason::MaxHold);
         /// client.close().await;
-        /// # Ok(()) }
+        /// # Ok(()) });
         /// ```
         max_hold: Duration => Some;
     }

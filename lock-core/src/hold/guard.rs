@@ -115,12 +115,7 @@ impl Guard {
     /// A token that is cancelled when the hold is lost, and only then: for code or tasks that take one.
     ///
     /// ```
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = support::Server::start(&[]);
-    /// # let client = lock_core::connect(&server.url()).await?;
+    /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
     /// let lock = client.lock(lock_core::Kind::Reentrant, "orders")?;
     /// let guard = lock.acquire().await?;
     /// let stop = guard.cancellation_token();
@@ -129,7 +124,7 @@ impl Guard {
     /// # guard.extend(std::time::Duration::from_secs(60)).await.unwrap_err();
     /// work.await?;
     /// client.close().await;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn cancellation_token(&self) -> CancellationToken {
         let token = CancellationToken::new();
@@ -155,19 +150,14 @@ impl Guard {
     /// blocking task, or ask [`check`](Guard::check) between its steps.
     ///
     /// ```
-    /// # use lock_core::{Client, ClientOptions, Kind};
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = support::Server::start(&[]);
-    /// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+    /// # use lock_core::Kind;
+    /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
     /// let guard = client.lock(Kind::Reentrant, "orders")?.acquire().await?;
     /// let sum = guard.run(tokio::task::spawn_blocking(|| (1..=1000_u64).sum::<u64>())).await??;
     /// assert_eq!(sum, 500_500);
     /// guard.release().await?;
     /// client.close().await;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
         tokio::select! {
@@ -192,11 +182,7 @@ impl Guard {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = support::Server::start(&[]);
+    /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
     /// # use lock_core::{Client, Kind};
     /// use lock_core::{ClientOptions, GuardEvent};
     ///
@@ -217,7 +203,7 @@ impl Guard {
     /// }
     /// assert!(guard.is_lost() && renewals == 1);
     /// client.close().await;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn events(&self) -> GuardEvents {
         GuardEvents { receiver: self.hold.listen(), hold: Arc::clone(&self.hold) }
@@ -278,17 +264,12 @@ impl Guard {
     /// [`force_release`](crate::Lock::force_release) gives it back. For work that goes on elsewhere.
     ///
     /// ```
-    /// # #[path = "../../tests/support/mod.rs"]
-    /// # mod support;
-    /// # #[tokio::main]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = support::Server::start(&[]);
-    /// # let client = lock_core::connect(&server.url()).await?;
+    /// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
     /// let orders = client.lock(lock_core::Kind::Reentrant, "orders")?;
     /// orders.acquire().await?.leave();
     /// assert!(orders.is_locked().await?); // for 30 s more
     /// client.close().await;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn leave(mut self) {
         self.end();

@@ -5,14 +5,8 @@ use slab::Slab;
 use crate::sync::Mutex;
 
 /// What guards are responsible for, each known by the place that its guard keeps until it ends.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Guarded<T>(Mutex<Slab<Option<T>>>);
-
-impl<T> Default for Guarded<T> {
-    fn default() -> Self {
-        Guarded(Mutex::new(Slab::new()))
-    }
-}
 
 impl<T> Guarded<T> {
     /// The place of a new guard.

@@ -209,12 +209,3 @@ pub(crate) fn number(value: &Value) -> Option<i64> {
         _ => None,
     }
 }
-
-/// 1 or 0.
-pub(crate) fn yes(value: &Value) -> Option<bool> {
-    match value {
-        Value::Int(1) => Some(true),
-        Value::Int(0) => Some(false),
-        _ => None,
-    }
-}

@@ -198,7 +198,7 @@ impl Hold {
             room: Flag::default(),
             late: AtomicU64::new(0),
             absent: AtomicU64::new(0),
-            place: DueSlot::none(),
+            place: DueSlot::default(),
             state: Mutex::new(State {
                 phase: Phase::Asked,
                 token: None,
@@ -321,13 +321,8 @@ impl Hold {
         self.late.load(Ordering::SeqCst) & bit != 0
     }
 
-    /// Takes a grant in; false if it came after its own lease.
-    pub(crate) fn grant(&self, token: Option<u64>, sent_at: Instant) -> bool {
-        self.grant_for(token, sent_at, self.lease)
-    }
-
-    /// As `grant`, for a lease that may be shorter than what was asked for.
-    pub(crate) fn grant_for(&self, token: Option<u64>, sent_at: Instant, lease: Duration) -> bool {
+    /// Takes a grant in, whose lease may be shorter than what was asked for; false if it came after that.
+    pub(crate) fn grant(&self, token: Option<u64>, sent_at: Instant, lease: Duration) -> bool {
         let until = valid_until(sent_at, lease).min(self.longest_until(sent_at));
         if Instant::now() >= until {
             return false;

@@ -21,14 +21,8 @@ pub(crate) trait Renewable {
 }
 
 /// A hold's place in the queue, if it has one; read and changed under the queue's mutex only.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DueSlot(Mutex<Option<Due>>);
-
-impl DueSlot {
-    pub(crate) fn none() -> Self {
-        DueSlot(Mutex::new(None))
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct RenewalQueue<H> {

@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use super::format::{ExtendAnswer, LOOK, LockFormat, LockRequest, script};
-use super::hash::{REENTRANT, acquire_all, extend_counted, release_all, with_channels, with_keys};
+use super::format::{LOOK, LockFormat, LockRequest, script, yes};
+use super::hash::{acquire_all, extend_counted, release_all, with_channels, with_keys};
 use crate::names::Names;
 use crate::topology::{Request, Script};
 
@@ -34,15 +34,12 @@ impl LockFormat for AllOf {
         ask.names.all().fold(request, |request, _| request.arg(ask.owner))
     }
 
-    fn read_extend(&self, value: &Value) -> Option<ExtendAnswer> {
+    fn read_extend(&self, value: &Value) -> Option<bool> {
         let Value::Array(answers) = value else {
-            return REENTRANT.read_extend(value);
+            return yes(value);
         };
         // All are held, or the whole is lost.
-        answers.iter().try_fold(ExtendAnswer::Held, |all, answer| match REENTRANT.read_extend(answer)? {
-            ExtendAnswer::Held => Some(all),
-            ExtendAnswer::Missing => Some(ExtendAnswer::Missing),
-        })
+        answers.iter().try_fold(true, |all, answer| Some(yes(answer)? && all))
     }
 
     fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {

@@ -125,19 +125,29 @@ pub(crate) enum ReleaseAnswer {
     Absent,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ExtendAnswer {
-    Held,
-    Missing,
+/// Who holds a lock, as the server says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// As written on the server: `<client id>:<number>`, of a Java peer `<client id>:<thread>`.
+    pub owner: String,
+    /// How many times; more than once only where a kind is re-entrant.
+    pub holds: u64,
+    /// Its fencing token, where the kind tells it to others: [`Kind::Queued`](crate::Kind::Queued) does.
+    pub token: Option<u64>,
+    /// What is left of its lease if not renewed, in whole milliseconds; `None` for a key without an end.
+    pub remaining: Option<Duration>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CurrentHolder {
-    pub(crate) owner: String,
-    pub(crate) count: u64,
-    pub(crate) token: Option<u64>,
-    /// `None` for a key without an end.
-    pub(crate) left: Option<Duration>,
+impl Holder {
+    pub(crate) fn lasts(&self) -> Duration {
+        self.remaining.unwrap_or(Duration::MAX)
+    }
+
+    /// The one with the longest lease.
+    pub(crate) fn longest(all: Vec<Self>) -> Option<Self> {
+        all.into_iter().max_by_key(Holder::lasts)
+    }
 }
 
 /// A kind of lock on one server set. Defaults are RLock's. Every request must be safe to repeat: sent again
@@ -189,12 +199,9 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     fn extend_counted(&self, _ask: &LockRequest<'_>) -> Option<Request> {
         None
     }
-    fn read_extend(&self, value: &Value) -> Option<ExtendAnswer> {
-        match value {
-            Value::Int(1) => Some(ExtendAnswer::Held),
-            Value::Int(0) => Some(ExtendAnswer::Missing),
-            _ => None,
-        }
+    /// Whether the hold was there to be extended.
+    fn read_extend(&self, value: &Value) -> Option<bool> {
+        yes(value)
     }
     /// The name of the hold in a renewal, where one key is enough.
     fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
@@ -212,12 +219,9 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
     fn look(&self, names: &Names) -> Request {
         of_lock(&LOOK, names)
     }
-    /// Reads the holder from the answer to `look`; permits name nobody.
-    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
-        held(value)
-    }
-    fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
-        Some(self.read_holder(value)?.into_iter().collect())
+    /// Reads who holds it from the answer to `look`.
+    fn read_holders(&self, value: &Value) -> Option<Vec<Holder>> {
+        holders(value)
     }
     fn why_own(&self) -> &'static str {
         "holds it already, and this kind of lock is not re-entrant"
@@ -384,25 +388,32 @@ pub(super) fn released(value: &Value) -> Option<ReleaseAnswer> {
     }
 }
 
-/// The answer of the scripts that look at a lock: `{time left in ms, owner, count}`, or nothing.
-pub(super) fn held(value: &Value) -> Option<Option<CurrentHolder>> {
+/// 1 or 0.
+pub(crate) fn yes(value: &Value) -> Option<bool> {
     match value {
-        Value::Nil => Some(None),
-        Value::Array(parts) => Some(Some(holder(parts)?)),
+        Value::Int(1) => Some(true),
+        Value::Int(0) => Some(false),
         _ => None,
     }
 }
 
-pub(super) fn holder(parts: &[Value]) -> Option<CurrentHolder> {
-    match parts {
-        [Value::Int(pttl_ms), Value::BulkString(owner), Value::Int(count)] => Some(CurrentHolder {
+/// The answer of the scripts that look at a lock: time left in ms, owner, count of each holder, or nothing.
+pub(super) fn holders(value: &Value) -> Option<Vec<Holder>> {
+    let parts = match value {
+        Value::Nil => return Some(Vec::new()),
+        Value::Array(parts) => parts,
+        _ => return None,
+    };
+    let holder = |parts: &[Value]| match parts {
+        [Value::Int(pttl_ms), Value::BulkString(owner), Value::Int(count)] => Some(Holder {
             owner: String::from_utf8_lossy(owner).into_owned(),
-            count: u64::try_from(*count).ok()?,
+            holds: u64::try_from(*count).unwrap_or(0),
             token: None,
-            left: left(*pttl_ms),
+            remaining: left(*pttl_ms),
         }),
         _ => None,
-    }
+    };
+    parts.chunks(3).map(holder).collect()
 }
 
 /// How long a server keeps the record of a request without a lease, and of what an acquire took: longer than

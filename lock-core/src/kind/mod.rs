@@ -24,21 +24,17 @@ pub(crate) mod semaphore;
 
 use std::{fmt, str::FromStr};
 
+pub use format::Holder;
 pub(crate) use format::{
-    ChannelSpec, CurrentHolder, ExtendAnswer, Heartbeat, LineMessage, LockFormat, LockRequest,
-    MissingWaiters, QueuePlace, RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor, Waiting,
+    ChannelSpec, Heartbeat, LineMessage, LockFormat, LockRequest, MissingWaiters, QueuePlace,
+    RecordedRequest, ReleaseAnswer, Reply, ServerLine, Successor, Waiting, yes,
 };
 
 /// A kind of lock. [`Kind::ALL`] is the registry. Names of kinds stay what they are over all versions.
 ///
 /// ```
 /// # use std::time::Duration;
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// use lock_core::{Acquire, Client, ClientOptions, Kind, Owner};
 ///
 /// // Mutual exclusion: plain, re-entrant, non-re-entrant and spin differ in what the server is asked.
@@ -84,14 +80,14 @@ pub(crate) use format::{
 /// prices.write().acquire().await?.release().await?;
 ///
 /// // A majority of independent masters.
-/// # let masters = [support::Server::start(&[]), support::Server::start(&[]), support::Server::start(&[])];
+/// # let masters = [(); 3].map(|()| example::Server::start(&[]));
 /// # let places: Vec<_> = masters.iter().map(|master| master.address().to_string()).collect();
 /// let url = format!("redlock://{}", places.join(",")); // redlock://10.0.0.1,10.0.0.2,10.0.0.3
 /// let majority = Client::connect(&url.parse()?, ClientOptions::default()).await?;
 /// let guard = majority.lock(Kind::Redlock, "job")?.acquire_timeout(Duration::from_secs(5)).await?;
 /// guard.release().await?;
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

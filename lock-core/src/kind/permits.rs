@@ -6,8 +6,7 @@ use redis::Value;
 
 use super::RecordedRequest;
 use super::format::{
-    ANSWER_LIFE, CurrentHolder, LockFormat, LockRequest, ReleaseAnswer, Reply, delete, left, of_lock, script,
-    with_record,
+    ANSWER_LIFE, LockFormat, LockRequest, ReleaseAnswer, Reply, delete, left, of_lock, script, with_record,
 };
 use crate::locks::permit_id::PermitId;
 use crate::names::Names;
@@ -84,10 +83,6 @@ impl LockFormat for Permits {
 
     fn look(&self, names: &Names) -> Request {
         with_keys(&COUNT, names).arg(EVERYBODY).arg(&names.channel)
-    }
-
-    fn read_holder(&self, _: &Value) -> Option<Option<CurrentHolder>> {
-        None
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::format::{CurrentHolder, LockFormat, LockRequest, Reply, held, left, of_lock, script};
+use super::format::{Holder, LockFormat, LockRequest, Reply, holders, left, of_lock, script};
 use crate::names::Names;
 use crate::topology::{KeyCheck, Request, Script};
 
@@ -27,12 +27,12 @@ pub(super) fn value<'a>(ask: &LockRequest<'a>) -> Cow<'a, str> {
 }
 
 /// The owner is what stands before the number of the hold, where there is one.
-pub(super) fn read_numbered_holder(value: &Value) -> Option<Option<CurrentHolder>> {
-    let mut found = held(value)?;
-    if let Some(held) = &mut found
-        && let [client, number, _] = held.owner.split(':').collect::<Vec<_>>()[..]
-    {
-        held.owner = format!("{client}:{number}");
+pub(super) fn read_numbered_holders(value: &Value) -> Option<Vec<Holder>> {
+    let mut found = holders(value)?;
+    for holder in &mut found {
+        if let [client, number, _] = holder.owner.split(':').collect::<Vec<_>>()[..] {
+            holder.owner = format!("{client}:{number}");
+        }
     }
     Some(found)
 }
@@ -78,8 +78,8 @@ impl LockFormat for Plain {
         of_lock(&LOOK, names)
     }
 
-    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
-        read_numbered_holder(value)
+    fn read_holders(&self, value: &Value) -> Option<Vec<Holder>> {
+        read_numbered_holders(value)
     }
 
     fn has_records(&self, _ask: &LockRequest<'_>) -> bool {

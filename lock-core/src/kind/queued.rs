@@ -5,7 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use redis::Value;
 
 use super::format::{
-    ChannelSpec, CurrentHolder, HandedGrant, Heartbeat, LineMessage, LockFormat, LockRequest, MissingWaiters,
+    ChannelSpec, HandedGrant, Heartbeat, Holder, LineMessage, LockFormat, LockRequest, MissingWaiters,
     ReleaseAnswer, Reply, ServerLine, Waiting, left, released, script,
 };
 use super::plain;
@@ -113,19 +113,11 @@ impl LockFormat for Queued {
         Request::new(&LOOK).key(&names.key).key(counter(names))
     }
 
-    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
-        let Value::Array(parts) = value else {
-            return plain::read_numbered_holder(value);
-        };
-        let [left, owner, Value::Int(token)] = parts.as_slice() else {
-            return None;
-        };
-        let once = [left.clone(), owner.clone(), Value::Int(1)];
-        let mut found = plain::read_numbered_holder(&Value::Array(once.into()))?;
-        if let Some(held) = &mut found {
-            held.token = u64::try_from(*token).ok();
-        }
-        Some(found)
+    /// The token stands in the place of the count, and is less than 1 if its counter is gone.
+    fn read_holders(&self, value: &Value) -> Option<Vec<Holder>> {
+        let found = plain::read_numbered_holders(value)?.into_iter();
+        let token = |held: &Holder| Some(held.holds).filter(|token| *token > 0);
+        Some(found.map(|held| Holder { token: token(&held), holds: 1, ..held }).collect())
     }
 
     fn force_release(&self, names: &Names, publish: &'static str) -> Request {

@@ -1,10 +1,10 @@
 //! The RReadWriteLock format: readers share, a writer is alone, and a writer may read and then write no more.
 
-use std::{borrow::Cow, time::Duration};
+use std::borrow::Cow;
 
 use redis::Value;
 
-use super::format::{Counting, CurrentHolder, LockFormat, LockRequest, counting, holder, of_lock, script};
+use super::format::{Counting, LockFormat, LockRequest, counting, of_lock, script};
 use super::hash::{REENTRANT, with_holds, with_record_life};
 use crate::names::{Names, companion};
 use crate::topology::{Request, Script};
@@ -124,20 +124,6 @@ impl LockFormat for AccessMode {
         of_lock(&LOOK, names).arg(self.mode())
     }
 
-    fn read_holder(&self, value: &Value) -> Option<Option<CurrentHolder>> {
-        let holders = self.read_holders(value)?;
-        Some(holders.into_iter().max_by_key(|held: &CurrentHolder| held.left.unwrap_or(Duration::MAX)))
-    }
-
-    fn read_holders(&self, value: &Value) -> Option<Vec<CurrentHolder>> {
-        let parts = match value {
-            Value::Nil => return Some(Vec::new()),
-            Value::Array(parts) => parts,
-            _ => return None,
-        };
-        parts.chunks(3).map(holder).collect()
-    }
-
     fn why_own(&self) -> &'static str {
         "reads it, and a reader becomes no writer: two who tried would wait for each other; release the read lock first"
     }
@@ -162,6 +148,7 @@ impl LockFormat for AccessMode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Holder;
 
     #[test]
     fn of_several_readers_the_one_with_the_longest_lease_is_named() {
@@ -170,9 +157,9 @@ mod tests {
         let all = [reader(10, "u:1"), reader(30, "u:2"), reader(20, "u:3")];
         let answer = Value::Array(all.concat());
         assert_eq!(AccessMode::Read.read_holders(&answer).map(|all| all.len()), Some(3));
-        let longest = AccessMode::Read.read_holder(&answer).flatten();
+        let longest = AccessMode::Read.read_holders(&answer).and_then(Holder::longest);
         assert_eq!(longest.map(|held| held.owner).as_deref(), Some("u:2"));
-        assert_eq!(AccessMode::Read.read_holder(&Value::Nil), Some(None));
+        assert_eq!(AccessMode::Read.read_holders(&Value::Nil), Some(Vec::new()));
         assert_eq!(AccessMode::Read.read_holders(&Value::Array(reader(10, "u:1")[..2].to_vec())), None);
     }
 }

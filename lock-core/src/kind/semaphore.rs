@@ -6,8 +6,7 @@ use redis::Value;
 
 use super::RecordedRequest;
 use super::format::{
-    ANSWER_LIFE, CurrentHolder, ExtendAnswer, LockFormat, LockRequest, Reply, UNDONE_LIFE, of_lock,
-    of_record, script, with_record,
+    ANSWER_LIFE, LockFormat, LockRequest, Reply, UNDONE_LIFE, of_lock, of_record, script, with_record,
 };
 use crate::names::Names;
 use crate::topology::{Request, Script};
@@ -17,9 +16,6 @@ static ADD: Script = script!("add_semaphore", "speak");
 static UNDO: Script = script!("undo_semaphore", "speak").alone();
 static SET: Script = script!("set_semaphore", "speak");
 static DRAIN: Script = script!("drain_semaphore");
-/// Permits of a number have no lease, and nobody may believe to have extended one.
-static ENDLESS: Script =
-    Script::new("endless", "return redis.error_reply('ENDLESS permits of a semaphore have no lease')");
 
 /// What the acquire script answers for an acquire that was undone before.
 const SETTLED: i64 = -3;
@@ -60,24 +56,8 @@ impl LockFormat for Semaphore {
             .arg_ms(UNDONE_LIFE)
     }
 
-    fn extend_script(&self) -> &'static Script {
-        &ENDLESS
-    }
-
-    fn extend_arg(&self, _: &LockRequest<'_>, request: Request) -> Request {
-        request
-    }
-
-    fn read_extend(&self, _: &Value) -> Option<ExtendAnswer> {
-        None
-    }
-
     fn look(&self, names: &Names) -> Request {
         of_lock("GET", names)
-    }
-
-    fn read_holder(&self, _: &Value) -> Option<Option<CurrentHolder>> {
-        None
     }
 
     fn is_shared(&self) -> bool {

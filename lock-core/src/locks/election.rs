@@ -19,13 +19,7 @@ use crate::waiting::gate::unheard_pause;
 /// followed at once.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// use futures_util::StreamExt as _;
 ///
 /// let election = client.election("jobs")?;
@@ -37,7 +31,7 @@ use crate::waiting::gate::unheard_pause;
 ///     reason = leadership.lost() => eprintln!("leads no more: {reason}"),
 /// }
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// # async fn run_the_jobs(_: u64) {}
 /// ```
 #[derive(Debug, Clone)]

@@ -15,9 +15,7 @@ use crate::locks::short_forms::short_forms;
 /// all else the [`Lock`] that it dereferences to.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// /// A resource that several may write to, and that remembers the greatest token it has seen.
 /// #[derive(Default)]
 /// struct Ledger {
@@ -37,10 +35,6 @@ use crate::locks::short_forms::short_forms;
 ///     }
 /// }
 ///
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
 /// # let mut ledger = Ledger::default();
 /// let lock = client.fenced("ledger")?;
 /// let sleeper = lock.acquire().await?;
@@ -53,7 +47,7 @@ use crate::locks::short_forms::short_forms;
 /// assert_eq!(ledger.write("too late", sleeper.token()), Err("overtaken"));
 /// assert_eq!(ledger.entries, ["by the other"]);
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone)]
 pub struct FencedLock {

@@ -9,8 +9,8 @@ use crate::clock::Instant;
 use crate::error::{LockError, refuse_outside_of_tokio};
 use crate::hold::acquire::within;
 use crate::hold::acquire_options::Wait;
-use crate::hold::idempotent_requests::{Subject, no_number, number, yes};
-use crate::kind::latch as requests;
+use crate::hold::idempotent_requests::{Subject, no_number, number};
+use crate::kind::{latch as requests, yes};
 use crate::names::Names;
 use crate::servers::backoff;
 use crate::topology::{NodeError, RequestPurpose, passes};
@@ -25,13 +25,7 @@ use crate::waiting::subscriptions::Subscriptions;
 /// listen once and look each for itself: a thousand of them take 1.5 % of a server's core.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// # use std::time::Duration;
 /// let started = client.latch("started")?;
 /// started.try_set_count(2).await?;
@@ -45,7 +39,7 @@ use crate::waiting::subscriptions::Subscriptions;
 /// opened?;
 /// assert_eq!(left?, 0);
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone)]
 pub struct Latch {

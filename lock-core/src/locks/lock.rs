@@ -1,39 +1,17 @@
 //! A lock by name: how it is asked for.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::error::{LockError, refuse_outside_of_tokio};
 use crate::hold::acquire;
 use crate::hold::acquire_options::{Acquire, Owner};
 use crate::hold::guard::Guard;
-use crate::kind::{CurrentHolder, Kind};
+use crate::kind::{Holder, Kind};
 use crate::locks::lock_inner::LockInner;
 use crate::locks::short_forms::short_forms;
-use crate::topology::NodeError;
 
 const LOOK_AT: &str = "look at";
-
-/// Who holds a lock, as the server says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Holder {
-    /// As written on the server: `<client id>:<number>`, of a Java peer `<client id>:<thread>`.
-    pub owner: String,
-    /// How many times; more than once only where a kind is re-entrant.
-    pub holds: u64,
-    /// Its fencing token, where the kind tells it to others: [`Kind::Queued`] does.
-    pub token: Option<u64>,
-    /// What is left of its lease if not renewed, in whole milliseconds; `None` for a key without an end.
-    pub remaining: Option<Duration>,
-}
-
-impl From<CurrentHolder> for Holder {
-    fn from(held: CurrentHolder) -> Self {
-        Holder { owner: held.owner, holds: held.count, token: held.token, remaining: held.left }
-    }
-}
 
 /// A lock by name. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -73,16 +51,14 @@ impl Lock {
     /// Who holds it now, by the word of its master; of a redlock, whom a majority names; of several readers
     /// the one with the longest lease. Only a look: it may be over when it is read.
     pub async fn holder(&self) -> Result<Option<Holder>, LockError> {
-        let deadline = self.deadline(LOOK_AT)?;
-        let asked = self.inner.servers.holder(&self.inner, deadline).await;
-        Ok(asked.map_err(|error| self.unseen(error))?.map(Holder::from))
+        Ok(Holder::longest(self.holders().await?))
     }
 
     /// All who hold it now: several where readers share it. As [`holder`](Lock::holder) in all else.
     pub async fn holders(&self) -> Result<Vec<Holder>, LockError> {
         let deadline = self.deadline(LOOK_AT)?;
         let asked = self.inner.servers.holders(&self.inner, deadline).await;
-        Ok(asked.map_err(|error| self.unseen(error))?.into_iter().map(Holder::from).collect())
+        asked.map_err(|error| LockError::from_read(LOOK_AT, self.name(), error))
     }
 
     /// How many times this client's `owner` holds it, by the servers' word; 0 if another does or nobody.
@@ -110,9 +86,5 @@ impl Lock {
     fn deadline(&self, action: &'static str) -> Result<Instant, LockError> {
         refuse_outside_of_tokio(action, self.name())?;
         Ok(Instant::now() + self.inner.client.options.response_timeout)
-    }
-
-    fn unseen(&self, error: NodeError) -> LockError {
-        LockError::from_read(LOOK_AT, self.name(), error)
     }
 }

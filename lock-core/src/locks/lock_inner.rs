@@ -32,10 +32,6 @@ impl LockInner {
         LockLabels { kind: self.word, name: &self.names.key, servers: &self.client.set }
     }
 
-    pub(crate) fn publish(&self) -> &'static str {
-        self.client.publish_command()
-    }
-
     /// What those who wait for it in this client have in common.
     pub(crate) fn line_key(&self) -> LineKey {
         (self.word, self.names.line())

@@ -33,12 +33,9 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// and one member that cannot be reached keeps all of them from being held. Each is renewed by itself.
 ///
 /// ```
-/// # use lock_core::{Acquire, Client, ClientOptions, Kind, MultiLock};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let servers = [support::Server::start(&[]), support::Server::start(&[])];
+/// # use lock_core::{Client, ClientOptions, Kind, MultiLock};
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
+/// # let servers = [(); 2].map(|()| example::Server::start(&[]));
 /// # let here = Client::connect(&servers[0].url().parse()?, ClientOptions::default()).await?;
 /// # let there = Client::connect(&servers[1].url().parse()?, ClientOptions::default()).await?;
 /// let both = MultiLock::new([here.lock(Kind::Reentrant, "from")?, there.lock(Kind::Reentrant, "to")?])?;
@@ -49,7 +46,7 @@ const PATIENCE_MS: std::ops::Range<u64> = 500..1500;
 /// }
 /// here.close().await;
 /// there.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// # async fn work() {}
 /// ```
 #[derive(Debug, Clone)]
@@ -179,7 +176,7 @@ impl MultiLock {
             None => {
                 // Those that came first may have been renewed since.
                 let from = held.iter().map(|guard| guard.hold().counts_from()).min();
-                Ok(MultiGuard::new(held, from.expect("a set has members")))
+                Ok(MultiGuard { members: held, sent_at: from.expect("a set has members") })
             }
             Some(name) => {
                 let why = format!("{name} was lost while the others were waited for");
@@ -271,10 +268,6 @@ impl fmt::Display for LostMember {
 }
 
 impl MultiGuard {
-    fn new(members: Vec<Guard>, sent_at: Instant) -> Self {
-        MultiGuard { members, sent_at }
-    }
-
     /// From when on every lease counts that stood when all were held: before the first of those was sent that
     /// got a member, renewed it, or set all leases anew.
     pub fn sent_at(&self) -> time::Instant {

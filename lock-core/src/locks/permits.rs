@@ -11,8 +11,8 @@ use crate::hold::HolderIdentity;
 use crate::hold::acquire::acquire_for;
 use crate::hold::acquire_options::{Acquire, Wait};
 use crate::hold::guard::Guard;
-use crate::hold::idempotent_requests::yes;
 use crate::kind::permits::{self as requests, Change};
+use crate::kind::yes;
 use crate::locks::lock_inner::LockInner;
 use crate::locks::permit_id::PermitId;
 use crate::locks::semaphore::{counted, delete};
@@ -46,13 +46,7 @@ pub struct Permit {
 ///   wake when permits are given back, when the next one expires, and at the poll bound.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// let seats = client.permits("seats")?;
 /// seats.try_set_permits(3).await?;
 /// let mine = seats.acquire().await?; // renewed while it is held
@@ -68,7 +62,7 @@ pub struct Permit {
 /// # assert_eq!(seats.available().await?, 3);
 /// client.close().await;
 /// # async fn work() {}
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone)]
 pub struct Permits {
@@ -109,7 +103,7 @@ impl Permits {
 
     /// Once, whatever becomes of the answers.
     async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
-        let request = requests::change(&self.inner.names, change, self.inner.publish());
+        let request = requests::change(&self.inner.names, change, self.inner.client.publish_command());
         self.inner.subject().ask(action, request, yes).await
     }
 
@@ -179,7 +173,7 @@ impl Permits {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let request = requests::give(&self.inner.names, ids, self.inner.publish());
+        let request = requests::give(&self.inner.names, ids, self.inner.client.publish_command());
         let each = self.inner.subject().ask_surely("release", request, text).await?;
         Ok(ids.iter().zip(each).filter(|(_, given)| *given == b'0').map(|(id, _)| *id).collect())
     }
@@ -191,7 +185,7 @@ impl Permits {
         if lease < Duration::from_millis(1) || lease > ENDLESS {
             return Err(LockError::invalid(ACTION, self.name(), "a lease is 1 ms to a hundred years"));
         }
-        let request = requests::lease(&self.inner.names, id, lease, self.inner.publish());
+        let request = requests::lease(&self.inner.names, id, lease, self.inner.client.publish_command());
         self.inner.subject().ask(ACTION, request, yes).await
     }
 

@@ -12,13 +12,8 @@ use crate::locks::lock::Lock;
 /// RReadWriteLock. Each hold has its own lease: a reader that is gone keeps nobody out for longer.
 ///
 /// ```
-/// # use lock_core::{Acquire, Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # use lock_core::Acquire;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// let prices = client.read_write("prices")?;
 /// let writing = prices.write().acquire().await?;
 /// // … change them, then go on reading what was written, with nobody in between:
@@ -27,7 +22,7 @@ use crate::locks::lock::Lock;
 /// // Other readers are in, too.
 /// reading.release().await?;
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone)]
 pub struct ReadWrite {

@@ -11,9 +11,9 @@ use crate::hold::HolderIdentity;
 use crate::hold::acquire::acquire_for;
 use crate::hold::acquire_options::{Acquire, Lease, Wait};
 use crate::hold::guard_event::LostReason;
-use crate::hold::idempotent_requests::{finished, number, yes};
+use crate::hold::idempotent_requests::{finished, number};
 use crate::kind::semaphore::{self as requests, MissingCounter};
-use crate::kind::{LockFormat, RecordedRequest};
+use crate::kind::{LockFormat, RecordedRequest, yes};
 use crate::locks::lock_inner::LockInner;
 use crate::locks::short_forms::unless_busy;
 use crate::names::Names;
@@ -39,13 +39,7 @@ use crate::servers::server_set::Servers;
 /// - A semaphore that has an end keeps it, whatever is taken, given or changed.
 ///
 /// ```
-/// # use lock_core::{Client, ClientOptions};
-/// # #[path = "../../tests/support/mod.rs"]
-/// # mod support;
-/// # #[tokio::main]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let server = support::Server::start(&[]);
-/// # let client = Client::connect(&server.url().parse()?, ClientOptions::default()).await?;
+/// # #[path = "../../tests/support/example.rs"] mod example; example::run(async |server, client| {
 /// # use std::time::Duration;
 /// let slots = client.semaphore("slots")?;
 /// slots.try_set_permits(3, None).await?;
@@ -59,7 +53,7 @@ use crate::servers::server_set::Servers;
 /// slots.release(3).await?;
 /// # assert_eq!(slots.available().await?, 3);
 /// client.close().await;
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug, Clone)]
 pub struct Semaphore {
@@ -101,7 +95,7 @@ impl Semaphore {
             let why = "a semaphore lives for 1 ms to a hundred years";
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
-        let (names, publish) = (&self.inner.names, self.inner.publish());
+        let (names, publish) = (&self.inner.names, self.inner.client.publish_command());
         self.inner.subject().ask(ACTION, requests::set(names, permits, life, publish), yes).await
     }
 
@@ -216,11 +210,14 @@ impl Semaphore {
 
 /// Deletes a semaphore of either sort.
 pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
-    inner.subject().ask("delete", (inner.format).force_release(&inner.names, inner.publish()), yes).await
+    inner
+        .subject()
+        .ask("delete", (inner.format).force_release(&inner.names, inner.client.publish_command()), yes)
+        .await
 }
 
 fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> RecordedRequest {
-    requests::add(&inner.names, permits, absent, inner.publish())
+    requests::add(&inner.names, permits, absent, inner.client.publish_command())
 }
 
 /// Gives permits back that a guard had. Nobody waits for the answer.

@@ -18,10 +18,12 @@ use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::durability::Durability;
 use crate::hold::Hold;
-use crate::kind::{CurrentHolder, ExtendAnswer, LockFormat, LockRequest, ReleaseAnswer, Reply};
+use crate::kind::{Holder, LockFormat, LockRequest, ReleaseAnswer, Reply};
 use crate::locks::lock_inner::LockInner;
 use crate::servers::server_set::Servers;
-use crate::topology::{NodeError, Request, RequestPurpose, Route, Script, ServerReply, passes, slot};
+use crate::topology::{
+    NodeError, Request, RequestPurpose, Route, Script, ServerReply, UNREADABLE, passes, slot, unreadable,
+};
 
 /// The answer to one attempt to acquire.
 #[derive(Debug)]
@@ -109,31 +111,18 @@ impl Servers {
         }
     }
 
-    pub(crate) async fn holder(
-        &self,
-        lock: &LockInner,
-        deadline: Instant,
-    ) -> Result<Option<CurrentHolder>, NodeError> {
-        let request = lock.format.look(&lock.names);
-        match self {
-            Servers::One(route) => holder_at(route, lock.format, &request, deadline).await,
-            Servers::Majority(routes) => quorum::holder(routes, lock.format, request, deadline).await,
-        }
-    }
-
+    /// Who holds a lock; of a majority's whom that names.
     pub(crate) async fn holders(
         &self,
         lock: &LockInner,
         deadline: Instant,
-    ) -> Result<Vec<CurrentHolder>, NodeError> {
+    ) -> Result<Vec<Holder>, NodeError> {
+        let request = lock.format.look(&lock.names);
         match self {
-            Servers::One(route) => {
-                let sent = route.send(&lock.format.look(&lock.names), deadline).await?;
-                lock.format.read_holders(&sent.value).ok_or_else(|| not_an_answer(&sent))
-            }
-            Servers::Majority(_) => {
-                let holder = self.holder(lock, deadline).await?;
-                Ok(holder.into_iter().collect())
+            Servers::One(route) => holders_at(route, lock.format, &request, deadline).await,
+            Servers::Majority(routes) => {
+                let named = quorum::holder(routes, lock.format, request, deadline).await?;
+                Ok(named.into_iter().collect())
             }
         }
     }
@@ -161,7 +150,7 @@ fn thin(sent: &ServerReply) -> Option<(u32, u32)> {
 }
 
 pub(crate) async fn acquire_at(
-    route: &Route,
+    route: &Arc<Route>,
     hold: &Hold,
     request: &Request,
     deadline: Instant,
@@ -194,7 +183,7 @@ pub(crate) async fn acquire_at(
 }
 
 /// A script broke off, and may have taken the lock: only an acknowledged undo shows that it is not held.
-async fn taken_back(route: &Route, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
+async fn taken_back(route: &Arc<Route>, hold: &Hold, error: NodeError, deadline: Instant) -> NodeError {
     let undo = hold.lock.format.undo(&hold.request());
     match route.send(&undo, deadline.max(Instant::now() + LAST_LOOK)).await {
         Ok(_) => NodeError { definite: true, ..error },
@@ -216,19 +205,17 @@ fn granted(sent: &ServerReply, token: Option<u64>) -> AttemptAnswer {
 }
 
 pub(crate) async fn extend_at(
-    route: &Route,
+    route: &Arc<Route>,
     hold: &Hold,
     request: &Request,
     deadline: Instant,
 ) -> Result<ExtendOutcome, NodeError> {
     let sent = route.send(request, deadline).await?;
-    let reply = hold.lock.format.read_extend(&sent.value);
-    Ok(match reply.ok_or_else(|| not_an_answer(&sent))? {
-        ExtendAnswer::Held => match thin(&sent) {
-            Some((acked, demanded)) => ExtendOutcome::Thin { acked, demanded },
-            None => ExtendOutcome::Held { sent_at: sent.sent_at },
-        },
-        ExtendAnswer::Missing => ExtendOutcome::Missing,
+    let held = hold.lock.format.read_extend(&sent.value);
+    Ok(match (held.ok_or_else(|| not_an_answer(&sent))?, thin(&sent)) {
+        (false, _) => ExtendOutcome::Missing,
+        (true, Some((acked, demanded))) => ExtendOutcome::Thin { acked, demanded },
+        (true, None) => ExtendOutcome::Held { sent_at: sent.sent_at },
     })
 }
 
@@ -269,10 +256,9 @@ pub(crate) async fn extend_together(
     let Value::Array(answers) = &sent.value else {
         return Err(not_an_answer(&sent));
     };
-    let read = |answer| match lock.format.read_extend(answer) {
-        Some(ExtendAnswer::Held) => Some(ExtendOutcome::Held { sent_at: sent.sent_at }),
-        Some(ExtendAnswer::Missing) => Some(ExtendOutcome::Missing),
-        None => None,
+    let read = |answer| match lock.format.read_extend(answer)? {
+        true => Some(ExtendOutcome::Held { sent_at: sent.sent_at }),
+        false => Some(ExtendOutcome::Missing),
     };
     let all: Option<Vec<_>> = answers.iter().map(read).collect();
     all.filter(|all| all.len() == holds.len()).ok_or_else(|| not_an_answer(&sent))
@@ -291,7 +277,7 @@ pub(crate) struct GiveBack {
 /// Gives a hold back at one server set; asks again after lost answers until the deadline. Says what was
 /// answered, and when the question for it was sent.
 pub(crate) async fn release_at(
-    route: &Route,
+    route: &Arc<Route>,
     hold: &Hold,
     request: &Request,
     how: GiveBack,
@@ -315,7 +301,7 @@ pub(crate) async fn release_at(
 /// Asks at one server set, and again after lost answers and passing refusals until the deadline; the request
 /// must be safe to repeat. Says with the answer whether an earlier one was lost.
 pub(crate) async fn ask_again(
-    route: &Route,
+    route: &Arc<Route>,
     request: &Request,
     one_answer: Duration,
     until: Instant,
@@ -350,18 +336,22 @@ pub(crate) async fn repeat<T, F: Future<Output = Result<T, NodeError>>>(
     }
 }
 
-pub(crate) async fn holder_at(
-    route: &Route,
+pub(crate) async fn holders_at(
+    route: &Arc<Route>,
     format: &dyn LockFormat,
     request: &Request,
     deadline: Instant,
-) -> Result<Option<CurrentHolder>, NodeError> {
+) -> Result<Vec<Holder>, NodeError> {
     let sent = route.send(request, deadline).await?;
-    format.read_holder(&sent.value).ok_or_else(|| not_an_answer(&sent))
+    format.read_holders(&sent.value).ok_or_else(|| not_an_answer(&sent))
 }
 
 /// Whether a server answers yes (1) or no (0).
-pub(crate) async fn yes_at(route: &Route, request: &Request, deadline: Instant) -> Result<bool, NodeError> {
+pub(crate) async fn yes_at(
+    route: &Arc<Route>,
+    request: &Request,
+    deadline: Instant,
+) -> Result<bool, NodeError> {
     let sent = route.send(request, deadline).await?;
     match sent.value {
         Value::Int(number) => Ok(number > 0),
@@ -369,15 +359,13 @@ pub(crate) async fn yes_at(route: &Route, request: &Request, deadline: Instant) 
     }
 }
 
-/// An answer that no script of ours gives: something else is at work there.
+/// An answer that no script of ours gives. It is not asked for again: the next one would be no better.
 pub(crate) fn not_an_answer(sent: &ServerReply) -> NodeError {
-    // It may be as long as a list of permits.
-    let shown: String = format!("{:?}", sent.value).chars().take(200).collect();
     NodeError {
         node: Some(sent.node.to_string()),
         definite: false,
-        code: None,
-        message: format!("an answer that cannot be read: {shown}"),
+        code: Some(UNREADABLE.to_owned()),
+        message: unreadable(&sent.value),
         attempt: sent.attempt,
     }
 }

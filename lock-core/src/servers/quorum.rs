@@ -18,10 +18,10 @@ use crate::bounds::LAST_LOOK;
 use crate::clock::Instant;
 use crate::hold::Hold;
 use crate::hold::release::{Open, ReleaseReason};
-use crate::kind::{CurrentHolder, LockFormat, ReleaseAnswer};
+use crate::kind::{Holder, LockFormat, ReleaseAnswer};
 use crate::servers::server_set::majority;
 use crate::servers::{
-    AttemptAnswer, ExtendOutcome, GiveBack, acquire_at, extend_at, holder_at, release_at, yes_at,
+    AttemptAnswer, ExtendOutcome, GiveBack, acquire_at, extend_at, holders_at, release_at, yes_at,
 };
 use crate::topology::{Node, NodeError, Request, RequestPurpose, Route, passes};
 
@@ -396,24 +396,22 @@ pub(crate) async fn holder(
     format: &'static dyn LockFormat,
     request: Request,
     deadline: Instant,
-) -> Result<Option<CurrentHolder>, NodeError> {
+) -> Result<Option<Holder>, NodeError> {
     let (n, majority) = (routes.len(), majority(routes.len()));
     let mut answers = ask_all(routes, request, |route, request| async move {
-        holder_at(&route, format, &request, deadline).await
+        holders_at(&route, format, &request, deadline).await
     });
     let (mut heard, mut errors) = (0, Vec::new());
-    let mut named: BTreeMap<String, Vec<CurrentHolder>> = BTreeMap::new();
+    let mut named: BTreeMap<String, Vec<Holder>> = BTreeMap::new();
     while let Some((_, answer)) = answers.next().await {
         match answer {
             Ok(held) => {
                 heard += 1;
-                if let Some(held) = held {
+                for held in held {
                     let of_one = named.entry(held.owner.clone()).or_default();
                     of_one.push(held);
                     if of_one.len() >= majority {
-                        let longest_first =
-                            |held: &CurrentHolder| Reverse(held.left.unwrap_or(Duration::MAX));
-                        of_one.sort_by_key(longest_first);
+                        of_one.sort_by_key(|held| Reverse(held.lasts()));
                         return Ok(Some(of_one.swap_remove(majority - 1)));
                     }
                 }

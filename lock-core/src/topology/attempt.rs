@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 
 use super::node::{Lease, Node};
-use super::refusal::RESTARTED;
+use super::refusal::{RESTARTED, UNREADABLE, unreadable};
 use super::shared_connection::NoReply;
 use super::{Request, RequestCommand, Script, WaitFor};
 use crate::clock::{Instant, timeout_at};
@@ -21,8 +21,9 @@ pub(crate) enum Answer {
         code: String,
         message: String,
     },
-    /// Written, perhaps executed, not answered.
+    /// Written, perhaps executed, not answered; with a code it was, and WAIT behind it was refused.
     Lost {
+        code: Option<String>,
         message: String,
     },
 }
@@ -30,6 +31,10 @@ pub(crate) enum Answer {
 impl Answer {
     pub(super) fn refused(code: &str, message: impl Into<String>) -> Self {
         Answer::Refused { code: code.to_owned(), message: message.into() }
+    }
+
+    fn lost(message: String) -> Self {
+        Answer::Lost { code: None, message }
     }
 
     /// Something that has to be known first is not: nothing was sent.
@@ -84,7 +89,7 @@ pub(crate) async fn attempt(
     {
         Ok(value) => single(value, sent_at),
         Err(NoReply::Silent) => silent(node, lease, sent_at, Duration::ZERO),
-        Err(NoReply::Cut(why)) => Answer::Lost { message: why.to_string() },
+        Err(NoReply::Cut(why)) => Answer::lost(why.to_string()),
     }
 }
 
@@ -143,12 +148,8 @@ async fn pipelined(
     let limit = deadline.min(sent_at + node.dialer.response_timeout + blocked);
     let answers = match timeout_at(limit, lease.conn.packed(&bytes, count, request.leaves_at_once)).await {
         Ok(Ok(answers)) => answers,
-        Ok(Err(error)) => {
-            return Answer::Lost { message: error.to_string() };
-        }
-        Err(_) => {
-            return silent(node, lease, sent_at, blocked);
-        }
+        Ok(Err(error)) => return Answer::lost(error.to_string()),
+        Err(_) => return silent(node, lease, sent_at, blocked),
     };
     let mut answers = answers.into_iter().skip(position);
     let done = single(answers.next().unwrap_or(Value::Nil), sent_at);
@@ -157,8 +158,18 @@ async fn pipelined(
             let answer = acked.unwrap_or(Value::Nil);
             match acknowledged(&answer, wanted) {
                 Some(count) => Answer::Done { value, acked: Some((count, wanted)), sent_at },
-                // Done, but nobody knows on how many: the role changed meanwhile, for instance.
-                None => Answer::Lost { message: format!("WAIT was answered {answer:?}") },
+                // Done, but nobody knows on how many.
+                None => {
+                    let (code, why) = match &answer {
+                        // The role changed meanwhile.
+                        Value::ServerError(error) if error.to_string().contains("replica") => {
+                            ("READONLY", error.to_string())
+                        }
+                        Value::ServerError(error) => (error.code(), error.to_string()),
+                        _ => (UNREADABLE, unreadable(&answer)),
+                    };
+                    Answer::Lost { code: Some(code.to_owned()), message: format!("WAIT: {why}") }
+                }
             }
         }
         (done, ..) => done,
@@ -207,7 +218,7 @@ fn single(answer: Value, sent_at: Instant) -> Answer {
 
 fn silent(node: &Node, lease: &Lease<'_>, sent_at: Instant, blocked: Duration) -> Answer {
     lease.conn.suspect(node.dialer.response_timeout + blocked);
-    Answer::Lost { message: format!("no answer within {:?}", sent_at.elapsed()) }
+    Answer::lost(format!("no answer within {:?}", sent_at.elapsed()))
 }
 
 /// How many must acknowledge. Before the first WAITAOF of a connection the server is asked whether it has

@@ -1,8 +1,10 @@
 //! A connection that knows when it is dead and finds out when it is silent.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::{task::AbortHandle, time::timeout};
 
@@ -28,7 +30,7 @@ pub(crate) struct Conn {
 
 impl Conn {
     pub(super) fn over(socket: Socket, dialer: Arc<Dialer>) -> Arc<Self> {
-        let (wire, driver, timekeeper) = dialer.wire_over(socket);
+        let (wire, driver, timekeeper) = SharedConnection::new(socket, dialer.idle_probe());
         let driver = dialer.runtime.spawn(driver).abort_handle();
         dialer.runtime.spawn(timekeeper);
         Arc::new(Conn {
@@ -126,16 +128,22 @@ impl Conn {
         }
     }
 
-    /// A reply did not come in time: asks PING, and kills the connection if that stays unanswered for
-    /// `patience` too. Else a link that swallows everything would go unnoticed. One probe at a time.
+    /// A reply did not come in time: asks PING, and kills the connection if that is not answered by PONG
+    /// within `patience`. Else a link that swallows requests would go unnoticed, and each answer behind would
+    /// be taken for that to the request before. One probe at a time.
     pub(crate) fn suspect(self: &Arc<Self>, patience: Duration) {
         if self.is_dead() || self.probing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let conn = self.clone();
+        let (conn, asked) = (self.clone(), self.clone());
+        let mut answer = Box::pin(async move { asked.command(&redis::cmd("PING")).await }).fuse();
+        // Written here, before anything that may be asked next.
+        let _ = answer.poll_unpin(&mut Context::from_waker(Waker::noop()));
         self.dialer.runtime.spawn(async move {
-            if !matches!(timeout(patience, conn.command(&redis::cmd("PING"))).await, Ok(Ok(_))) {
-                conn.kill();
+            match timeout(patience, answer).await {
+                Ok(Ok(Value::SimpleString(said))) if said == "PONG" => {}
+                Ok(Ok(Value::ServerError(_))) => {}
+                _ => conn.kill(),
             }
             conn.probing.store(false, Ordering::Release);
         });

@@ -13,8 +13,8 @@ use tokio::time::{sleep, timeout};
 use super::conn::Conn;
 use super::dial_error::DialError;
 use super::info_field;
-use super::refusal::{MAX_CLIENTS, is_passing};
-use super::shared_connection::{IdleProbe, SharedConnection, Socket};
+use super::refusal::{MAX_CLIENTS, UNREADABLE, is_passing, unreadable};
+use super::shared_connection::{IdleProbe, Socket};
 use super::subscriber::Subscriber;
 use super::tls::Secure;
 use super::vote::Voter;
@@ -191,20 +191,10 @@ impl Dialer {
         self.commands.load(Ordering::Relaxed)
     }
 
-    pub(super) fn wire_over(
-        &self,
-        socket: Socket,
-    ) -> (
-        Arc<SharedConnection>,
-        impl Future<Output = ()> + Send + 'static,
-        impl Future<Output = ()> + Send + 'static,
-    ) {
-        let idle = IdleProbe {
-            quiet: self.link_timeout,
-            patience: self.response_timeout,
-            commands: Arc::clone(&self.commands),
-        };
-        SharedConnection::new(socket, idle)
+    /// How an idle connection is probed.
+    pub(super) fn idle_probe(&self) -> IdleProbe {
+        let (quiet, patience) = (self.link_timeout, self.response_timeout);
+        IdleProbe { quiet, patience, commands: Arc::clone(&self.commands) }
     }
 
     pub(crate) fn count(&self, commands: u64) {
@@ -326,7 +316,8 @@ impl Dialer {
         greeting.cmd(if proof == Proof::IsMaster { "ROLE" } else { "PING" });
         let answers = conn.pipeline(&greeting, greeting.len()).await?;
         // A user that may not ask cannot be told which server it is.
-        self.check_greeting(&answers, credentials.is_some(), asked.filter(|_| self.restart_delay.is_none()))?;
+        let optional = asked.filter(|_| self.restart_delay.is_none());
+        self.check_greeting(&greeting, &answers, credentials.is_some(), optional)?;
         let info = asked.and_then(|at| answers.get(at));
         if let Some(delay) = self.restart_delay {
             conn.grants_from(Instant::now() + delay.saturating_sub(age(info)?));
@@ -358,13 +349,15 @@ impl Dialer {
         while answers.len() < greeting.len() {
             answers.push(connection.next().await.map_err(io_error)?);
         }
-        self.check_greeting(&answers, credentials.is_some(), None)?;
+        self.check_greeting(&greeting, &answers, credentials.is_some(), None)?;
         Ok(connection)
     }
 
-    /// Refuses a connection whose greeting was refused, but for what is `optional` in it.
+    /// Refuses a connection whose greeting was refused, or not answered as by a server, but for what is
+    /// `optional` in it.
     fn check_greeting(
         &self,
+        greeting: &Pipeline,
         answers: &[Value],
         authenticates: bool,
         optional: Option<usize>,
@@ -372,22 +365,36 @@ impl Dialer {
         // The name is for people who look at the server: one without CLIENT for this user serves too.
         let before_name = usize::from(authenticates) + usize::from(self.database != 0);
         let named = self.client_name.as_ref().map(|_| before_name);
-        for (position, answer) in answers.iter().enumerate() {
+        for (position, (command, answer)) in greeting.cmd_iter().zip(answers).enumerate() {
             let last = position + 1 == answers.len();
-            if let Value::ServerError(error) = answer
-                && ![optional, named].contains(&Some(position))
-                && !(last && ["LOADING", "BUSY"].contains(&error.code()))
-            {
-                let mut error = DialError::from(RedisError::from(error.clone()));
-                // Asked again with the same password, the server says the same again.
-                let too_many = error.code.as_deref() == Some(MAX_CLIENTS);
-                error.fatal |= position == 0 && authenticates && !too_many;
-                // The provider may tell another one the next time.
-                error.fatal &= self.provider.is_none();
-                return Err(error);
-            }
+            let word = command_word(command);
+            let mut error = match (answer, &*word) {
+                _ if [optional, named].contains(&Some(position)) => continue,
+                (Value::ServerError(error), _) if last && ["LOADING", "BUSY"].contains(&error.code()) => {
+                    continue;
+                }
+                (Value::ServerError(error), _) => DialError::from(RedisError::from(error.clone())),
+                (Value::Okay, "AUTH" | "SELECT" | "CLIENT") | (_, "PING" | "ROLE" | "INFO") => continue,
+                (Value::Array(parts), "HELLO") if parts.len() > 2 => continue,
+                _ => DialError { code: Some(UNREADABLE.to_owned()), ..DialError::new(unreadable(answer)) },
+            };
+            error.message = format!("{word}: {}", error.message);
+            // Asked again with the same password, the server says the same again.
+            let too_many = error.code.as_deref() == Some(MAX_CLIENTS);
+            error.fatal |= position == 0 && authenticates && !too_many;
+            // The provider may tell another one the next time.
+            error.fatal &= self.provider.is_none();
+            return Err(error);
         }
         Ok(())
+    }
+}
+
+/// What a command is called.
+fn command_word(command: &redis::Cmd) -> String {
+    match command.args_iter().next() {
+        Some(redis::Arg::Simple(word)) => String::from_utf8_lossy(word).into_owned(),
+        _ => String::new(),
     }
 }
 

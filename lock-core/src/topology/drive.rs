@@ -25,7 +25,7 @@ pub(super) async fn drive(
     // A request that ends with WAIT needs a connection that may block.
     let purpose = if request.wait.is_some() { Purpose::Wait } else { Purpose::Command };
     // Of a short time a part must do. Answers that take longer raise it.
-    let mut enough = ONE_ANSWER.min(time_left(deadline, Instant::now()) / 4);
+    let mut enough = ONE_ANSWER.min((deadline - Instant::now()) / 4);
     let mut attempt = 0;
     let mut pause = PAUSE.0;
     let mut next: Option<(Arc<Node>, RequestPrefix)> = None;
@@ -37,7 +37,7 @@ pub(super) async fn drive(
         if router.channels().is_closed() {
             return Err(NodeError { attempt, ..NodeError::closed() });
         }
-        if attempt > 0 && time_left(deadline, Instant::now()) <= enough_now {
+        if attempt > 0 && deadline - Instant::now() <= enough_now {
             return Err(out_of_time(reason, attempt));
         }
         attempt += 1;
@@ -67,7 +67,7 @@ pub(super) async fn drive(
             },
         };
         let asked_at = Instant::now();
-        if time_left(deadline, asked_at) <= enough_now {
+        if deadline - asked_at <= enough_now {
             if reason.message.is_empty() {
                 reason.message = format!("{} was not asked", router.name());
             }
@@ -94,14 +94,14 @@ pub(super) async fn drive(
                 }
                 return Ok(ServerReply { value, node: node.label.clone(), sent_at, acked, attempt });
             }
-            Answer::Lost { message } => {
+            Answer::Lost { code, message } => {
                 // Some proxies end a connection at a command that they do not know.
                 if before.load {
                     node.loads_nothing.set(true);
                 }
                 router.suspect();
                 let message = format!("{}: {}: {message}", node.label, request.what().name());
-                return Err(NodeError { definite: false, attempt, ..NodeError::at(&node, None, message) });
+                return Err(NodeError { definite: false, attempt, ..NodeError::at(&node, code, message) });
             }
             Answer::Refused { code, message } => (code, message),
         };
@@ -207,7 +207,7 @@ fn traced(request: &Request, by_text: bool, node: &Node, answer: &Answer, at: In
             }
         },
         Answer::Refused { message, .. } => format!("refused: {message}"),
-        Answer::Lost { message } => format!("lost: {message}"),
+        Answer::Lost { message, .. } => format!("lost: {message}"),
     };
     Traced {
         at: at.std(),
@@ -219,10 +219,6 @@ fn traced(request: &Request, by_text: bool, node: &Node, answer: &Answer, at: In
         reply: Some(reply),
         took: at.elapsed(),
     }
-}
-
-fn time_left(deadline: Instant, now: Instant) -> Duration {
-    deadline.saturating_duration_since(now)
 }
 
 /// Waits a little, longer each time, never past the deadline.

@@ -19,11 +19,13 @@ pub(crate) type Joined<T> = Shared<BoxFuture<'static, Option<T>>>;
 /// At most one task at a time. The task is its own: a caller that gives up does not stop it.
 pub(crate) struct Flight<T: Clone>(Mutex<Option<(Arc<AtomicBool>, Joined<T>)>>);
 
-impl<T: Clone + Send + Sync + 'static> Flight<T> {
-    pub(crate) fn new() -> Self {
+impl<T: Clone> Default for Flight<T> {
+    fn default() -> Self {
         Flight(Mutex::new(None))
     }
+}
 
+impl<T: Clone + Send + Sync + 'static> Flight<T> {
     /// Joins the task in flight, or starts one on the client's runtime.
     pub(crate) fn join<F>(&self, runtime: &ClientRuntime, work: impl FnOnce() -> F) -> Joined<T>
     where
@@ -48,19 +50,17 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
     }
 }
 
+/// The least time between the ends of two looks: a failover answers hundreds of requests with MOVED.
+const HOLD_OFF: Duration = Duration::from_millis(50);
+
 /// Looking anew at something that many find to be old at once: one look at a time, and a pause between two.
+#[derive(Default)]
 pub(crate) struct Refresh {
     flight: Flight<()>,
-    /// From the end of one look to the beginning of the next.
-    hold_off: Duration,
     last_end: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Refresh {
-    pub(crate) fn new(hold_off: Duration) -> Self {
-        Refresh { flight: Flight::new(), hold_off, last_end: Arc::default() }
-    }
-
     /// Joins the look in flight, or starts one while the owner lives. Goes on if the caller does not wait.
     pub(crate) fn join<S, F>(
         &self,
@@ -73,11 +73,10 @@ impl Refresh {
         F: Future<Output = ()> + Send + 'static,
     {
         self.flight.join(runtime, || {
-            let (owner, hold_off) = (Weak::clone(owner), self.hold_off);
-            let last_end = Arc::clone(&self.last_end);
+            let (owner, last_end) = (Weak::clone(owner), Arc::clone(&self.last_end));
             async move {
                 let ended = *last_end.lock();
-                if let Some(wait) = ended.and_then(|end| hold_off.checked_sub(end.elapsed())) {
+                if let Some(wait) = ended.and_then(|end| HOLD_OFF.checked_sub(end.elapsed())) {
                     sleep(wait).await;
                 }
                 if let Some(owner) = owner.upgrade() {
@@ -138,7 +137,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn looks_are_joined_and_held_off() {
         let looks = Arc::new(AtomicU32::new(0));
-        let refresh = Refresh::new(Duration::from_millis(50));
+        let refresh = Refresh::default();
         let look = |looks: Arc<AtomicU32>| async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
             looks.fetch_add(1, Ordering::SeqCst);

@@ -36,17 +36,20 @@ pub(crate) mod tests;
 mod tls;
 mod vote;
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 
 use self::cluster::Cluster;
 use self::dial::Dialer;
 use self::drive::drive;
+use self::flight::Joined;
 pub(crate) use self::node::Node;
 use self::pubsub::Channels;
 pub(crate) use self::pubsub::{KeyFollower, ReceivedMessages, Subscription};
-pub(crate) use self::refusal::{CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, WRONG_TYPE, passes};
+pub(crate) use self::refusal::{
+    CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, UNREADABLE, WRONG_TYPE, passes, unreadable,
+};
 pub(crate) use self::request::{Request, RequestCommand, Script, WaitFor};
 use self::sentinel::Sentinel;
 use self::single::Single;
@@ -54,7 +57,7 @@ pub use self::slot::slot;
 pub(crate) use self::tls::Secure;
 use self::vote::Voter;
 use crate::client::target::{Target, TopologyKind};
-use crate::clock::Instant;
+use crate::clock::{Instant, timeout_at};
 use crate::machine::ClientRuntime;
 use crate::{ClientOptions, PubSub};
 
@@ -103,25 +106,8 @@ impl NodeError {
     }
 }
 
-/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several of
-/// them. It is the [`Topology`] that it dereferences to.
-pub(crate) enum Route {
-    Single(Single),
-    Sentinel(Sentinel),
-    Cluster(Cluster),
-}
-
-impl Deref for Route {
-    type Target = dyn Topology;
-
-    fn deref(&self) -> &Self::Target {
-        match self {
-            Route::Single(single) => single,
-            Route::Sentinel(sentinel) => sentinel,
-            Route::Cluster(cluster) => cluster,
-        }
-    }
-}
+/// One logical server set: a single server, a sentinel group, a cluster. Independent masters are several.
+pub(crate) type Route = dyn Topology;
 
 impl Route {
     /// Runs the request at the master that owns its keys. Definite refusals (NOSCRIPT, MOVED, ASK, TRYAGAIN,
@@ -134,10 +120,8 @@ impl Route {
 
     /// Looks for the owner anew, or joins a search under way; returns by the deadline, found or not.
     async fn rediscover(&self, deadline: Instant) {
-        match self {
-            Route::Single(_) => {}
-            Route::Sentinel(sentinel) => sentinel.rediscover(deadline).await,
-            Route::Cluster(cluster) => cluster.rediscover(deadline).await,
+        if let Some(search) = self.search() {
+            let _ = timeout_at(deadline, search).await;
         }
     }
 }
@@ -146,8 +130,15 @@ impl Route {
 pub(crate) trait Topology: Send + Sync {
     /// The node that owns the request's keys, as far as known.
     fn owner(&self, request: &Request) -> Option<Arc<Node>>;
-    /// Starts looking in the background: an answer was lost, the next request should not find the same.
-    fn suspect(&self) {}
+    /// Begins to look for the owner anew, or joins who does, where there is more than one place to look. It
+    /// goes on if nobody waits for it.
+    fn search(&self) -> Option<Joined<()>> {
+        None
+    }
+    /// An answer was lost: the next request should not find the same.
+    fn suspect(&self) {
+        drop(self.search());
+    }
     /// The same after a redirection, which may have named a node that knows better.
     fn moved(&self, _to: Option<&Arc<Node>>) {
         self.suspect();
@@ -261,13 +252,13 @@ async fn connect_to(
         TopologyKind::Sentinel => {
             let sentinel = Sentinel::new(target, options, tls, runtime);
             sentinel.reach(target, deadline).await?;
-            Ok(vec![Arc::new(Route::Sentinel(sentinel))])
+            Ok(vec![Arc::new(sentinel)])
         }
         TopologyKind::Cluster => {
             let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
             let cluster =
                 Cluster::connect(target.endpoints.clone(), dialer, target.pub_sub(options), deadline).await?;
-            Ok(vec![Arc::new(Route::Cluster(cluster))])
+            Ok(vec![Arc::new(cluster)])
         }
     }
 }
@@ -284,11 +275,11 @@ pub(crate) fn unconnected(
     match target.shape {
         TopologyKind::Single | TopologyKind::Masters => Ok(routes(masters(target, options, tls, runtime))),
         TopologyKind::Sentinel => {
-            Ok(vec![Arc::new(Route::Sentinel(Sentinel::new(target, options, tls, runtime)))])
+            Ok(vec![Arc::new(Sentinel::new(target, options, tls, runtime))])
         }
         TopologyKind::Cluster if matches!(way, PubSub::Plain | PubSub::Sharded) => {
             let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
-            Ok(vec![Arc::new(Route::Cluster(Cluster::new(target.endpoints.clone(), dialer, way)))])
+            Ok(vec![Arc::new(Cluster::new(target.endpoints.clone(), dialer, way))])
         }
         TopologyKind::Cluster => Err(
             "before its servers can be asked, a cluster's client is to be told how they publish: `?pubsub=sharded` (Redis 7.0 and later) or `?pubsub=plain` in the URL, or \
@@ -315,7 +306,7 @@ fn masters(
 }
 
 fn routes(singles: Vec<Single>) -> Vec<Arc<Route>> {
-    singles.into_iter().map(|single| Arc::new(Route::Single(single))).collect()
+    singles.into_iter().map(|single| Arc::new(single) as Arc<Route>).collect()
 }
 
 /// Servers of which more than half have answered.

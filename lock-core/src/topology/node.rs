@@ -13,7 +13,8 @@ use super::finished_records::FinishedRecords;
 use super::flight::Flight;
 use crate::client::target::Endpoint;
 use crate::clock::{Instant, timeout_at};
-use crate::sync::{Flag, Mutex, RwLock};
+use crate::diagnostics::concern::Concern;
+use crate::sync::{Flag, Mutex};
 
 /// Connections for requests that end with WAIT. Such a request blocks its connection until the replicas have
 /// answered, so that on a single one the waits of many callers would add up.
@@ -68,8 +69,8 @@ impl Node {
             endpoint,
             dialer,
             proof,
-            command: Lane::new(),
-            wait: std::array::from_fn(|_| Lane::new()),
+            command: Lane::default(),
+            wait: Default::default(),
             closed: Flag::default(),
             has_disk: Flag::default(),
             loads_nothing: Flag::default(),
@@ -82,6 +83,15 @@ impl Node {
             is_silent: Flag::default(),
             finished: FinishedRecords::default(),
         })
+    }
+
+    /// What was found missing there since the last connection, or is refused now.
+    pub(crate) fn concerns(&self) -> impl Iterator<Item = Concern> {
+        let keys = self.refused_keys.lock().clone().map(|found| Concern::keys(&self.label, found));
+        let refused = self.refusal.lock().clone();
+        let messages = refused.map(|(_, found)| Concern::messages(&self.label, found));
+        let untracked = self.untracked.lock().as_ref().map(|why| Concern::tracking(&self.label, why));
+        keys.into_iter().chain(messages).chain(untracked)
     }
 
     /// Whether the server was sent this script's text.
@@ -154,7 +164,7 @@ impl Node {
         match &dialled {
             Ok(conn) => {
                 line.failures.store(0, Ordering::Relaxed);
-                *line.conn.write() = Some(conn.clone());
+                *line.conn.lock() = Some(conn.clone());
                 // The server that answers now may be another incarnation, with another configuration.
                 self.has_disk.set(false);
                 self.scripts.lock().clear();
@@ -191,7 +201,7 @@ impl Node {
     /// Lets go of the connections: the next request dials anew, requests in flight may still be answered.
     pub(crate) fn drop_connections(&self) {
         for line in self.lines() {
-            line.conn.write().take();
+            line.conn.lock().take();
         }
     }
 
@@ -199,7 +209,7 @@ impl Node {
     pub(crate) fn close(&self) {
         self.closed.set(true);
         for line in self.lines() {
-            if let Some(conn) = line.conn.write().take() {
+            if let Some(conn) = line.conn.lock().take() {
                 conn.kill();
             }
         }
@@ -210,25 +220,17 @@ impl Node {
     }
 }
 
+#[derive(Default)]
 struct Lane {
-    conn: RwLock<Option<Arc<Conn>>>,
+    conn: Mutex<Option<Arc<Conn>>>,
     flight: Flight<Result<Arc<Conn>, DialError>>,
     failures: AtomicU32,
     busy: AtomicU32,
 }
 
 impl Lane {
-    fn new() -> Self {
-        Lane {
-            conn: RwLock::new(None),
-            flight: Flight::new(),
-            failures: AtomicU32::new(0),
-            busy: AtomicU32::new(0),
-        }
-    }
-
     fn alive(&self) -> Option<Arc<Conn>> {
-        let conn = self.conn.read();
+        let conn = self.conn.lock();
         conn.as_ref().filter(|conn| !conn.is_dead()).cloned()
     }
 

@@ -15,6 +15,15 @@ pub(crate) const WRONG_TYPE: &str = "WRONGTYPE";
 /// The code of another: the client was closed.
 pub(crate) const CLOSED: &str = "CLOSED";
 
+/// The code that this client gives to an answer that nothing it asks gets: something else is at work there.
+pub(crate) const UNREADABLE: &str = "UNREADABLE";
+
+/// What is said of such an answer, which may be as long as a list of permits.
+pub(crate) fn unreadable(answer: &redis::Value) -> String {
+    let shown: String = format!("{answer:?}").chars().take(200).collect();
+    format!("an answer that cannot be read: {shown}")
+}
+
 /// What a request is for, which decides after which refusals it is sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestPurpose {

@@ -119,17 +119,14 @@ impl Request {
     }
 
     /// Adds a duration as Redis wants it: whole milliseconds, at least 1.
-    pub(crate) fn arg_ms(mut self, duration: Duration) -> Self {
-        let mut digits = Digits::new();
-        self.part(digits.of(u64::try_from(duration.as_millis().max(1)).unwrap_or(u64::MAX)));
-        self
+    pub(crate) fn arg_ms(self, duration: Duration) -> Self {
+        let ms = u64::try_from(duration.as_millis().max(1)).unwrap_or(u64::MAX);
+        self.arg(itoa::Buffer::new().format(ms))
     }
 
     /// Adds a duration in whole microseconds.
-    pub(crate) fn arg_us(mut self, duration: Duration) -> Self {
-        let mut digits = Digits::new();
-        self.part(digits.of(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)));
-        self
+    pub(crate) fn arg_us(self, duration: Duration) -> Self {
+        self.arg(itoa::Buffer::new().format(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
     }
 
     fn part(&mut self, bytes: &[u8]) -> Range<u32> {
@@ -157,22 +154,22 @@ impl Request {
 
     /// The same, a script by its text where that is asked for.
     pub(super) fn write_script(&self, by_text: bool, out: &mut Vec<u8>) {
-        let mut digits = Digits::new();
+        let mut digits = itoa::Buffer::new();
         out.reserve(self.body.len() + 96);
         out.push(b'*');
         match self.what {
             RequestCommand::Script(script) => {
-                out.extend_from_slice(digits.of(u64::from(self.parts) + 3));
+                out.extend_from_slice(digits.format(u64::from(self.parts) + 3).as_bytes());
                 let (word, script): (&[u8], _) = match by_text {
                     true => (b"\r\n$4\r\nEVAL\r\n", script.text),
                     false => (b"\r\n$7\r\nEVALSHA\r\n", script.digest()),
                 };
                 out.extend_from_slice(word);
                 bulk(out, script.as_bytes());
-                bulk(out, digits.of(u64::from(self.keys)));
+                bulk(out, digits.format(self.keys).as_bytes());
             }
             RequestCommand::Command(name) => {
-                out.extend_from_slice(digits.of(u64::from(self.parts) + 1));
+                out.extend_from_slice(digits.format(u64::from(self.parts) + 1).as_bytes());
                 out.extend_from_slice(b"\r\n");
                 bulk(out, name.as_bytes());
             }
@@ -194,31 +191,10 @@ impl Request {
 /// Writes a part of a command: `$<length>`, the bytes.
 pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'$');
-    out.extend_from_slice(Digits::new().of(bytes.len() as u64));
+    out.extend_from_slice(itoa::Buffer::new().format(bytes.len()).as_bytes());
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
-}
-
-/// A number in decimal, without an allocation.
-struct Digits([u8; 20]);
-
-impl Digits {
-    fn new() -> Self {
-        Digits([0; 20])
-    }
-
-    fn of(&mut self, mut number: u64) -> &[u8] {
-        let mut at = self.0.len();
-        loop {
-            at -= 1;
-            self.0[at] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return &self.0[at..];
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -16,9 +16,16 @@ pub(super) struct Subscriber {
     decoded: usize,
 }
 
+/// Whether it is a message, the end or the beginning of a subscription, or the answer to PING behind one.
+pub(super) fn is_for_subscribers(parts: &[Value]) -> bool {
+    let [Value::BulkString(kind), Value::BulkString(_), ..] = parts else { return false };
+    kind.ends_with(b"message") || kind.ends_with(b"subscribe") || kind == b"pong"
+}
+
 impl Subscriber {
     pub(super) fn new(socket: Socket) -> Self {
-        Subscriber { stream: socket.boxed(), decoder: ReplyDecoder::default(), input: Vec::new(), decoded: 0 }
+        let decoder = ReplyDecoder::with_pushes();
+        Subscriber { stream: socket.boxed(), decoder, input: Vec::new(), decoded: 0 }
     }
 
     pub(super) async fn write(&mut self, commands: &[u8]) -> io::Result<()> {

@@ -5,7 +5,8 @@ use redis::Value;
 
 use super::info_field;
 use super::node::{Lease, Node, Purpose};
-use super::refusal::is_about_keys;
+use super::refusal::{is_about_keys, unreadable};
+use super::subscriber::is_for_subscribers;
 use crate::clock::{Instant, timeout_at};
 use crate::diagnostics::concern::ServerReport;
 use crate::names::{Names, companion};
@@ -25,7 +26,7 @@ const HOLDER_COMMANDS: &str = "
     return 1";
 
 /// Asks a server that is connected already; nothing if it is not, or does not answer.
-pub(crate) async fn ask_connected(node: &Node, prefix: &str, deadline: Instant) -> Option<ServerReport> {
+pub(crate) async fn ask_connected(node: &Arc<Node>, prefix: &str, deadline: Instant) -> Option<ServerReport> {
     let report = ask(node, &node.current(Purpose::Command)?, prefix, deadline).await;
     // Of the client's own locks the first that is refused says it.
     report.silence.is_none().then_some(ServerReport { unjudged_keys: None, ..report })
@@ -67,7 +68,8 @@ async fn refusal(node: &Node, prefix: &str, deadline: Instant) -> Option<String>
         written.map_err(|error| error.to_string())?;
         match connection.next().await {
             Ok(Value::ServerError(error)) => Err(error.to_string()),
-            Ok(_) => Ok(()),
+            Ok(Value::Array(parts)) if is_for_subscribers(&parts) => Ok(()),
+            Ok(answer) => Err(unreadable(&answer)),
             Err(error) => Err(error.to_string()),
         }
     };
@@ -91,7 +93,7 @@ async fn untracked(node: &Node, deadline: Instant) -> Option<String> {
     timeout_at(deadline, asked).await.ok()?.err().map(|error| error.message)
 }
 
-async fn ask(node: &Node, lease: &Lease<'_>, prefix: &str, deadline: Instant) -> ServerReport {
+async fn ask(node: &Arc<Node>, lease: &Lease<'_>, prefix: &str, deadline: Instant) -> ServerReport {
     let names = unused(prefix);
     let companions = ["redisson_lock_queue", "locklab_queue"].map(|word| companion(word, &names.key));
     // Only under a prefix it matters which.
@@ -120,8 +122,16 @@ async fn ask(node: &Node, lease: &Lease<'_>, prefix: &str, deadline: Instant) ->
             }
             report
         }
-        Ok(Err(error)) => silent(node, error.to_string()),
-        Err(_) => silent(node, "no answer in time".to_owned()),
+        // A proxy may end a connection at a question, and carry locks all the same: nothing is known then.
+        Ok(Err(error)) => match node.dialled(Purpose::Command, deadline).await {
+            Ok(_) => read(node, &[]),
+            Err(_) => silent(node, error.to_string()),
+        },
+        Err(_) => {
+            // What is asked next would get the answers that are missing.
+            lease.conn.kill();
+            silent(node, "no answer in time".to_owned())
+        }
     }
 }
 

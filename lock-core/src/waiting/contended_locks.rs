@@ -9,7 +9,7 @@
 //! that it finds their distance. Some who listen want nothing: after a few moments in vain as many as did not
 //! come are left out of account for a while.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use redis::Value;
 
@@ -85,7 +85,7 @@ impl ContendedLocks {
     }
 
     /// The release was answered. Those who have heard it are counted, this client too if it listens.
-    pub(crate) fn gave(&self, lock: &LockInner, route: &Route, given: ReleaseAnswer, answer: &Value) {
+    pub(crate) fn gave(&self, lock: &LockInner, route: &Arc<Route>, given: ReleaseAnswer, answer: &Value) {
         let freed = given == ReleaseAnswer::Freed;
         let listeners = if freed { lock.format.listeners(answer) } else { 0 };
         if listeners == 0 && self.is_empty() {

@@ -8,7 +8,7 @@ use crate::waiting::line::{self, Lines};
 use crate::waiting::subscriptions::Subscriptions;
 
 /// The kind and the names of what is waited for.
-pub(crate) type LineKey = (&'static str, String);
+pub(crate) type LineKey = (&'static str, Vec<String>);
 
 pub(crate) type Gates = Lines<LineKey, GateFront>;
 

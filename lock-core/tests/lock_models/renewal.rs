@@ -42,7 +42,7 @@ struct State {
 
 impl Hold {
     fn new() -> Arc<Self> {
-        Arc::new(Hold { place: DueSlot::none(), state: Mutex::default(), renewed: Condvar::new() })
+        Arc::new(Hold { place: DueSlot::default(), state: Mutex::default(), renewed: Condvar::new() })
     }
 
     /// As the library's: ends, then leaves the queue.

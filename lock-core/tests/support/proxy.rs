@@ -1,4 +1,4 @@
-//! A proxy before a server that refuses commands in words of its own, or hangs up at them.
+//! A proxy before a server that answers commands by itself, hangs up at them, or swallows them.
 use std::{
     io::{BufRead, BufReader, Write, copy},
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
@@ -11,6 +11,10 @@ pub enum Passage {
     Forwarded,
     /// Answered with an error, in its turn.
     Refused(String),
+    /// Answered, in its turn, with what this expression of Lua is.
+    Said(&'static str),
+    /// Never answered.
+    Swallowed,
     /// The connection ends.
     HungUp,
 }
@@ -65,6 +69,11 @@ fn relay(client: TcpStream, server: SocketAddr, passage: &dyn Fn(&[String]) -> P
                 let reply = "return redis.error_reply(ARGV[1])";
                 ["EVAL", reply, "0", &error].map(|word| word.as_bytes().to_vec()).to_vec()
             }
+            Passage::Said(what) => {
+                let reply = format!("return {what}");
+                ["EVAL", &reply, "0"].map(|word| word.as_bytes().to_vec()).to_vec()
+            }
+            Passage::Swallowed => continue,
             Passage::HungUp => break,
         };
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use redis::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -20,11 +21,9 @@ use super::{NodeError, Request, Topology};
 use crate::PubSub;
 use crate::client::target::{Endpoint, addresses};
 use crate::clock::{Instant, timeout_at};
-use crate::sync::{Flag, Mutex, RwLock};
-use crate::topology::refusal::is_passing;
+use crate::sync::{Flag, Mutex};
+use crate::topology::refusal::{UNREADABLE, is_passing, unreadable};
 
-/// The least time between the ends of two refreshes: a failover answers hundreds of requests with MOVED.
-const HOLD_OFF: Duration = Duration::from_millis(50);
 /// How long after the first good answer others may still outrank it.
 const GRACE: Duration = Duration::from_millis(30);
 const WITNESSES: usize = 8;
@@ -82,18 +81,21 @@ async fn knows_sharded_channels(masters: &[Arc<Node>], deadline: Instant) -> boo
             continue;
         };
         match timeout_at(deadline, lease.conn.command(&probe)).await {
-            Ok(Ok(redis::Value::ServerError(error))) if is_passing(Some(error.code())) => continue,
-            Ok(Ok(answer)) => return !matches!(answer, redis::Value::ServerError(_)),
-            Ok(Err(_)) | Err(_) => continue,
+            Ok(Ok(Value::ServerError(error))) if is_passing(Some(error.code())) => {}
+            Ok(Ok(answer)) => return !matches!(answer, Value::ServerError(_)),
+            Ok(Err(_)) => {}
+            // What is asked next would get this answer.
+            Err(_) => lease.conn.kill(),
         }
     }
     false
 }
 
 /// Why answers make no map: as the server says, or because nothing has slots.
-fn refusal(answers: &[redis::Value]) -> (Option<String>, String) {
-    match answers.first() {
-        Some(redis::Value::ServerError(error)) => {
+fn refusal(answers: Vec<Value>) -> (Option<String>, String) {
+    let refused = answers.iter().find(|answer| matches!(answer, Value::ServerError(_)));
+    match refused.or(answers.first()) {
+        Some(Value::ServerError(error)) => {
             let details = error.details().unwrap_or_default();
             let remedy = match details.contains("cluster support disabled") {
                 true => "; a single server's URL begins with redis://",
@@ -101,13 +103,8 @@ fn refusal(answers: &[redis::Value]) -> (Option<String>, String) {
             };
             (Some(error.code().to_owned()), format!("{} {details}{remedy}", error.code()))
         }
-        _ => (None, "no master has any".to_owned()),
-    }
-}
-
-impl Cluster {
-    pub(super) async fn rediscover(&self, deadline: Instant) {
-        let _ = timeout_at(deadline, self.state.refresh()).await;
+        Some(Value::Array(slots)) if slots.is_empty() => (None, "no master has any".to_owned()),
+        _ => (Some(UNREADABLE.to_owned()), unreadable(&Value::Array(answers))),
     }
 }
 
@@ -118,9 +115,8 @@ impl Topology for Cluster {
             None => self.state.masters().first().cloned(),
         }
     }
-    fn suspect(&self) {
-        // The flight runs by itself; nobody here needs its result.
-        drop(self.state.refresh());
+    fn search(&self) -> Option<Joined<()>> {
+        Some(self.state.refresh())
     }
     fn moved(&self, to: Option<&Arc<Node>>) {
         *self.state.told.lock() = to.cloned();
@@ -160,7 +156,7 @@ impl ChannelRouter for State {
         drop(self.refresh());
     }
     fn changes(&self) -> Option<watch::Receiver<u64>> {
-        Some(self.version())
+        Some(self.version.subscribe())
     }
 }
 
@@ -168,7 +164,7 @@ struct State {
     dialer: Arc<Dialer>,
     seeds: Vec<Endpoint>,
     nodes: Mutex<BTreeMap<Endpoint, Arc<Node>>>,
-    map: RwLock<Arc<Map>>,
+    map: Mutex<Arc<Map>>,
     refresh: Refresh,
     /// Whom a redirection named since the last look at the map.
     told: Mutex<Option<Arc<Node>>>,
@@ -200,8 +196,8 @@ impl State {
             dialer,
             seeds,
             nodes: Mutex::default(),
-            map: RwLock::new(Arc::new(empty)),
-            refresh: Refresh::new(HOLD_OFF),
+            map: Mutex::new(Arc::new(empty)),
+            refresh: Refresh::default(),
             told: Mutex::default(),
             why_none: Mutex::default(),
             turns: AtomicUsize::new(0),
@@ -212,16 +208,12 @@ impl State {
     }
 
     fn owner(&self, slot: u16) -> Option<Arc<Node>> {
-        let map = self.map.read();
+        let map = self.map.lock();
         map.masters.get(usize::from(*map.owners.get(usize::from(slot))?)).cloned()
     }
 
     fn masters(&self) -> Vec<Arc<Node>> {
-        self.map.read().masters.clone()
-    }
-
-    fn version(&self) -> watch::Receiver<u64> {
-        self.version.subscribe()
+        self.map.lock().masters.clone()
     }
 
     fn node(&self, endpoint: Endpoint) -> Arc<Node> {
@@ -278,7 +270,7 @@ impl State {
     async fn told_view(&self) -> Option<View> {
         let told = self.told.lock().take()?;
         let view = timeout(GRACE, self.ask(&told)).await.ok()?.ok()?;
-        (view.rank() >= self.map.read().rank).then_some(view)
+        (view.rank() >= self.map.lock().rank).then_some(view)
     }
 
     fn witnesses(&self) -> Vec<Arc<Node>> {
@@ -303,7 +295,7 @@ impl State {
         let (code, why) = match timeout(limit, lease.conn.pipeline(&pipe, 2)).await {
             Ok(Ok(answers)) => match View::read(&answers, &node.endpoint) {
                 Some(view) => return Ok(view),
-                None => refusal(&answers),
+                None => refusal(answers),
             },
             Ok(Err(error)) => (None, error.to_string()),
             Err(_) => {
@@ -317,7 +309,7 @@ impl State {
     /// Goes by a view from now on. `by_majority`: more than half of the asked nodes know its configuration.
     fn adopt(&self, view: View, by_majority: bool) {
         let rank = view.rank();
-        let old = self.map.read().clone();
+        let old = self.map.lock().clone();
         // A node cut off from the others still knows an older configuration, which is no reason to go back
         // while the masters of the newer one can be reached. A new cluster counts from 1, and most say so.
         let older = rank.0 < old.rank.0 && !by_majority;
@@ -341,7 +333,7 @@ impl State {
             view.shards.iter().any(|shard| shard.master == *endpoint) || self.seeds.contains(endpoint)
         };
         self.nodes.lock().retain(|endpoint, _| keep(endpoint));
-        *self.map.write() = Arc::new(Map { shards: view.shards, masters, owners, rank });
+        *self.map.lock() = Arc::new(Map { shards: view.shards, masters, owners, rank });
         if !same {
             self.version.send_modify(|version| *version += 1);
         }

@@ -10,8 +10,9 @@ use super::{Listening, Order, channel::Channel};
 use crate::clock::Instant;
 use crate::diagnostics::concern::Concern;
 use crate::telemetry::degraded;
-use crate::topology::refusal::{RequestPurpose, WRONG_TYPE, passes};
-use crate::topology::{Message, NodeError, dial::Dialer, node::Node, subscriber::Subscriber};
+use crate::topology::refusal::{RequestPurpose, UNREADABLE, WRONG_TYPE, passes, unreadable};
+use crate::topology::subscriber::{Subscriber, is_for_subscribers};
+use crate::topology::{Message, NodeError, dial::Dialer, node::Node};
 
 /// A connection that has heard nothing for so long is asked PING.
 const QUIET: Duration = Duration::from_secs(2);
@@ -226,7 +227,7 @@ impl Feed {
                         Value::ServerError(error) if live.is_of_another_type(&error) => {
                             self.answered(&mut live, &Value::Nil);
                         }
-                        Value::Array(parts) => {
+                        Value::Array(parts) if is_for_subscribers(&parts) => {
                             live.note(&parts);
                             self.take(&parts);
                         }
@@ -239,7 +240,7 @@ impl Feed {
                                 self.refused(&name, &refusal);
                             }
                         }
-                        // PONG, before anything is subscribed, or what a key holds.
+                        // PONG, before anything is subscribed, what a key holds, or nothing that is known.
                         value => self.answered(&mut live, &value),
                     }
                 }
@@ -299,13 +300,16 @@ impl Feed {
         }
     }
 
-    /// The answer to what was asked first: PONG, or what a key holds.
-    fn answered(&self, live: &mut Live, value: &Value) {
+    /// The answer to what was asked first: PONG, or what a key holds. A subscription is answered otherwise.
+    fn answered(&mut self, live: &mut Live, value: &Value) {
         let Some(Some(name)) = live.asked.pop_front() else {
             return;
         };
         live.answered = true;
-        if let Some(Member { channel, .. }) = self.members.get(&name)
+        if self.to != Listening::Keys {
+            let code = Some(UNREADABLE.to_owned());
+            self.refused(&name, &NodeError { code, ..NodeError::local(unreadable(value)) });
+        } else if let Some(Member { channel, .. }) = self.members.get(&name)
             && let Some(check) = channel.check()
         {
             channel.checked(self.id, check.expected == *value);

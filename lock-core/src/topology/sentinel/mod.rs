@@ -8,6 +8,7 @@ use tokio::task::AbortHandle;
 
 use self::state::{SentinelNode, State};
 use super::dial::Dialer;
+use super::flight::Joined;
 use super::node::Node;
 use super::pubsub::{Channels, Hub, Listening};
 use super::{ChannelName, NodeError, Request, Secure, Topology};
@@ -64,7 +65,7 @@ impl Sentinel {
                 return Ok(());
             }
             // The one that is named may be down, or not be told yet that it is the master.
-            if !self.state.may_pass() || Instant::now() >= deadline {
+            if !self.state.may_pass.get() || Instant::now() >= deadline {
                 break;
             }
         }
@@ -88,18 +89,12 @@ fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
     watcher.abort_handle()
 }
 
-impl Sentinel {
-    pub(super) async fn rediscover(&self, deadline: Instant) {
-        let _ = timeout_at(deadline, self.state.search()).await;
-    }
-}
-
 impl Topology for Sentinel {
     fn owner(&self, _: &Request) -> Option<Arc<Node>> {
         self.state.master()
     }
-    fn suspect(&self) {
-        drop(self.state.search());
+    fn search(&self) -> Option<Joined<()>> {
+        Some(self.state.search())
     }
     fn name(&self) -> String {
         format!("{}: {}", self.state.label(), self.state.why_none())

@@ -9,14 +9,13 @@ use tokio::{sync::watch, time::timeout};
 use super::report::{Report, candidates};
 use crate::client::target::Endpoint;
 use crate::clock::Instant;
-use crate::sync::{Flag, Mutex, RwLock};
+use crate::sync::{Flag, Mutex};
 use crate::topology::dial::{Dialer, Proof};
 use crate::topology::flight::{AnswerValue, Joined, Refresh, hear};
 use crate::topology::node::{Node, Purpose};
 use crate::topology::pubsub::ChannelRouter;
+use crate::topology::refusal::unreadable;
 
-/// The least time between the ends of two searches.
-const HOLD_OFF: Duration = Duration::from_millis(50);
 /// How long after the first report the others are waited for, unless a majority agrees before.
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -25,14 +24,14 @@ pub(super) struct State {
     pub(super) dialer: Arc<Dialer>,
     pub(super) witnesses: Vec<Arc<SentinelNode>>,
     label: String,
-    master: RwLock<Option<Arc<Node>>>,
+    master: Mutex<Option<Arc<Node>>>,
     epoch: AtomicU64,
     /// The least that a sentinel said; 0: none said it.
     down_after_ms: AtomicU64,
     search: Refresh,
     why_none: Mutex<String>,
-    /// Whether a master was named, so that one may be there after a failover.
-    may_pass: Flag,
+    /// Whether a master was named, so that another search may find one, after a failover.
+    pub(super) may_pass: Flag,
     version: watch::Sender<u64>,
     closed: Flag,
     me: Weak<State>,
@@ -50,10 +49,10 @@ impl State {
             dialer,
             witnesses,
             label,
-            master: RwLock::new(None),
+            master: Mutex::default(),
             epoch: AtomicU64::new(0),
             down_after_ms: AtomicU64::new(0),
-            search: Refresh::new(HOLD_OFF),
+            search: Refresh::default(),
             why_none: Mutex::new("nobody was asked".to_owned()),
             may_pass: Flag::default(),
             version: watch::Sender::new(0),
@@ -69,7 +68,7 @@ impl State {
     }
 
     pub(super) fn last_master(&self) -> Option<Arc<Node>> {
-        self.master.read().clone()
+        self.master.lock().clone()
     }
 
     pub(super) fn down_after_ms(&self) -> Option<u64> {
@@ -159,7 +158,7 @@ impl State {
     }
 
     fn settle(&self, node: Option<Arc<Node>>) {
-        let mut master = self.master.write();
+        let mut master = self.master.lock();
         let same = master.as_ref().map(Arc::as_ptr) == node.as_ref().map(Arc::as_ptr);
         *master = node.filter(|_| !self.closed.get());
         drop(master);
@@ -171,11 +170,6 @@ impl State {
     /// Why there is no master, as far as the last search could tell.
     pub(super) fn why_none(&self) -> String {
         self.why_none.lock().clone()
-    }
-
-    /// Whether another search may find one.
-    pub(super) fn may_pass(&self) -> bool {
-        self.may_pass.get()
     }
 
     pub(super) fn label(&self) -> String {
@@ -232,18 +226,19 @@ impl SentinelNode {
                 return Err(failed(format!("no answer within {patience:?}")));
             }
         };
-        match answers.first() {
-            Some(Value::Nil) => Err(failed(format!("knows no master `{name}`"))),
-            Some(Value::ServerError(error)) => {
-                let text = error.to_string();
-                Err(failed(match text.contains("unknown command") {
-                    true => {
-                        format!("{text}; it is no sentinel: a server's URL begins with redis://")
-                    }
-                    false => text,
-                }))
+        if answers.first() == Some(&Value::Nil) {
+            return Err(failed(format!("knows no master `{name}`")));
+        }
+        let refused = answers.iter().find_map(|answer| match answer {
+            Value::ServerError(error) => Some(error.to_string()),
+            _ => None,
+        });
+        match refused {
+            Some(text) if text.contains("unknown command") => {
+                Err(failed(format!("{text}; it is no sentinel: a server's URL begins with redis://")))
             }
-            _ => Report::read(&answers).ok_or_else(|| failed(format!("answered {answers:?}"))),
+            Some(text) => Err(failed(text)),
+            None => Report::read(&answers).ok_or_else(|| failed(unreadable(&Value::Array(answers)))),
         }
     }
 

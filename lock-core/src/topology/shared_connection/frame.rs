@@ -41,6 +41,8 @@ pub(in crate::topology) struct ReplyDecoder {
     elements: usize,
     /// Bytes at the beginning of the input in which no line ends.
     searched: usize,
+    /// Pushes come, of which none answers a request.
+    takes_pushes: bool,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,10 @@ enum Element {
 }
 
 impl ReplyDecoder {
+    pub(in crate::topology) fn with_pushes() -> Self {
+        ReplyDecoder { takes_pushes: true, ..ReplyDecoder::default() }
+    }
+
     /// The next reply, and how many bytes were used, also where none is complete. `input` begins behind.
     pub(in crate::topology) fn next(&mut self, input: &[u8]) -> Result<(Option<Value>, usize), BadReply> {
         let mut used = 0;
@@ -141,6 +147,7 @@ impl ReplyDecoder {
                 let bulk = bulk.strip_suffix(b"\r\n").ok_or(BadReply::Malformed)?;
                 return Ok(Some((Element::Scalar(Value::BulkString(bulk.into())), line.len() + size + 2)));
             }
+            b'>' if !self.takes_pushes => return Err(BadReply::Malformed),
             b'*' | b'>' | b'%' => match usize::try_from(number(text)?) {
                 Ok(count) => {
                     let parts = if *kind == b'%' { 2 } else { 1 };
@@ -238,9 +245,14 @@ mod tests {
 
     #[test]
     fn what_is_no_reply_is_refused() {
-        for bytes in
-            [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1", b":x\r\n", b"$1\r\nabc", &b"*1\r\n".repeat(100)]
-        {
+        for bytes in [
+            &b"HTTP/1.1 200 OK\r\n"[..],
+            b"HTTP/1.1",
+            b">1\r\n:1\r\n",
+            b":x\r\n",
+            b"$1\r\nabc",
+            &b"*1\r\n".repeat(100),
+        ] {
             assert_eq!(read(bytes, bytes.len()), Err(BadReply::Malformed), "{bytes:?}");
         }
     }

@@ -25,7 +25,6 @@ mod timekeeper;
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -365,20 +364,13 @@ impl SharedConnection {
         queue.urgent |= at_once && queue.writing;
         let leaves = (batch || at_once) && !queue.writing;
         if leaves {
-            match self.socket.try_write(&queue.out) {
-                Ok(written) => {
-                    queue.unwritten = 0;
-                    drop(queue.out.drain(..written));
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // The driver meets the same error and knows what to do about it.
-                Err(_) => {}
+            // The driver meets the same error, and knows what to do about it.
+            if let Ok(written) = self.socket.try_write(&queue.out) {
+                queue.unwritten = 0;
+                drop(queue.out.drain(..written));
             }
         }
-        let sooner = deadline.is_some_and(|deadline| match queue.look_at {
-            Some(look_at) => deadline < look_at,
-            None => true,
-        });
+        let sooner = deadline.is_some_and(|deadline| queue.look_at.is_none_or(|look_at| deadline < look_at));
         if sooner {
             queue.look_at = deadline;
         }

@@ -61,7 +61,7 @@ fn number(sent: &ServerReply) -> i64 {
 }
 
 /// Sends until it succeeds. What was lost in between is counted by nobody.
-async fn eventually(route: &Route, request: &Request) -> ServerReply {
+async fn eventually(route: &Arc<Route>, request: &Request) -> ServerReply {
     let until = Instant::now() + support::PATIENCE;
     loop {
         match route.send(request, within(5000)).await {
@@ -87,6 +87,6 @@ fn no_hint_waiting(subscription: &mut Subscription) -> bool {
     subscription.hint().now_or_never().is_none()
 }
 
-async fn error(route: &Route, request: &Request, ms: u64) -> NodeError {
+async fn error(route: &Arc<Route>, request: &Request, ms: u64) -> NodeError {
     route.send(request, within(ms)).await.expect_err("no answer can come")
 }
