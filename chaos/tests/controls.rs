@@ -447,7 +447,9 @@ mod verdicts_of_an_audit {
         let asked = scenario("script-flush");
         let with = |bit: bool| {
             let mut result = result(&asked, &[]);
-            result.faults = vec![FaultSpan { fault: "script-flush".to_owned(), bit, ..Default::default() }];
+            let fault = "script-flush".to_owned();
+            let first_grant_after_ns = Some(1);
+            result.faults = vec![FaultSpan { fault, bit, first_grant_after_ns, ..Default::default() }];
             if !bit {
                 for class in CLASSES {
                     let verdict = result.verdicts.get_mut(class).expect("a class");

@@ -285,7 +285,7 @@ async fn a_fault_that_never_comes_due_is_without_proof_and_leaves_the_verdicts_u
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_never_loads_its_scripts_again_feels_the_second_flush_too() {
     let text = chaos::builtin::find("script-flush").expect("a built-in scenario").text;
-    let (run, _dir) = run_by("exec DRIVER broken:script-loaded-once", text, 7).await;
+    let (run, _dir) = run(&text.replace("lock-core:reentrant", "broken:script-loaded-once"), 7).await;
     assert_bit(&run);
     assert!(run.result.faults[1].proof.contains(" forgot 0 scripts"), "{}", told(&run));
 }

@@ -50,8 +50,7 @@ impl CycleRequest {
                 others.push(other);
             }
         }
-        let is_short = load.short_leases > 0.0 && random.random_bool(load.short_leases.min(1.0));
-        let part = if is_short { 4 } else { 1 };
+        let part = if load.short_leases > 0.0 && random.random_bool(load.short_leases) { 4 } else { 1 };
         CycleRequest {
             permits: matches!(&**kind, "semaphore" | "permits").then_some(load.permits),
             kind: kind.clone(),
