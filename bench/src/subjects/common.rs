@@ -161,8 +161,7 @@ pub(super) struct ByHand {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) kinds: &'static [&'static str],
-    /// Longest wait for a reply. Longer than the usual second, so that a slow link makes an acquire late
-    /// before it makes it unknown.
+    /// Longest wait for a reply: more than the usual second, so that a slow link makes no acquire unknown.
     pub(super) response_timeout: Duration,
     /// Looks the names of its target up when it is connected, and never again.
     pub(super) resolves_once: bool,

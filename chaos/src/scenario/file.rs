@@ -237,7 +237,7 @@ pub struct Load {
     /// that acquired, 0.0 to 1.0. Default 0.
     #[serde(skip_serializing_if = "is_default")]
     pub owner_moves: f64,
-    /// Share of cycles that ask for a quarter of the lease and hold for a quarter as long, 0.0 to 1.0. Default 0.
+    /// Share of cycles with a quarter of the lease and of the hold, 0.0 to 1.0. Default 0.
     #[serde(skip_serializing_if = "is_default")]
     pub short_leases: f64,
     /// Whether a caller whose release ended unknown releases once more. Default false.
