@@ -3,8 +3,10 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use bench::exec::ExecSubject;
 use chaos::audit::{OpenQuestion, doubt, fitted};
 use chaos::builtin::{BUILTINS, Builtin};
 use chaos::plan::Plan;
@@ -27,8 +29,7 @@ const BY_A_LOCK_OF_EVERYBODY: [&str; 6] = [
     "slow-disk",
 ];
 
-/// A control that chance let go has seven more seeds: that of `masters-halves` often waits for the other half
-/// for as long as it is away.
+/// A control that chance let go has seven more seeds.
 const SEEDS: std::ops::Range<u64> = 7..15;
 
 fn scenario(builtin: &Builtin) -> Scenario {
@@ -38,13 +39,22 @@ fn scenario(builtin: &Builtin) -> Scenario {
 /// What goes wrong, if anything does: the control violates nothing that a sound lock keeps in the scenario,
 /// and keeps each of its bounds.
 async fn acquitted(builtin: &Builtin) -> Option<String> {
-    let scenario = scenario(builtin);
-    let control = &scenario.audit.control;
-    if control.is_empty() || missing_server(&scenario.topology, &scenario.faults).is_some() {
+    let control = scenario(builtin).audit.control;
+    if control.is_empty() {
         return None;
     }
-    let subject = support::subject(control);
-    let kinds = bench::subjects::find(control).expect("a lock").kinds();
+    acquits(builtin, &control, bench::subjects::find(&control).expect("a lock").kinds()).await
+}
+
+async fn acquits(builtin: &Builtin, control: &str, kinds: Vec<String>) -> Option<String> {
+    let scenario = scenario(builtin);
+    if missing_server(&scenario.topology, &scenario.faults).is_some() {
+        return None;
+    }
+    let subject = match control.strip_prefix("exec:") {
+        Some(command) => Arc::new(ExecSubject::from_command_line(command).expect("a command")),
+        None => support::subject(control),
+    };
     let mut has = bench::abilities::Abilities::assumed(kinds);
     // What it says when it is asked; holds are scaled to that.
     let claims = control == "broken:never-renews";
@@ -97,6 +107,28 @@ async fn the_quick_scenarios_convict_their_controls() {
 #[ignore = "it takes ten minutes"]
 async fn the_other_scenarios_convict_their_controls() {
     each_convicts(|one| one.audit.suite != Suite::Quick).await;
+}
+
+/// Each scenario convicts the defect of a public report that it, or what it says, was made after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn defects_of_reports_are_convicted_by_the_scenarios_that_were_made_after_them() {
+    let tries = [
+        ("renewed-reply-lost", "renews-what-was-given-up", "plain"),
+        ("lost-reply-release", "forgets-before-it-releases", "plain"),
+        ("readers-short-leases", "readers-share-one-lease", "write read"),
+        ("script-flush", "scripts-by-hash-only", "plain"),
+        ("masters-halves", "quorum-of-the-reachable", "redlock"),
+        ("masters-minority", "one-master-down-is-an-error", "redlock"),
+    ];
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
+    let tried = tries.map(|(name, defect, kinds)| async move {
+        let builtin = chaos::builtin::find(name).expect("a built-in scenario");
+        let kinds = kinds.split(' ').map(str::to_owned).collect();
+        acquits(builtin, &format!("exec:python3 {path} {defect}"), kinds).await
+    });
+    let acquitted: Vec<String> =
+        futures_util::stream::iter(tried).buffer_unordered(3).filter_map(async |wrong| wrong).collect().await;
+    assert!(acquitted.is_empty(), "{}", acquitted.join("\n\n"));
 }
 
 #[test]
@@ -388,11 +420,36 @@ mod verdicts_of_an_audit {
     }
 
     #[test]
+    fn a_lock_that_grants_nothing_for_long_after_a_fault_is_broken_if_that_comes_again() {
+        let asked = scenario("masters-minority");
+        let after = |first_grant_after_ns| {
+            let mut result = result(&asked, &[]);
+            result.faults = vec![FaultSpan { first_grant_after_ns, bit: true, ..FaultSpan::default() }];
+            result
+        };
+        let (never, late, soon) = (after(None), after(Some(1_600_000_000)), after(Some(20_000_000)));
+        assert_eq!(judged(&asked, &soon).outcome, AuditOutcome::Kept);
+        assert_eq!(doubt(&asked, &late), OpenQuestion::LivenessAlone);
+        let found = judged(&asked, &never);
+        assert_eq!(found.defect, "it does not grant again after a fault");
+        assert!(found.verdicts.iter().all(|(_, state)| *state == State::Clean), "nothing is said of safety");
+        let outcome = |of_twin, second| beside(&asked, &never, "x", Ok(of_twin), Some(second)).outcome;
+        assert_eq!(outcome(&soon, &late), AuditOutcome::Broken);
+        assert_eq!(outcome(&soon, &soon), AuditOutcome::Unknown);
+        assert_eq!(outcome(&late, &late), AuditOutcome::Unknown);
+        let mut doubtful = never.clone();
+        doubtful.verdicts.belief.state = State::Unknown;
+        assert_eq!(judged(&asked, &doubtful).outcome, AuditOutcome::Unknown);
+    }
+
+    #[test]
     fn a_fault_that_meets_nothing_is_not_applicable_if_it_takes_effect_on_another_lock() {
         let asked = scenario("script-flush");
         let with = |bit: bool| {
             let mut result = result(&asked, &[]);
-            result.faults = vec![FaultSpan { fault: "script-flush".to_owned(), bit, ..Default::default() }];
+            let fault = "script-flush".to_owned();
+            let first_grant_after_ns = Some(1);
+            result.faults = vec![FaultSpan { fault, bit, first_grant_after_ns, ..Default::default() }];
             if !bit {
                 for class in CLASSES {
                     let verdict = result.verdicts.get_mut(class).expect("a class");

@@ -281,6 +281,15 @@ async fn a_fault_that_never_comes_due_is_without_proof_and_leaves_the_verdicts_u
     assert_eq!(run.result.exit_code, chaos::outcome::UNKNOWN, "{}", told(&run));
 }
 
+/// Its scripts are forgotten by the first, so the second finds none to forget.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_never_loads_its_scripts_again_feels_the_second_flush_too() {
+    let text = chaos::builtin::find("script-flush").expect("a built-in scenario").text;
+    let (run, _dir) = run(&text.replace("lock-core:reentrant", "broken:script-loaded-once"), 7).await;
+    assert_bit(&run);
+    assert!(run.result.faults[1].proof.contains(" forgot 0 scripts"), "{}", told(&run));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clock_that_a_client_may_not_have_seen_is_no_proof() {
     let text = single("fault = \"clock\"\non = \"client 1\"\nwith = { jump = \"5s\" }");

@@ -17,6 +17,7 @@ pub(crate) struct CycleRequest {
     pub(crate) kind: Arc<str>,
     pub(crate) permits: Option<u32>,
     pub(crate) keep: Duration,
+    pub(crate) lease: Option<Duration>,
     pub(crate) again: bool,
     /// When its caller gives up, counted from the call; what is granted until then is given back then.
     pub(crate) cancel: Option<Duration>,
@@ -49,12 +50,14 @@ impl CycleRequest {
                 others.push(other);
             }
         }
+        let part = if load.short_leases > 0.0 && random.random_bool(load.short_leases) { 4 } else { 1 };
         CycleRequest {
             permits: matches!(&**kind, "semaphore" | "permits").then_some(load.permits),
             kind: kind.clone(),
             lock,
             others,
-            keep: between(random, load.hold),
+            keep: between(random, load.hold) / part,
+            lease: load.lease.map(|lease| lease / part),
             again: load.reenter > 0.0 && random.random_bool(load.reenter.clamp(0.0, 1.0)),
             cancel: gives_up.then(|| between(random, (Duration::ZERO, load.wait.unwrap_or(CANCEL_WITHIN)))),
             moves_to: None,

@@ -73,6 +73,10 @@ pub struct Load {
     pub cancel: (f64, Duration),
     /// Share of holds that another owner of the same client extends and releases, 0 to 1.
     pub owner_moves: f64,
+    /// Share of cycles with a quarter of the lease and of the hold, 0 to 1.
+    pub short_leases: f64,
+    /// Whether a caller whose release ended unknown releases once more.
+    pub release_again: bool,
     /// As whom tasks ask; only a recorded load asks as anybody else than its tasks.
     pub owners: Owners,
     /// How long a writer writes before it becomes a reader, without anybody in between; `None`: never.
@@ -131,6 +135,8 @@ impl Default for Load {
             reenter: 0.0,
             cancel: (0.0, Duration::ZERO),
             owner_moves: 0.0,
+            short_leases: 0.0,
+            release_again: false,
             owners: Owners::Tasks,
             downgrade: None,
             protects: Protects::None,
@@ -153,6 +159,7 @@ impl Load {
             && self.downgrade.is_none()
             && self.reenter <= 0.0
             && self.cancel.0 <= 0.0
+            && !self.release_again
             && self.owner_moves <= 0.0;
         let kinds: Vec<&str> = self.mix.iter().map(|(kind, _)| kind.as_str()).collect();
         only_kept.then(|| client.caller(&kinds)).flatten()

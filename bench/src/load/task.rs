@@ -219,7 +219,7 @@ impl Task {
             owner,
             reenters: self.reenters,
             wait: load.wait,
-            lease: load.lease,
+            lease: asked.lease,
             permits: asked.permits,
             cancel: asked.cancel,
         }
@@ -266,7 +266,7 @@ impl Task {
         self.pause(held.asked.keep).await;
         let sent = Instant::now();
         // The lease counts from there, which is of interest only where it may be over.
-        let lease = held.lease.or(self.shared.load.lease);
+        let lease = held.lease.or(held.asked.lease);
         if lease.is_some_and(|lease| sent.saturating_duration_since(called) > lease / 2) {
             held.sent_at = caller.sent_at();
         }
@@ -282,20 +282,28 @@ impl Task {
     }
 
     pub(super) async fn release_by(&self, client: &SharedClient, held: TaskHold) -> bool {
+        let mut end = self.release_once(client, &held).await;
+        if self.shared.load.release_again && matches!(end, Some(ReleaseEnd::Unknown(_))) {
+            end = self.release_once(client, &held).await;
+        }
+        end == Some(ReleaseEnd::Ok)
+    }
+
+    /// `None`: its client has died.
+    async fn release_once(&self, client: &SharedClient, held: &TaskHold) -> Option<ReleaseEnd> {
         let live = self.gate().await;
         let sent = Instant::now();
         if !live {
-            self.sink.abandoned(self, &held, sent);
-            return false;
+            self.sink.abandoned(self, held, sent);
+            return None;
         }
-        let call = self.sink.releases(self, &held, sent);
+        let call = self.sink.releases(self, held, sent);
         let end = match &held.asked.moves_to {
             Some(owner) => client.release_as(&held.grant, owner).await,
             None => client.release(&held.grant).await,
         };
-        let done = end == ReleaseEnd::Ok;
-        self.sink.released(self, call, &held, sent, end);
-        done
+        self.sink.released(self, call, held, sent, end.clone());
+        Some(end)
     }
 
     /// Keeps a hold as long as was drawn, does meanwhile what the load has holders do, and gives it back.
@@ -369,7 +377,7 @@ impl Task {
             return;
         }
         let load = &self.shared.load;
-        let every = load.extend.filter(|every| !every.is_zero()).zip(load.lease);
+        let every = load.extend.filter(|every| !every.is_zero()).zip(held.asked.lease);
         let mut next = every.map(|(every, _)| Instant::now() + every);
         loop {
             let wake = next.map_or(until, |next| next.min(until));

@@ -127,7 +127,7 @@ impl Sink for ClientHistory {
             lock: single,
             locks: (!names.is_empty()).then_some(names),
             kind: asked.kind.to_string(),
-            lease_ms: load.lease.map(ms),
+            lease_ms: asked.lease.map(ms),
             wait_ms: load.wait.map(ms),
             permits: asked.permits,
         }));

@@ -26,7 +26,7 @@ pub(super) fn subjects() -> impl Iterator<Item = Arc<dyn Subject>> {
             name,
             about,
             kinds,
-            masters: false,
+            response_timeout: Duration::from_secs(3),
             resolves_once: false,
             says_durable: false,
             client: Box::new(move |own| {

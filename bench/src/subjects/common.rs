@@ -69,6 +69,10 @@ impl<T> Grants<T> {
         name_of(number)
     }
 
+    pub(super) fn put_back(&self, grant: &str, held: T) {
+        number_of(grant).map(|number| self.keep(number, held));
+    }
+
     pub(super) fn take(&self, grant: &str) -> Result<T, ReleaseEnd> {
         let held = number_of(grant).and_then(|number| self.part(number).held.remove(&number));
         held.ok_or_else(|| no_grant(grant))
@@ -157,8 +161,8 @@ pub(super) struct ByHand {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) kinds: &'static [&'static str],
-    /// Whether it takes several independent masters, and not one deployment.
-    pub(super) masters: bool,
+    /// Longest wait for a reply: more than the usual second, so that a slow link makes no acquire unknown.
+    pub(super) response_timeout: Duration,
     /// Looks the names of its target up when it is connected, and never again.
     pub(super) resolves_once: bool,
     /// Says that a grant waits for replicas where that is asked of it.
@@ -177,18 +181,11 @@ pub(super) struct LockClientParts {
 }
 
 impl ByHand {
-    /// Longest wait for a reply. Longer than the usual second, so that a slow link makes an acquire late
-    /// before it makes it unknown; of one master among several longer than the leases of tests, so that slow
-    /// replies are counted instead of given up.
-    fn response_timeout(&self) -> Duration {
-        Duration::from_secs(if self.masters { 10 } else { 3 })
-    }
-
     /// Refuses what none of these locks can do: another kind of target, and waiting for replicas.
     fn refuse(&self, links: &Links, to: &ConnectTo) -> Result<(), SubjectError> {
         let name = self.name;
         let masters = links.topology_kind() == TopologyKind::Masters;
-        let refused = match (masters, self.masters) {
+        let refused = match (masters, self.kinds == ["redlock"]) {
             (true, false) => format!(
                 "{name} lives in one deployment: it takes redis://, redis-sentinel:// and redis-cluster:// targets, not redlock://"
             ),
@@ -220,12 +217,12 @@ impl Subject for ByHand {
     }
 
     async fn connect(&self, to: &ConnectTo) -> Result<Connected, SubjectError> {
-        let mut links = Links::parse(&to.target, self.response_timeout())?;
+        let mut links = Links::parse(&to.target, self.response_timeout)?;
         if self.resolves_once {
             links.resolve().await;
         }
         self.refuse(&links, to)?;
-        if !self.masters {
+        if links.topology_kind() != TopologyKind::Masters {
             // One look at the server, so that an unreachable one is said now and not by the first acquire.
             match links.query("locklab", &cmd(&["GET", "locklab:hello"])).await {
                 Ok::<Option<String>, _>(_) => {}

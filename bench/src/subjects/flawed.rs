@@ -49,6 +49,8 @@ pub(super) static BROKEN: &[Recipe] = rows! { Recipe;
         "asks the server for a quarter of the lease that its caller asked for"
     "broken:wait-ignored": SET_NX_PX { take: AcquireStep::ThenWait }
         "waits for one replica by WAIT and does not look how many have it"
+    "broken:wait-error-is-granted": SET_NX_PX { take: AcquireStep::ThenWait, silence: Silence::Granted }
+        "waits for one replica by WAIT and takes any error of its server for a grant"
     // A clock that is set back makes the next renewal come too late by as much.
     "broken:renews-by-wall-clock": SET_NX_PX { renewal: Renewal::ThirdsByWallClock }
         "decides by the wall clock when to renew"

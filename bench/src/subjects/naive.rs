@@ -21,7 +21,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         name: recipe.name,
         about: recipe.about,
         kinds: recipe.kinds,
-        masters: false,
+        response_timeout: Duration::from_secs(3),
         resolves_once: recipe.resolves_once,
         says_durable: recipe.take == AcquireStep::ThenWait,
         client: Box::new(move |own| {
@@ -275,7 +275,7 @@ impl LockClient for NaiveClient {
         });
         let asked = self.ask(key, &value, lease, request.wait).await;
         // It was answered, so nobody has given it up.
-        if let Some(answered) = goes_on {
+        if let Some(answered) = goes_on.filter(|_| asked.is_ok()) {
             std::mem::forget(answered);
         }
         let sent = match asked {
@@ -343,7 +343,13 @@ impl LockClient for NaiveClient {
             // A waiter that misses the message goes on waiting: that is what is wrong with it.
             let _ = self.steps.own.links.query::<i64>(&held.key, &notify).await;
         }
-        release_end(given)
+        let end = release_end(given);
+        if matches!(end, ReleaseEnd::Unknown(_)) {
+            // Its caller may release once more.
+            held.depth.fetch_add(1, Ordering::Relaxed);
+            self.grants.put_back(grant, Some(held));
+        }
+        end
     }
 
     async fn release_as(&self, grant: &str, _owner: &str) -> ReleaseEnd {

@@ -21,7 +21,10 @@ const NEXT_TRY: Duration = Duration::from_millis(200);
 pub(super) struct Recipe {
     name: &'static str,
     about: &'static str,
-    enough: Enough,
+    /// How many of so many masters are enough.
+    enough: fn(usize) -> usize,
+    /// So long it waits for a master; longer than the leases of tests where slow replies are to be counted.
+    response_timeout: Duration,
     /// Whether a lock that took longer than its lease to get is given back.
     checks_validity: bool,
     /// What the lease is said to count from is the reply's time, not the request's.
@@ -32,18 +35,12 @@ pub(super) struct Recipe {
     counts_names: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Enough {
-    Majority,
-    Half,
-    One,
-}
-
 /// The algorithm as it should be; each of the others differs from it in what it names.
 const RIGHT: Recipe = Recipe {
     name: "",
     about: "",
-    enough: Enough::Majority,
+    enough: |masters| masters / 2 + 1,
+    response_timeout: Duration::from_millis(300),
     checks_validity: true,
     from_reply: false,
     hoards: false,
@@ -52,16 +49,16 @@ const RIGHT: Recipe = Recipe {
 
 pub(super) static BROKEN: &[Recipe] = rows! { Recipe;
     // With an even number of servers two clients can have half each. It convicts itself without any fault.
-    "broken:quorum-half": RIGHT { enough: Enough::Half }
+    "broken:quorum-half": RIGHT { enough: |masters| masters.div_ceil(2) }
         "a quorum lock that is content with half of the masters; use four of them"
     // No fault is needed: each of two callers at once finds a master that is free.
-    "broken:quorum-of-one": RIGHT { enough: Enough::One }
+    "broken:quorum-of-one": RIGHT { enough: |_| 1 }
         "a quorum lock that is content with one master"
     // With slow replies the leases on the servers are over before the majority is known.
-    "broken:no-validity": RIGHT { checks_validity: false, from_reply: true }
+    "broken:no-validity": RIGHT { checks_validity: false, from_reply: true, response_timeout: Duration::from_secs(10) }
         "a quorum lock that does not look how long it took to get: its lease may be over when it is granted"
     // Who begin together have a master each, and try again in step. Three masters and three clients will do.
-    "broken:quorum-hoards": RIGHT { hoards: true }
+    "broken:quorum-hoards": RIGHT { hoards: true, response_timeout: Duration::from_secs(10) }
         "a quorum lock that asks master after master and keeps what it has until its next try, without jitter"
     // Where two names lead to one server, clients count it twice, but not those with older connections.
     "broken:quorum-counts-names": RIGHT { counts_names: true }
@@ -73,7 +70,7 @@ pub(super) fn subject(recipe: &'static Recipe) -> Arc<dyn Subject> {
         name: recipe.name,
         about: recipe.about,
         kinds: &["redlock"],
-        masters: true,
+        response_timeout: recipe.response_timeout,
         resolves_once: false,
         says_durable: false,
         client: Box::new(move |own| {
@@ -97,12 +94,7 @@ struct QuorumClient {
 
 impl QuorumClient {
     fn needed(&self) -> usize {
-        let servers = self.own.links.endpoints().len();
-        match self.recipe.enough {
-            Enough::Majority => servers / 2 + 1,
-            Enough::Half => servers.div_ceil(2),
-            Enough::One => 1,
-        }
+        (self.recipe.enough)(self.own.links.endpoints().len())
     }
 
     /// Every master's answer; a hoarder asks one after the other, from its own first on.

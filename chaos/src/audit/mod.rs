@@ -22,7 +22,7 @@ use bench::abilities::Abilities;
 use cluster_config::TopologyKind;
 use itertools::Itertools;
 use results::audit::{AuditOutcome, InherentCause, JudgedRun};
-use results::run::{FaultSpan, ScenarioResult};
+use results::run::{FaultSpan, RECOVERY, ScenarioResult};
 use results::units;
 use results::verdict::{State, Verdict};
 
@@ -234,6 +234,12 @@ fn outlasts_renewal(scenario: &Scenario, result: &ScenarioResult, verdict: &Verd
     scenario.lock.lease.is_none() && verdict.anomalies.iter().any(|one| one.to_ns > renewed_ns)
 }
 
+/// Whether all that is judged is known, and after a fault nothing was granted within the scenario's bound.
+fn is_late(result: &ScenarioResult) -> bool {
+    let known = result.incomplete.is_empty() && of_state(result, State::Unknown).next().is_none();
+    known && result.expected.get(RECOVERY).is_some_and(|bound| result.meets(RECOVERY, bound) == Some(false))
+}
+
 fn of_state(result: &ScenarioResult, state: State) -> impl Iterator<Item = OfClass<'_>> {
     judged_of(result).filter(move |(_, verdict)| verdict.state == state)
 }
@@ -260,6 +266,7 @@ pub fn doubt(scenario: &Scenario, result: &ScenarioResult) -> OpenQuestion {
     match suspects(scenario, result).as_slice() {
         [("liveness", _)] => return OpenQuestion::LivenessAlone,
         [_, ..] => return OpenQuestion::Violated,
+        [] if is_late(result) => return OpenQuestion::LivenessAlone,
         [] => {}
     }
     let mut why = judged_of(result).flat_map(|(_, verdict)| &verdict.why);
@@ -283,6 +290,9 @@ pub fn judged(scenario: &Scenario, result: &ScenarioResult) -> JudgedRun {
         (AuditOutcome::Broken, violations(&suspects))
     } else if unknown || !result.incomplete.is_empty() || judged_of(result).next().is_none() {
         (AuditOutcome::Unknown, doubts(result))
+    } else if is_late(result) {
+        let bound = &result.expected[RECOVERY];
+        (AuditOutcome::Broken, format!("after a fault nothing was granted in {bound}"))
     } else if !violated.is_empty() {
         inherent = scenario.audit.inherent();
         let (violations, why) = (violations(&violated), &scenario.audit.inherent);
@@ -367,6 +377,8 @@ fn defect(scenario: &Scenario, result: &ScenarioResult, suspects: &[OfClass<'_>]
             false if shows("liveness", "stuck") => "a free lock is refused",
             false => "its queue is not served in order",
         }
+    } else if is_late(result) {
+        "it does not grant again after a fault"
     } else {
         ""
     }
@@ -388,10 +400,13 @@ pub fn beside(
         OpenQuestion::Violated | OpenQuestion::LivenessAlone => {}
     }
     let suspects = suspects(scenario, result);
-    let classes = suspects.iter().map(|(class, _)| *class).join(", ");
+    let late = suspects.is_empty();
+    let classes =
+        if late { RECOVERY.to_owned() } else { suspects.iter().map(|(class, _)| *class).join(", ") };
     let comes_again = |second: &ScenarioResult| {
         let mut states = suspects.iter().map(|(class, _)| second.verdicts.get(class));
         states.any(|verdict| verdict.is_some_and(|verdict| verdict.state == State::Violated))
+            || late && is_late(second)
     };
     let again = second.is_none_or(comes_again);
     let kept = of_twin.map_err(str::to_owned).and_then(|of_twin| {
@@ -405,6 +420,7 @@ pub fn beside(
             }
         }
         match of_twin.incomplete.first() {
+            None if late && is_late(of_twin) => Err("was as late".to_owned()),
             Some(why) => Err(format!("has a history with a hole: {why}")),
             None => Ok(over(of_twin)),
         }

@@ -291,6 +291,8 @@ pub fn load(plan: &Plan) -> Load {
         reenter: does.reenter,
         cancel: (does.cancel, does.duration.0 / 2),
         owner_moves: does.owner_moves,
+        short_leases: does.short_leases,
+        release_again: does.release_again,
         owners: does.owners,
         downgrade: length(does.downgrade),
         protects: does.protects,

@@ -237,6 +237,12 @@ pub struct Load {
     /// that acquired, 0.0 to 1.0. Default 0.
     #[serde(skip_serializing_if = "is_default")]
     pub owner_moves: f64,
+    /// Share of cycles with a quarter of the lease and of the hold, 0.0 to 1.0. Default 0.
+    #[serde(skip_serializing_if = "is_default")]
+    pub short_leases: f64,
+    /// Whether a caller whose release ended unknown releases once more. Default false.
+    #[serde(skip_serializing_if = "is_default")]
+    pub release_again: bool,
     /// As whom tasks ask: `tasks`, each as itself; `fresh`, each acquire as an owner that nobody has been
     /// before, as callers that name none; or `reserved`, as `fresh`, but every second task as owners with
     /// numbers from 2^63 on, which lock-core must refuse. Default tasks.
@@ -309,6 +315,8 @@ impl Default for Load {
             reenter: 0.0,
             cancel: 0.0,
             owner_moves: 0.0,
+            short_leases: 0.0,
+            release_again: false,
             owners: Owners::Tasks,
             downgrade: None,
             protects: Protects::default(),

@@ -201,9 +201,8 @@ fn load(section: Section<'_>, load: &mut Load) {
     at_least(section, "duration", Some(load.duration), NOT_ZERO);
     at_least(section, "extend", load.extend, NOT_ZERO);
     at_least(section, "downgrade", load.downgrade, NOT_ZERO);
-    for (key, share) in
-        [("reenter", load.reenter), ("cancel", load.cancel), ("owner_moves", load.owner_moves)]
-    {
+    let shares = [("reenter", load.reenter), ("cancel", load.cancel), ("owner_moves", load.owner_moves)];
+    for (key, share) in shares.into_iter().chain([("short_leases", load.short_leases)]) {
         require(section, key, (0.0..=1.0).contains(&share), "a share from 0.0 to 1.0");
     }
     let keeps_owner = load.reenter > 0.0 || load.owner_moves > 0.0 || load.downgrade.is_some();

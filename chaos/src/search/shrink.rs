@@ -165,15 +165,11 @@ pub fn reductions(plan: &Plan) -> Vec<Reduction> {
     add("without extends", &|plan| plan.load.does.extend = None);
     add("without re-entries", &|plan| plan.load.does.reenter = 0.0);
     add("without cancels", &|plan| plan.load.does.cancel = 0.0);
-    add("without moves of owners", &|plan| {
-        plan.load.does.owner_moves = 0.0;
-    });
-    add("with tasks as owners", &|plan| {
-        plan.load.does.owners = Owners::Tasks;
-    });
-    add("without downgrades", &|plan| {
-        plan.load.does.downgrade = None;
-    });
+    add("without moves of owners", &|plan| plan.load.does.owner_moves = 0.0);
+    add("with one lease", &|plan| plan.load.does.short_leases = 0.0);
+    add("without second releases", &|plan| plan.load.does.release_again = false);
+    add("with tasks as owners", &|plan| plan.load.does.owners = Owners::Tasks);
+    add("without downgrades", &|plan| plan.load.does.downgrade = None);
     all
 }
 

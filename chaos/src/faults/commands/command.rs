@@ -1,7 +1,9 @@
 //! Commands to a server, once: it forgets its keys or its scripts, or does whatever a scenario says.
 
 use crate::faults::per_target::{OnEach, TargetContext};
-use crate::faults::{FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, command_figure};
+use crate::faults::{
+    FaultError, FaultKind, Proof, Servers, SettingKind, SettingSpec, command_figure, error_count,
+};
 
 pub(crate) const FLUSHALL: FaultKind = FaultKind {
     name: "flushall",
@@ -51,8 +53,10 @@ impl OnEach for ScriptFlush {
     async fn harm(at: TargetContext<'_>) -> Result<Proof, FaultError> {
         let name = at.node()?;
         let before = command_figure(at.world, name, "memory", "number_of_cached_scripts").await?;
+        // A lock that never loads them again is told that they are missing.
+        let told = error_count(at.world, name, "NOSCRIPT").await?;
         at.world.command(name, &["SCRIPT", "FLUSH"]).await?;
-        Ok(proof!(before > 0, "{name} forgot {before} scripts"))
+        Ok(proof!(before + told > 0, "{name} forgot {before} scripts, after {told} answers of NOSCRIPT"))
     }
 }
 
