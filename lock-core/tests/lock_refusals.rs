@@ -35,9 +35,9 @@ async fn passes(lock: &Lock, code: &str, ready: impl FnOnce() + Send + 'static) 
     let error = error.expect_err(code);
     assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
     // The connection to a server that is no master is given up, and making the next one may be the last thing
-    // tried.
+    // tried; or the bound ends just before a server is asked once more.
     let said = error.to_string();
-    assert!(said.contains(code) || said.contains("not connected"), "{error}");
+    assert!([code, "not connected", "was not asked"].iter().any(|word| said.contains(word)), "{error}");
     assert!(began.elapsed() >= 140 * MS, "{code} was not asked again");
     let ready = tokio::task::spawn_blocking(|| {
         std::thread::sleep(100 * MS);
