@@ -77,10 +77,13 @@ class Sound:
                 self.delete(hold)
             if call.left_s() == 0:
                 raise Busy()
-            time.sleep(min(call.left_s(), random.uniform(0.005, 0.015)))
+            self.pause(call)
         if call.lease_ms is None and self.renews:
             threading.Thread(target=self.renew_until_released, args=(hold,), daemon=True).start()
         return hold
+
+    def pause(self, call):
+        time.sleep(min(call.left_s(), random.uniform(0.005, 0.015)))
 
     def lease_begins_s(self, sent_s):
         return sent_s
@@ -272,20 +275,10 @@ class LeaseFromReply(Sound):
 class WaitsForTheSignal(Sound):
     """A waiter sleeps until a release pushes a signal, and a lease that ends pushes none (python-redis-lock#26, python-redis-lock#71)."""
 
-    def acquire(self, call):
-        hold, lease_ms = self.hold(call), call.lease_ms or self.watchdog_ms
-        while True:
-            call.sent()
-            sent_s = time.monotonic()
-            if self.take(hold, lease_ms):
-                if hold.keep(sent_s, lease_ms):
-                    return hold
-                self.delete(hold)
-            while True:
-                if call.left_s() == 0:
-                    raise Busy()
-                if self.do("BLPOP", f"{hold.lock}:signal", max(0.01, min(1.0, call.left_s()))):
-                    break
+    def pause(self, call):
+        while not self.do("BLPOP", f"{call.lock}:signal", max(0.01, min(1.0, call.left_s()))):
+            if call.left_s() == 0:
+                raise Busy()
 
     def delete(self, hold):
         signal = "redis.call('del', KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], 1000) return redis.call('del', KEYS[1])"
