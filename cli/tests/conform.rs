@@ -148,7 +148,7 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
         ("multi-first", &["several names"]),
         ("load-claimed", &["load"]),
         ("notices-never", &["notice"]),
-        ("notices-at-once", &["notice"]),
+        ("notices-at-once", &["lease after a wait", "notice"]),
         ("stamped-ahead", &["acquire"]),
         ("nowhere", &["hello"]),
         ("ring", &["hello"]),
@@ -169,6 +169,31 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
                 find_first(mode, step)
             }
         });
+    });
+}
+
+/// Each lock is right but for the defect of a public report, and so are the steps beside the one that finds it.
+#[test]
+fn the_defects_that_steps_were_made_after_are_found_by_them() {
+    let tries = [
+        ("waits-for-one-lease", "plain", "endless wait"),
+        ("masters-lease-of-the-wait", "redlock", "endless wait"),
+        ("counts-from-the-first-try", "plain", "lease after a wait"),
+        ("begins-with-the-last-lease", "plain", "renewal"),
+        ("expired-stays-locked-within", "reentrant", "late release"),
+        ("read-release-ends-the-write", "write", "reading in writing"),
+    ];
+    let defects = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
+    std::thread::scope(|scope| {
+        for some in tries.chunks(2) {
+            scope.spawn(move || {
+                for (defect, kind, step) in some {
+                    let lock = format!("python3 {defects} {defect}");
+                    let (code, broken, report) = conform(&lock, &["--kind", kind]);
+                    assert_eq!((code, broken), (1, vec![(*step).to_owned()]), "{defect}: {report:#}");
+                }
+            });
+        }
     });
 }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    A, B, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, expect, granted, shown, skip,
+    super::scripted_driver::ScriptedDriver, A, B, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult,
+    StepResult, Trial, WATCHDOG_MS, expect, granted, shown, skip,
 };
 use crate::exec::pipe::{PipeCost, QUESTIONS};
-use crate::monotonic;
+use crate::{monotonic, protocol::error_text};
 
 impl Trial<'_> {
     pub(super) async fn acquire(&mut self) -> StepResult {
@@ -113,6 +114,36 @@ impl Trial<'_> {
         let reply = self.driver(B).reply(waiting, within).await?;
         self.release_of(B, &granted(&reply, "a waiter for a lock that was released")?).await?;
         Ok(String::new())
+    }
+
+    /// Longer than the holder's lease, where the driver renews a short one.
+    pub(super) async fn endless_wait(&mut self) -> SkippableResult {
+        let renewed_ms = self.hello.watchdog_ms.filter(|ms| *ms <= WATCHDOG_MS);
+        let lock = self.fresh_lock().await?;
+        let lease_ms = renewed_ms.is_none().then_some(LONG_MS);
+        let reply = self.ask_for(A, &lock, "t0", 2_000, lease_ms).await?;
+        let held = granted(&reply, "a free lock")?;
+        let mut request = self.acquire_request(&lock, "t0", 0, lease_ms);
+        request["wait_ms"] = Value::Null;
+        let waiting = self.driver(B).send(request).await;
+        let lasts_ms = renewed_ms.map_or(300, |ms| ms + ms / 3);
+        let answered = |driver: &ScriptedDriver| driver.has(waiting);
+        self.driver(B).listen(Duration::from_millis(lasts_ms), answered).await;
+        let is_early = self.driver(B).has(waiting);
+        self.release_of(A, &held).await?;
+        let within = self.patience() + Duration::from_secs(8);
+        let reply = self.driver(B).reply(waiting, within).await?;
+        if is_early && reply.ending == "failed" {
+            return skip(&format!("no wait without a bound: {}", error_text(&reply.body)));
+        }
+        if is_early {
+            return Err(format!("while another client had the lock it was answered {}", shown(&reply)).into());
+        }
+        let grant = granted(&reply, "a waiter for a lock that was released")?;
+        let reply = self.ask_for(A, &lock, "t0", 0, Some(LONG_MS)).await?;
+        self.expect_taken(&reply, "what a wait without a bound was granted was free at once")?;
+        self.release_of(B, &grant).await?;
+        Ok(format!("after {lasts_ms} ms"))
     }
 
     pub(super) async fn extend(&mut self) -> SkippableResult {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     super::scripted_driver::ScriptedDriver, A, B, LONG_MS, NOTICE_MAX_MS, SHORT_MS, SLACK, SkippableResult,
@@ -40,6 +40,30 @@ impl Trial<'_> {
         Ok(format!("free after {} ms of {SHORT_MS}", after.as_millis()))
     }
 
+    pub(super) async fn lease_after_wait(&mut self) -> StepResult {
+        let (lock, held) = self.granted(LONG_MS).await?;
+        let request = self.acquire_request(&lock, "t0", NEXT_MS, Some(SHORT_MS));
+        let waiting = self.driver(B).send(request).await;
+        self.listen(B, Duration::from_millis(SHORT_MS + SHORT_MS / 2)).await;
+        self.release_of(A, &held).await?;
+        let within = self.patience() + Duration::from_millis(NEXT_MS);
+        let reply = self.driver(B).reply(waiting, within).await?;
+        let granted_at = Instant::now();
+        let grant = granted(&reply, "a waiter for a lock that was released")?;
+        let answer = self.ask(B, json!({"op": "held", "grant": grant})).await?;
+        let reply = self.ask_for(A, &lock, "t0", 0, Some(LONG_MS)).await?;
+        let is_whole = granted_at.elapsed() + SLACK < Duration::from_millis(SHORT_MS);
+        let said_it = said_lost(&grant);
+        if is_whole && (answer.body.get("held") == Some(&Value::Bool(false)) || said_it(self.driver(B))) {
+            return Err(format!("a lease of {SHORT_MS} ms was over when its waiter was granted it"));
+        }
+        match grant_of(&reply) {
+            Some(_) if is_whole => Err(format!("a lease of {SHORT_MS} ms ended right after its grant")),
+            Some(next) => self.release_of(A, &next).await.map(|_| String::new()),
+            None => self.release_of(B, &grant).await.map(|_| String::new()),
+        }
+    }
+
     pub(super) async fn late_extend(&mut self) -> SkippableResult {
         self.require_extend()?;
         let LapsedLease { first, next, .. } = self.let_lapse().await?;
@@ -59,6 +83,9 @@ impl Trial<'_> {
             let wrong = "a release of a lapsed lease, with another holder, was answered `ok`";
             return Err(wrong.to_owned());
         }
+        let reply = self.ask_for(A, &lapsed.lock, "t2", NEXT_MS, Some(LONG_MS)).await?;
+        self.release_of(A, &granted(&reply, "when it was free again, the client of the late release")?)
+            .await?;
         Ok(String::new())
     }
 
@@ -106,13 +133,25 @@ impl Trial<'_> {
             ));
         }
         let lock = self.fresh_lock().await?;
+        // Shorter than any time between two renewals. A library may refuse so short a lease.
+        let short_ms = (ms / 4).min(SHORT_MS / 2);
+        if let Some(short) = grant_of(&self.ask_for(A, &lock, "t0", 2_000, Some(short_ms)).await?) {
+            self.release_of(A, &short).await?;
+        }
         let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;
         if reply.ending == "failed" {
             return skip(&format!("no renewed lease: {}", error_text(&reply.body)));
         }
         let grant = granted(&reply, "a renewed lease")?;
+        let soon = Duration::from_millis(short_ms) + SLACK / 3;
+        self.listen(A, soon).await;
+        let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
+        let free = format!(
+            "after a lease of {short_ms} ms on its name, a renewed lock was free {soon:?} after its grant"
+        );
+        self.expect_taken(&reply, &free)?;
         let long = Duration::from_millis(ms + ms / 2);
-        self.listen(A, long).await;
+        self.listen(A, long.saturating_sub(soon)).await;
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
         let free = format!("a renewed lock was free {long:?} after its grant, though watchdog_ms is {ms}");
         self.expect_taken(&reply, &free)?;

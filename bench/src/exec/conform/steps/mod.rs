@@ -116,9 +116,9 @@ impl<'a> Trial<'a> {
         // Every further step begins with a grant.
         if !self.result.steps.last().is_some_and(broken) {
             steps! {
-                held busy wait extend release tokens unknown_grant unknown_kind owners concurrency many names
-                cancel owner_moves block expiry late_extend late_release notice renewal loss kill load malformed
-                bye end_of_input
+                held busy wait endless_wait extend release tokens unknown_grant unknown_kind owners two_locks
+                read_in_write concurrency many names cancel owner_moves block expiry lease_after_wait late_extend
+                late_release notice renewal loss kill load malformed bye end_of_input
             }
         }
         self.end().await;

@@ -57,6 +57,38 @@ impl Trial<'_> {
         Ok(String::new())
     }
 
+    pub(super) async fn two_locks(&mut self) -> StepResult {
+        let (first, first_grant) = self.granted(LONG_MS).await?;
+        let (second, second_grant) = self.granted(LONG_MS).await?;
+        expect(&self.release_of(A, &first_grant).await?, &["ok"], "the release of one of two locks was")?;
+        let reply = self.ask_for(B, &first, "t0", 2_000, Some(LONG_MS)).await?;
+        self.release_of(B, &granted(&reply, "after its release one of two locks")?).await?;
+        let reply = self.ask_for(B, &second, "t0", 0, Some(LONG_MS)).await?;
+        self.expect_taken(&reply, "the release of one of two locks freed the other one")?;
+        expect(&self.release_of(A, &second_grant).await?, &["ok"], "the release of the other one was")
+    }
+
+    pub(super) async fn read_in_write(&mut self) -> SkippableResult {
+        if self.kind != "write" || !self.hello.kinds.iter().any(|kind| kind == "read") {
+            return skip("only a writer of a lock with two sides can read what it writes");
+        }
+        let (lock, writing) = self.granted(LONG_MS).await?;
+        let mut request = self.acquire_request(&lock, "t0", 0, Some(LONG_MS));
+        request["kind"] = json!("read");
+        let reply = self.ask(A, request).await?;
+        let Some(reading) = grant_of(&reply) else {
+            self.release_of(A, &writing).await?;
+            return skip(&format!("a writer that would read was answered {}", shown(&reply)));
+        };
+        expect(&self.release_of(A, &reading).await?, &["ok"], "the release of what it reads was")?;
+        let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
+        self.expect_taken(&reply, "the release of what a writer reads freed what it writes")?;
+        expect(&self.release_of(A, &writing).await?, &["ok"], "the release of what it writes was")?;
+        let reply = self.ask_for(B, &lock, "t0", 2_000, Some(LONG_MS)).await?;
+        self.release_of(B, &granted(&reply, "after both releases the lock")?).await?;
+        Ok(String::new())
+    }
+
     pub(super) async fn concurrency(&mut self) -> StepResult {
         let (lock, held) = self.granted(LONG_MS).await?;
         let other = self.lock();

@@ -48,6 +48,9 @@ one try with wait_ms 0, and `busy` if the library says that another has it (`unk
 wait: acquire exclusion
 waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile
 hand wait_ms to the library as the longest wait, in milliseconds
+endless wait: acquire exclusion
+waits for as long as another has the lock where `wait_ms` is null, and has it then
+wait without a bound where wait_ms is null, also for a lock that is renewed; `failed` if the library has no such wait
 extend: extend exclusion lease
 extends a lease that it has: the lock outlives the lease that it was acquired with
 extend to lease_ms from now on, and answer `ok` only when the server has done it
@@ -66,6 +69,12 @@ compare `kind` with the list of hello
 owners: kinds
 grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does
 use `owner` as the identity of the caller (a thread's, a task's), and give each re-entry a grant of its own
+two locks: acquire exclusion
+frees one lock of an owner that has two, and no other
+keep what is known of a hold by its lock and its grant, not by its owner alone
+reading in writing: kinds
+the release of what a writer reads ends its reading, and leaves its writing alone
+release the hold that the grant names, at the server too
 concurrency: lines exclusion
 answers one request while another one waits for a lock
 give each request a thread or a task of its own
@@ -87,17 +96,20 @@ block the event loop or each thread of the pool that the library works on, or ta
 expiry: acquire exclusion lease
 a lock that is neither extended nor released is free after its lease, and not before
 hand lease_ms to the library as the lease, in milliseconds, with no renewal of its own when lease_ms is a number
+lease after a wait: acquire exclusion lease
+gives a waiter its whole lease from the grant on, also if it has waited for longer than that
+count the lease from the attempt that succeeded, not from the first one
 late extend: extend exclusion lease
 answers `not_held` to an extend after the lease has lapsed and another client has the lock
 extend only where the value at the server is the grant's own, in one atomic step
 late release: release exclusion lease
-a release after the lease has lapsed does not take the lock from the client that has it now
+a release after the lease has lapsed does not take the lock from the client that has it now; afterwards its own client gets it again
 delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise; list release_blind if the library cannot tell
 notice: events lease
 says `lost` of no lock that it has; with the feature lost, says it when a lease ends that it does not renew
 print {"event":"lost","grant":…} when the library tells its caller that the lock is gone and at no other time, or take `lost` out of the features
 renewal: acquire exclusion lease
-a renewed lock is still held after one and a half of the leases that it says it renews
+a renewed lock is held from its grant on, also after a short lease on the same name, until one and a half of the leases that it says it renews
 let something renew the lock for as long as it is held, and answer as `watchdog_ms` the lease that is really renewed
 loss: events exclusion lease
 a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend
