@@ -267,6 +267,8 @@ fn two_confirmed_holds_mean_lost_state() {
     // Of libraries that answer ok to a release whatever it found: only what worked before it proves a hold.
     expect("confirmed-not-by-blind-releases", &["belief", "contract"]);
     expect("confirmed-by-extends-before-blind-releases", &all);
+    // A client that was stopped in its release tells late of a renewal that it had sent before.
+    expect("confirmed-not-by-a-renewal-told-late", &[]);
 }
 
 #[test]
