@@ -321,6 +321,8 @@ fn a_free_lock_that_refuses_is_stuck() {
     expect("liveness-refused-at-once-while-held", &[]);
     // A dead holder's lease explains it, and so do servers that are down.
     expect("liveness-until-a-dead-holders-lease-ends", &[]);
+    // So does a release that a power cut has undone.
+    expect("liveness-until-the-lease-of-an-undone-release-ends", &[]);
     // So does an answer that a fault has lost, until its client gives up.
     expect("liveness-lost-replies-are-waited-for", &[]);
     let report = expect("liveness-servers-down", &[]);
