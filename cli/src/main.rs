@@ -89,7 +89,12 @@ fn main() -> ExitCode {
         }
     });
     match done {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => {
+            if code == exit::INTERRUPTED {
+                terminal.no_result("interrupted", code);
+            }
+            ExitCode::from(code)
+        }
         Err(error) => {
             let code = exit::code_of(&error);
             terminal.error(&error, code);

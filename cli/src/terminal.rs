@@ -186,11 +186,15 @@ impl Terminal {
         self.stderr(&format!("locklab: {line}"));
     }
 
-    /// The error that ends a command. With `--json` it is the document too, unless the command printed one.
     pub(crate) fn error(&self, error: &anyhow::Error, code: u8) {
         self.stderr(&format!("locklab: {error:#}"));
+        self.no_result(&format!("{error:#}"), code);
+    }
+
+    /// With `--json` the document of a command that ends without a result: why, unless it printed one.
+    pub(crate) fn no_result(&self, why: &str, code: u8) {
         if !self.has_output.load(Ordering::Relaxed) {
-            let document = serde_json::json!({"schema": 1, "error": format!("{error:#}"), "exit_code": code});
+            let document = serde_json::json!({"schema": 1, "error": why, "exit_code": code});
             // Nobody can be told that this failed: the exit code stands already.
             let _ = self.json(&document);
         }

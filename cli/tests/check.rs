@@ -147,6 +147,7 @@ fn an_error_is_the_document_of_a_command_that_has_no_other() {
     for (args, wanted, says) in [
         (&["check", "no-such", "--json"][..], 65, "no-such"),
         (&["bench", "--json", "--tasks", "0"], 64, "--tasks"),
+        (&["bench", "--json", "--rounds", "1", "--target", "redis://127.0.0.1:1"], 69, "127.0.0.1:1"),
         (&["lock", "redis://127.0.0.1:1", "n", "--connect-timeout", "1ms", "--", "true", "--json"], 69, ""),
     ] {
         let output = run(std::path::Path::new("."), args);
