@@ -97,6 +97,13 @@ async fn an_id_answered_twice_is_reported() {
 }
 
 #[tokio::test]
+async fn a_token_for_which_a_history_has_no_room_is_reported() {
+    let (end, how) = broken_off("huge-token").await;
+    assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");
+    assert!(how.contains("token 9223372036854775808"), "{how}");
+}
+
+#[tokio::test]
 async fn an_unknown_ending_is_reported_and_unknown() {
     let (end, how) = broken_off("ending").await;
     assert!(matches!(end, AcquireEnd::Unknown(_)), "{end:?}");

@@ -267,6 +267,8 @@ fn two_confirmed_holds_mean_lost_state() {
     // Of libraries that answer ok to a release whatever it found: only what worked before it proves a hold.
     expect("confirmed-not-by-blind-releases", &["belief", "contract"]);
     expect("confirmed-by-extends-before-blind-releases", &all);
+    // A client that was stopped in its release tells late of a renewal that it had sent before.
+    expect("confirmed-not-by-a-renewal-told-late", &[]);
 }
 
 #[test]
@@ -319,6 +321,8 @@ fn a_free_lock_that_refuses_is_stuck() {
     expect("liveness-refused-at-once-while-held", &[]);
     // A dead holder's lease explains it, and so do servers that are down.
     expect("liveness-until-a-dead-holders-lease-ends", &[]);
+    // So does a release that a power cut has undone.
+    expect("liveness-until-the-lease-of-an-undone-release-ends", &[]);
     // So does an answer that a fault has lost, until its client gives up.
     expect("liveness-lost-replies-are-waited-for", &[]);
     let report = expect("liveness-servers-down", &[]);

@@ -204,11 +204,14 @@ pub(crate) fn invalid(what: &str, text: &str, example: &str) -> String {
     format!("invalid {what} `{text}`; write it as {example}")
 }
 
+/// The most of anything that can be counted out on the command line. Each task takes memory before it begins.
+const COUNT_MAX: u32 = 1_000_000;
+
 /// A number of things, at least one.
 pub(crate) fn count(text: &str) -> Result<u32, String> {
     let count = text.trim().replace('_', "").parse().ok();
-    count.filter(|count| *count > 0).ok_or_else(|| {
-        format!("`{text}` is no number of things; write a whole number from 1 to {}, such as 16", u32::MAX)
+    count.filter(|count| (1..=COUNT_MAX).contains(count)).ok_or_else(|| {
+        format!("`{text}` is no number of things; write a whole number from 1 to {COUNT_MAX}, such as 16")
     })
 }
 
@@ -217,13 +220,22 @@ fn seed(text: &str) -> Result<u64, String> {
     text.trim().parse().map_err(|_| bad())
 }
 
+/// A hundred years. Instants and nanoseconds in 64 bits have room for three times as much.
+const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// A duration such as `250ms`, `10s`, `2m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.trim();
     if bare == "0" {
         return Ok(Duration::ZERO);
     }
-    humantime::parse_duration(bare).map_err(|_| invalid("duration", text, "250ms, 10s or 2m"))
+    match humantime::parse_duration(bare) {
+        Err(_) => Err(invalid("duration", text, "250ms, 10s or 2m")),
+        Ok(long) if long > DURATION_MAX => {
+            Err(format!("`{text}` is longer than a hundred years (876000h), which is the limit"))
+        }
+        Ok(duration) => Ok(duration),
+    }
 }
 
 /// The duration of a lease, which must last.
@@ -303,8 +315,7 @@ pub(crate) fn kind_of(
 /// user of the machine.
 pub(crate) fn target_url(text: &str) -> Result<String, String> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
-    let read = results::limits::read_text(path);
-    let read = read.map_err(|why| format!("cannot read {path}: {why}"))?;
+    let read = results::limits::read_text(path)?;
     let url = read.trim();
     if !url.contains("://") || url.contains('\n') {
         return Err(format!(
@@ -370,7 +381,8 @@ mod tests {
     fn values_are_as_documented() {
         let ms = Duration::from_millis;
         let times = [("250ms", ms(250)), ("10s", ms(10_000)), ("2m", ms(120_000))];
-        reads(duration, times, &["soon", "10"]);
+        reads(duration, times, &["soon", "10", "101y", "18446744073709551615s"]);
+        reads(count, [("1", 1), ("1_000_000", 1_000_000)], &["0", "-1", "1.5", "4294967295"]);
         reads(duration, [("0", Duration::ZERO)], &[]);
         let rates = [("5000/s", 5_000.0), ("30/m", 0.5), ("250", 250.0)];
         let bad = ["", "fast", "5/week", "0/s", "-1/s", "inf/s", "NaN"];

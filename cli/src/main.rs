@@ -65,6 +65,12 @@ fn main() -> ExitCode {
             // The message repeats what was typed, which may contain anything: it is cleaned for the terminal.
             let said = terminal::message(&error.render().to_string());
             let _ = writeln!(std::io::stderr().lock(), "{said}");
+            // What was asked for could not be read as a whole; this word of it can.
+            if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
+                let document =
+                    serde_json::json!({"schema": 1, "error": said.trim_end(), "exit_code": exit::USAGE});
+                let _ = writeln!(std::io::stdout().lock(), "{document}");
+            }
             return ExitCode::from(exit::USAGE);
         }
     };
@@ -83,10 +89,16 @@ fn main() -> ExitCode {
         }
     });
     match done {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => {
+            if code == exit::INTERRUPTED {
+                terminal.no_result("interrupted", code);
+            }
+            ExitCode::from(code)
+        }
         Err(error) => {
-            terminal.error(&error);
-            ExitCode::from(exit::code_of(&error))
+            let code = exit::code_of(&error);
+            terminal.error(&error, code);
+            ExitCode::from(code)
         }
     }
 }

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub(crate) struct Terminal {
     color: bool,
     /// A result that could not be written, and why.
     write_error: Arc<Mutex<Option<std::io::Error>>>,
+    /// Whether standard output has anything.
+    has_output: Arc<AtomicBool>,
 }
 
 impl Terminal {
@@ -61,7 +64,8 @@ impl Terminal {
             Color::Never => false,
             Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Terminal { common, bars: MultiProgress::with_draw_target(target), color, write_error: Arc::default() }
+        let bars = MultiProgress::with_draw_target(target);
+        Terminal { common, bars, color, write_error: Arc::default(), has_output: Arc::default() }
     }
 
     pub(crate) fn text_options(&self) -> TextOptions {
@@ -135,6 +139,7 @@ impl Terminal {
         if text.is_empty() {
             return;
         }
+        self.has_output.store(true, Ordering::Relaxed);
         self.bars.suspend(|| {
             let mut out = std::io::stdout().lock();
             let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
@@ -181,8 +186,18 @@ impl Terminal {
         self.stderr(&format!("locklab: {line}"));
     }
 
-    pub(crate) fn error(&self, error: &anyhow::Error) {
+    pub(crate) fn error(&self, error: &anyhow::Error, code: u8) {
         self.stderr(&format!("locklab: {error:#}"));
+        self.no_result(&format!("{error:#}"), code);
+    }
+
+    /// With `--json` the document of a command that ends without a result: why, unless it printed one.
+    pub(crate) fn no_result(&self, why: &str, code: u8) {
+        if !self.has_output.load(Ordering::Relaxed) {
+            let document = serde_json::json!({"schema": 1, "error": why, "exit_code": code});
+            // Nobody can be told that this failed: the exit code stands already.
+            let _ = self.json(&document);
+        }
     }
 
     /// A progress bar over a stretch of known length in steps, or a spinner for 0.

@@ -4,7 +4,9 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use support::{code, run, stderr, stdout};
 
@@ -161,6 +163,40 @@ fn faults_drawn_on_messages_convict_a_broken_lock_and_say_how_much_was_tried() {
     let kept = convicted[0]["runs"][0]["dir"].as_str().unwrap_or_default();
     let again = run(dir.path(), &["replay", &format!("run/{kept}")]);
     assert_eq!(support::code(&again), 1, "{}", stderr(&again));
+}
+
+#[test]
+fn an_interrupted_audit_draws_no_further_faults() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    scenario(dir.path(), "calm", "2s");
+    let mut child = support::locklab(dir.path())
+        .args([
+            "audit",
+            "broken:steal",
+            "--no-bench",
+            "--scenario",
+            "calm.toml",
+            "--draw",
+            "1h",
+            "--out",
+            "run",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("locklab");
+    let drawn = || {
+        let runs = std::fs::read_dir(dir.path().join("run")).into_iter().flatten().flatten();
+        runs.filter(|run| run.file_name().to_string_lossy().contains("-drawn-")).count()
+    };
+    support::until("faults are drawn", || drawn() > 0);
+    support::signal(&child, Signal::SIGINT);
+    support::until("the audit has ended, long before the time for drawn faults is over", || {
+        child.try_wait().expect("a child").is_some()
+    });
+    assert_eq!(child.wait().expect("a child").code(), Some(130));
+    let card = std::fs::read_to_string(dir.path().join("run/audit.json")).expect("a scorecard");
+    assert!(card.contains("calm"), "what was tried is kept: {card}");
 }
 
 #[test]

@@ -143,6 +143,27 @@ fn a_bad_line_is_65_with_its_place() {
 }
 
 #[test]
+fn an_error_is_the_document_of_a_command_that_has_no_other() {
+    for (args, wanted, says) in [
+        (&["check", "no-such", "--json"][..], 65, "no-such"),
+        (&["bench", "--json", "--tasks", "0"], 64, "--tasks"),
+        (&["bench", "--json", "--rounds", "1", "--target", "redis://127.0.0.1:1"], 69, "127.0.0.1:1"),
+        (&["lock", "redis://127.0.0.1:1", "n", "--connect-timeout", "1ms", "--", "true", "--json"], 69, ""),
+    ] {
+        let output = run(std::path::Path::new("."), args);
+        assert_eq!(code(&output), wanted, "{args:?}: {}", stderr(&output));
+        if says.is_empty() {
+            assert_eq!(stdout(&output), "", "the flag is the command's");
+            continue;
+        }
+        let document: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("one document");
+        assert_eq!(document["exit_code"], wanted);
+        assert!(document["error"].as_str().is_some_and(|error| error.contains(says)), "{document}");
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_bad_flag_is_64() {
     assert_eq!(code(&check(CLEAN, &["--drift", "much"])), 64);
     assert_eq!(code(&check(CLEAN, &["--no-such-flag"])), 64);

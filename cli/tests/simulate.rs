@@ -4,8 +4,10 @@
 
 mod support;
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 
+use nix::sys::signal::Signal;
+use serde_json::Value;
 use support::{code, run, stderr, stdout};
 
 fn simulate(servers: &str, subject: &str) -> Output {
@@ -31,6 +33,32 @@ fn a_scenario_of_ones_own_runs_on_each_seed() {
     assert!(said["grants"].as_u64().unwrap() > 50, "{said}");
     let output = simulate("single", "broken:steal");
     assert_eq!(code(&output), 1, "{}", stderr(&output));
+}
+
+#[test]
+fn an_interrupted_swarm_says_what_it_has_found() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for end in [Signal::SIGINT, Signal::SIGTERM] {
+        let child = support::locklab(dir.path())
+            .args(["simulate", "--seeds", "1000000000", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("locklab");
+        support::until_it_holds_back(&child, end);
+        support::signal(&child, end);
+        let output = child.wait_with_output().expect("a child");
+        assert_eq!(code(&output), 130, "{end}: {}", stderr(&output));
+        let json: Value = serde_json::from_str(&stdout(&output)).expect("one document");
+        assert!(json["seeds"].as_u64().is_some_and(|seeds| seeds < 1_000_000_000), "{json}");
+    }
+}
+
+#[test]
+fn seeds_beyond_the_last_one_are_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let output = run(dir.path(), &["simulate", "--seed", "18446744073709551615"]);
+    assert_eq!(code(&output), 64, "{}", stderr(&output));
 }
 
 #[test]

@@ -99,6 +99,10 @@ fn a_file_without_a_complete_line_is_refused() {
 fn a_bad_line_elsewhere_is_refused_with_its_number() {
     let text = EXAMPLE.replacen("{\"t_ns\":2100", "{\"t_ns\":", 1);
     assert!(refusal(&text).starts_with("line 4, column "), "{text}");
+    // A history needs a time behind its last line.
+    let text = format!("{EXAMPLE}{{\"t_ns\":9223372036854775808,\"event\":\"crash\",\"client\":\"c1\"}}");
+    let late = "line 11: `t_ns` is 9223372036854775808; allowed: a whole number from 0 to 2^63-1";
+    assert_eq!(self::refusal(&text), late);
     // JSON of a wrong form is no torn line, even at the end.
     let text = format!("{EXAMPLE}{{\"t_ns\":9999,\"event\":\"lost\"}}");
     let refusal = refusal(&text);

@@ -130,7 +130,7 @@ impl Report {
 ///
 /// A run that has no end, or breaks off, is a finding like a conviction: the others go on.
 pub fn run(
-    seeds: Range<u64>,
+    seeds: impl Iterator<Item = u64> + Send,
     jobs: usize,
     wanted: &FixedChoices,
     history_of: Option<u64>,
@@ -174,7 +174,7 @@ pub fn run_apart(
 }
 
 fn run_copies(
-    mut seeds: Range<u64>,
+    mut seeds: impl Iterator<Item = u64>,
     jobs: usize,
     limit: Limit,
     work: impl Fn(u64) -> Vec<u8>,
@@ -196,7 +196,7 @@ fn run_copies(
 }
 
 fn run_each(
-    seeds: Range<u64>,
+    seeds: impl Iterator<Item = u64>,
     jobs: usize,
     limit: Limit,
     work: impl Fn(u64) -> Vec<u8>,

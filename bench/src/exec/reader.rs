@@ -110,7 +110,7 @@ fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), S
     };
     if op == Op::Acquire
         && ending == "ok"
-        && let Err(why) = Granted::deserialize(&body)
+        && let Err(why) = granted(&body)
     {
         let what = match body.get("grant") {
             Some(Value::String(_)) => wrong(&format!("granted with a wrong field ({why})")),
@@ -129,6 +129,17 @@ fn handle_line(shared: &Arc<DriverConnection>, line: &TimedLine) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// What was granted, which a history has room for: a run whose own history cannot be read says nothing.
+fn granted(body: &Value) -> Result<(), String> {
+    let granted = Granted::deserialize(body).map_err(|why| why.to_string())?;
+    match granted.token {
+        Some(token) if i64::try_from(token).is_err() => {
+            Err(format!("token {token}; allowed: a whole number from 0 to 2^63-1"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn client_event(event: Event, at: Instant) -> ClientEvent {

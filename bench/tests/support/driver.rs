@@ -57,6 +57,9 @@ fn misbehave(mode: &str) -> Result<ExitCode, Box<dyn std::error::Error>> {
                 say(json!({"id": id, "busy": {}}).to_string())?;
                 say(json!({"id": id, "busy": {}}).to_string())?;
             }
+            ("acquire", "huge-token") => {
+                say(json!({"id": id, "ok": {"grant": "g1", "token": 1_u64 << 63}}).to_string())?
+            }
             ("acquire", "ending") => say(json!({"id": id, "perhaps": {}}).to_string())?,
             ("acquire", "silent") => {}
             ("acquire", "slow") => {

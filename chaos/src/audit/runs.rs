@@ -272,7 +272,7 @@ impl<'a> AuditRuns<'a> {
                 });
                 self.scenarios.push(Arc::new(asked));
             }
-            if planned.is_empty() || Instant::now() >= until {
+            if planned.is_empty() || Instant::now() >= until || self.is_interrupted() {
                 break;
             }
             self.each(planned, "drawn faults", Some(until), observer, tried).await?;
@@ -439,6 +439,12 @@ impl<'a> AuditRuns<'a> {
         observer.scored(true, &mut || self.scorecard())
     }
 
+    /// An interrupted audit begins nothing more: each run would end at once, and rounds of drawn faults would
+    /// follow each other until their time is over.
+    fn is_interrupted(&self) -> bool {
+        *self.plan.batch.cancel.borrow()
+    }
+
     /// Runs plans side by side; each is kept as it ends.
     async fn each<T>(
         &mut self,
@@ -448,6 +454,7 @@ impl<'a> AuditRuns<'a> {
         observer: &mut impl AuditObserver,
         mut done: impl FnMut(&mut [Cell], &T, FinishedRun),
     ) -> Result<(), RunError> {
+        let planned = if self.is_interrupted() { Vec::new() } else { planned };
         observer.begins(planned.len().max(1), what);
         let (mut keys, mut numbered) = (Vec::new(), Vec::new());
         for (key, mut planned) in planned {

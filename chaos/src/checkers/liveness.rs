@@ -5,6 +5,8 @@
 //!    after its release was answered `failed` or `unknown`, after `lost`, or after its client died. One that
 //!    was granted for less than was asked for may have claimed the rest before it was lost, if a fault
 //!    touched its client: that is until a lease after.
+//!    A power cut, or a replica that is put in its master's place, may undo a release that was answered: then
+//!    the grant is possible until its lease ends.
 //! 2. An acquire in flight is a possible hold only while a fault touches its client; unanswered, until the
 //!    heal + lease. An unknown one is until the later of its answer and the heal, + lease. A killed client's
 //!    is until its death + lease, and in a line for 5 s at least. One that a fault touched and that goes on
@@ -29,7 +31,7 @@ use hashbrown::HashMap;
 use results::verdict::Anomaly;
 
 use super::{CheckOptions, Finding, order};
-use crate::checkers::record::faults::{self, ClientFaults, TouchesByLock};
+use crate::checkers::record::faults::{self, ClientFaults, Fault, TouchesByLock};
 use crate::checkers::record::holds::{AcquireCall, Grant, OperationEnd, Record, Step, StepKind, ms};
 use crate::checkers::record::spans::{Span, Spans, partition_near};
 use crate::scenario::nanoseconds;
@@ -39,6 +41,9 @@ const POLL_NS: u64 = 250_000_000;
 
 /// For so long at most a line serves one who has left it unheard: its place lasts 3 s, and a call 2 s.
 const CALLED_NS: u64 = 5_000_000_000;
+
+/// The faults of servers after which one may not know of a release that was answered.
+const UNDO_RELEASES: [&str; 3] = ["power-cut", "promote", "takeover"];
 
 /// A call that has no answer for so long beyond its wait never returns.
 const RETURNS_WITHIN_NS: u64 = 10_000_000_000;
@@ -262,6 +267,7 @@ fn until_ns<'a>(
             .filter(|step| !given_back(step))
             .map(|step| answered_ns(touches, ask.client, step));
         let told = doubtful.chain(grant.lost_ns()).chain(record.died_ns(grant)).min();
+        let released_ns = until_release_ns(record, released_ns, released_ns.saturating_add(lease_ns));
         return released_ns.min(told.map_or(u64::MAX, |lost_ns| lost_ns.saturating_add(lease_ns)));
     };
     let mut until_ns = grant.returned_ns.saturating_add(fixed_ns);
@@ -294,7 +300,18 @@ fn until_ns<'a>(
             until_ns = until_ns.max(returned_ns.saturating_add(lease_ns));
         }
     }
-    released_ns.min(until_ns)
+    until_release_ns(record, released_ns, until_ns)
+}
+
+/// When a release has ended a hold whose lease ends then: with its answer, unless a fault may undo it.
+fn until_release_ns(record: &Record, released_ns: u64, lease_end_ns: u64) -> u64 {
+    let may_undo = |fault: &Fault| {
+        fault.everybody
+            && UNDO_RELEASES.contains(&fault.fault.as_str())
+            && fault.injected_ns <= lease_end_ns
+            && fault.healed_ns.is_none_or(|healed_ns| released_ns <= healed_ns)
+    };
+    if record.faults.iter().any(may_undo) { lease_end_ns } else { released_ns.min(lease_end_ns) }
 }
 
 /// When a step took effect at the latest: its answer, else the last heal of what touched it, or its call.

@@ -104,6 +104,7 @@ fn of_grant<'a>(
         ..whole.clone()
     }];
     let visible = starts.is_visible(ask);
+    let released_ns = confirmed::first_release_ns(record, grant);
     for step in record.steps(grant) {
         let (op, call) = match (step.kind, step.ending) {
             (StepKind::Release, _) => (OperationKind::End, step.called_ns),
@@ -119,7 +120,7 @@ fn of_grant<'a>(
             returned: step.returned_ns(),
             sent: step.sent_ns,
             lease_ns: leases.then_some(step.lease_ns),
-            proves: confirmed::proves(record, grant, step),
+            proves: confirmed::proves(record, grant, step, released_ns),
             ..whole.clone()
         });
     }

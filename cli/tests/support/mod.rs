@@ -200,6 +200,11 @@ pub fn until_it_catches(child: &Child, signal: nix::sys::signal::Signal) {
     until("it listens for the signal", || is_among("SigCgt:", child, signal));
 }
 
+/// Waits until a process that the test started lets a signal wait.
+pub fn until_it_holds_back(child: &Child, signal: nix::sys::signal::Signal) {
+    until("it lets the signal wait", || is_among("SigBlk:", child, signal));
+}
+
 /// Waits until a process that the test started has no such signal to take any more.
 pub fn until_it_took(child: &Child, signal: nix::sys::signal::Signal) {
     until("it took the signal", || !is_among("ShdPnd:", child, signal));

@@ -5,7 +5,8 @@
 //! - A line is exactly one of: a call (`op`), an end (`end`), an event (`event`).
 //! - `null` is the same as an absent field. A field that a line of that kind does not have is ignored,
 //!   whatever its type.
-//! - Time must not go backwards from line to line; equal stamps are fine.
+//! - Time must not go backwards from line to line; equal stamps are fine. It ends at 2^63-1, so that the end
+//!   of a history has a time behind it.
 //! - An `id` names one operation at a time: a second call while the first is pending, and an end without a
 //!   pending call, are bad lines. An `id` may come back after its end.
 //! - The last line counts as torn if it is not JSON at all; JSON of a wrong form is a bad line there too.
@@ -75,6 +76,10 @@ impl Reader {
     /// Whether a line is in order of time, and an end that its call can have.
     fn fits(&mut self, line: &Line) -> Result<(), HistoryError> {
         let last_ns = std::mem::replace(&mut self.last_ns, line.t_ns);
+        if i64::try_from(line.t_ns).is_err() {
+            let found = format!("`t_ns` is {}", line.t_ns);
+            return Err(HistoryError::new(found, "a whole number from 0 to 2^63-1"));
+        }
         if line.t_ns < last_ns {
             let found = format!("`t_ns` is {} after {last_ns}", line.t_ns);
             return Err(HistoryError::new(found, "lines in order of `t_ns`"));

@@ -2,12 +2,15 @@
 //! that fail. 0: as expected; 1: a seed was convicted that was not to be.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use chaos::scenario::Scenario;
 use chaos::shrink_search::{self, GRAVEST_FIRST, PlanSize};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use simulation::draw::{FixedChoices, KINDS, TOPOLOGIES, plan, scenario};
 use simulation::simulated_subset::{misfit, unjudged};
 use simulation::swarm::{self, SeedReport};
@@ -82,34 +85,42 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
     let in_full = options.history.is_some() || options.trace.is_some();
     let one = terminal.common.seed.is_some() || in_full;
     let count = options.seeds.unwrap_or(if one { 1 } else { 1000 });
+    let end = first.checked_add(count);
+    let end = end.ok_or_else(|| exit::usage(format!("seeds end at {}", u64::MAX - 1)))?;
     if options.scenario {
         terminal.result(&scenario(first, &choices));
         return Ok(exit::AS_EXPECTED);
     }
+    let held = HeldSignals::hold()?;
+    let is_interrupted = AtomicBool::new(false);
+    let goes_on = |_: &u64| {
+        is_interrupted.store(held.has_one(), Ordering::Relaxed);
+        !is_interrupted.load(Ordering::Relaxed)
+    };
+    let seeds = (first..end).take_while(goes_on);
     let bar = terminal.bar(count, "seeds");
     let began = Instant::now();
     let mut first_run = None;
-    let report = swarm::run(
-        first..first.saturating_add(count),
-        usize::from(options.jobs),
-        &choices,
-        in_full.then_some(first),
-        |seed| {
-            if seed.seed == first && in_full {
-                first_run = Some((seed.history.clone(), seed.trace.clone()));
-            }
-            bar.inc(1);
-        },
-    )?;
+    let report = swarm::run(seeds, usize::from(options.jobs), &choices, in_full.then_some(first), |seed| {
+        if seed.seed == first && in_full {
+            first_run = Some((seed.history.clone(), seed.trace.clone()));
+        }
+        bar.inc(1);
+    })?;
     let elapsed_s = began.elapsed().as_secs_f64();
     bar.finish_and_clear();
-    let (history, trace) = first_run.unwrap_or_default();
-    for (path, lines) in [(&options.history, history), (&options.trace, trace)] {
-        if let Some(path) = path {
-            files::write(path, lines.join("\n") + "\n")?;
+    if let Some((history, trace)) = first_run {
+        for (path, lines) in [(&options.history, history), (&options.trace, trace)] {
+            if let Some(path) = path {
+                files::write(path, lines.join("\n") + "\n")?;
+            }
         }
     }
     terminal.answer(&report.to_json(elapsed_s), || report.text(elapsed_s, terminal.common.verbose > 0))?;
+    if is_interrupted.into_inner() {
+        return Ok(exit::INTERRUPTED);
+    }
+    drop(held);
     if let (1, [one]) = (count, report.convicted.as_slice()) {
         shrink(one, &choices, terminal)?;
     }
@@ -121,6 +132,30 @@ pub(crate) fn run(options: Options, terminal: &Terminal) -> anyhow::Result<u8> {
         true if report.unknown.len() as u64 == report.seeds => exit::UNKNOWN,
         true => exit::AS_EXPECTED,
     })
+}
+
+/// SIGINT and SIGTERM wait from now on until this is dropped: they are asked for between seeds, since this
+/// command has no runtime that listens, and a seed that is begun is finished.
+struct HeldSignals(SigSet, SignalFd);
+
+impl HeldSignals {
+    fn hold() -> nix::Result<Self> {
+        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+        signals.thread_block()?;
+        let waiting = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self(signals, waiting))
+    }
+
+    fn has_one(&self) -> bool {
+        matches!(self.1.read_signal(), Ok(Some(_)))
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // A signal that came meanwhile ends the command now.
+        let _ = self.0.thread_unblock();
+    }
 }
 
 /// A scenario that can be simulated, as the text of its file.

@@ -191,6 +191,7 @@ pub(crate) async fn run(mut options: Options, terminal: &Terminal) -> anyhow::Re
     let code = ended.as_ref().map_or_else(|| code_of_rows(&keeper.run.rows), |(code, _)| *code);
     if failed {
         keeper.discard();
+        terminal.no_result(ended.as_ref().map_or("", |(_, why)| why), code);
         return Ok(code);
     }
     if let Some(part) = &mut keeper.run.part {
