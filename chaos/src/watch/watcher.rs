@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cluster_config::MonitorLine;
 use hashbrown::HashMap;
+use itertools::Itertools as _;
 use results::history::Line;
 use results::watch::WatchReport;
 
@@ -510,7 +511,8 @@ impl Watcher {
     ) {
         let of = self.locks.iter().filter(|((group, database), _)| is_wanted(*group, *database));
         let keys = of.flat_map(|(of, locks)| locks.keys().map(|key| (*of, key.clone())));
-        for ((group, database), key) in keys.collect::<Vec<_>>() {
+        // The example of a finding is the same in every run.
+        for ((group, database), key) in keys.sorted_unstable() {
             let place = LockPlace { group, database, key: &key, time_us, client: 0 };
             self.with(&place, &work);
         }
