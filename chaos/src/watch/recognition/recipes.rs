@@ -50,19 +50,13 @@ impl<'a> SetOptions<'a> {
         let mut options = SetOptions::default();
         for (at, word) in command.args().iter().enumerate().skip(2) {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            options.nx |= is("NX");
+            options.xx |= is("XX");
+            options.keeps_end |= is("KEEPTTL");
             // Counted with the command's name.
-            let number = command.number(at + 2);
-            match () {
-                () if is("NX") => options.nx = true,
-                () if is("XX") => options.xx = true,
-                () if is("KEEPTTL") => options.keeps_end = true,
-                () if is("IFEQ") => options.compares = command.arg(at + 2),
-                () if is("EX") => options.until_us = end_us(time_us, number, 1_000_000),
-                () if is("PX") => options.until_us = end_us(time_us, number, 1_000),
-                () if is("EXAT") => options.until_us = end_us(0, number, 1_000_000),
-                () if is("PXAT") => options.until_us = end_us(0, number, 1_000),
-                () => {}
-            }
+            let (next, number) = (command.arg(at + 2), command.number(at + 2));
+            options.compares = next.filter(|_| is("IFEQ")).or(options.compares);
+            options.until_us = end_by(&END_OPTIONS, word, time_us, number).unwrap_or(options.until_us);
         }
         options
     }
@@ -70,14 +64,13 @@ impl<'a> SetOptions<'a> {
 
 /// The value that a command of SET's family writes, and its options; `None`: it is none of them.
 fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_>)> {
-    let until_us = |unit_us| end_us(time_us, command.number(2), unit_us);
-    let ends = |unit_us| SetOptions { until_us: until_us(unit_us), ..SetOptions::default() };
     let (value, options) = match () {
         () if command.is("SET") => (2, SetOptions::of(command, time_us)),
-        () if command.is("SETEX") => (3, ends(1_000_000)),
-        () if command.is("PSETEX") => (3, ends(1_000)),
         () if command.is("GETSET") => (2, SetOptions::default()),
-        () => return None,
+        () => {
+            let until_us = end_by(&["SETEX", "PSETEX"], command.name(), time_us, command.number(2))?;
+            (3, SetOptions { until_us, ..SetOptions::default() })
+        }
     };
     Some((command.arg(value)?, options))
 }
@@ -88,22 +81,26 @@ pub(crate) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<
     Some(from_us.saturating_add(number.saturating_mul(unit_us).min(u64::MAX / 4)))
 }
 
+/// Words before the number that sets an end: of seconds and milliseconds from now, of both since 1970.
+const END_OPTIONS: [&str; 4] = ["EX", "PX", "EXAT", "PXAT"];
+const END_COMMANDS: [&str; 4] = ["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"];
+
+/// The end that this number sets behind a word, if it is one of these words.
+fn end_by(words: &[&str], word: &[u8], now_us: u64, number: Option<i64>) -> Option<Option<u64>> {
+    let place = words.iter().position(|one| word.eq_ignore_ascii_case(one.as_bytes()))?;
+    let (from_us, unit_us) = (if place < 2 { now_us } else { 0 }, [1_000_000, 1_000][place % 2]);
+    Some(end_us(from_us, number, unit_us))
+}
+
 /// The end that a command of EXPIRE's family sets; `None`: it is none of them, or its condition is not met.
 fn expire_until_us(watcher: &Watcher, place: &LockPlace<'_>, command: &CommandWords) -> Option<u64> {
-    let time_us = place.time_us;
     let gets = command.is("GETEX");
     let option = command.arg(if gets { 2 } else { 3 }).unwrap_or_default();
     let has = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
-    let (from_us, unit_us) = match () {
-        () if command.is("EXPIRE") || gets && has("EX") => (time_us, 1_000_000),
-        () if command.is("PEXPIRE") || gets && has("PX") => (time_us, 1_000),
-        () if command.is("EXPIREAT") || gets && has("EXAT") => (0, 1_000_000),
-        () if command.is("PEXPIREAT") || gets && has("PXAT") => (0, 1_000),
-        () => return None,
-    };
+    let (words, word) = if gets { (&END_OPTIONS, option) } else { (&END_COMMANDS, command.name()) };
     // What ends in the past is gone at once.
     let number = command.number(2 + usize::from(gets)).map(|number| number.max(0));
-    let until_us = end_us(from_us, number, unit_us).unwrap_or(time_us);
+    let until_us = end_by(words, word, place.time_us, number)?.unwrap_or(place.time_us);
     let is_met = |held_until_us: Option<u64>| match held_until_us {
         Some(_) if has("NX") => false,
         Some(held_us) => (!has("GT") || until_us > held_us) && (!has("LT") || until_us < held_us),
