@@ -17,10 +17,10 @@ use crate::watch::lock::lock_state::{
 use crate::watch::lock::votes::{Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
 use crate::watch::recognition::patterns::{LibraryTrace, LockPattern, pattern_of};
-use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
+use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::recipes::{self, ScriptRole};
 use crate::watch::recognition::units::{Assembler, Unit, hash};
-use crate::watch::sources::key_reads::{KeyState, WantedKey, value_command};
+use crate::watch::sources::key_reads::{KeyState, WantedKey, recipe_of, value_command};
 
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
@@ -143,7 +143,7 @@ impl Watcher {
 
     fn see_key(&mut self, state: &KeyState, time_us: u64) {
         let place = self.place_of(&state.wanted, time_us);
-        let recipe = if state.wanted.kind == "hash" { HASH } else { SET_NX };
+        let recipe = recipe_of(state.wanted.kind);
         if let Some((owner, _)) = &state.holder {
             self.show_value(owner);
         }

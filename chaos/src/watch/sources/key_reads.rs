@@ -13,6 +13,8 @@ use redis::{Cmd, RedisError, Value, cmd};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
+use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
+
 /// Longest wait for a connection, and for an answer whose command the traffic has shown.
 const ANSWER: Duration = Duration::from_secs(1);
 /// What PTTL says of a key that is not there.
@@ -25,27 +27,14 @@ const VALUE_MAX: usize = 256;
 /// So many fields at most has a lock that is a hash.
 const FIELDS_MAX: usize = 16;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum KeyValue {
-    /// A string, or its beginning.
-    Text(Vec<u8>),
-    /// The fields of a hash, each with its value behind it.
-    Fields(Vec<Vec<u8>>),
-}
+/// The owners that a key names, and how often each has the lock, in the key's own words.
+pub(crate) type KeyOwners = Vec<(Vec<u8>, Vec<u8>)>;
 
-impl KeyValue {
-    /// The owner of a lock, and how often it holds it; `None`: nobody, or several.
-    fn owner(self) -> Option<(Vec<u8>, u32)> {
-        match self {
-            KeyValue::Text(value) => (!value.is_empty()).then_some((value, 1)),
-            KeyValue::Fields(words) => {
-                let owners = words.chunks_exact(2).filter(|pair| pair[0] != b"mode");
-                let [owner]: [&[Vec<u8>]; 1] = owners.collect::<Vec<_>>().try_into().ok()?;
-                let depth = std::str::from_utf8(&owner[1]).ok()?.parse();
-                Some((owner[0].clone(), depth.unwrap_or(1)))
-            }
-        }
-    }
+/// The only owner of a lock, and how often it has it; `None`: nobody, or several.
+fn sole_owner(owners: KeyOwners) -> Option<(Vec<u8>, u32)> {
+    let [(owner, depth)] = <[_; 1]>::try_from(owners).ok()?;
+    let depth = std::str::from_utf8(&depth).ok()?.parse().unwrap_or(1);
+    (!owner.is_empty()).then_some((owner, depth))
 }
 
 #[derive(Debug, Clone)]
@@ -148,7 +137,7 @@ async fn read(
     step.add_command(value).ignore_errors();
     let answers: Vec<Value> = step.query_async(connection).await?;
     let Ok([_, _, Value::Int(left_ms), value]) = <[Value; 4]>::try_from(answers) else { return Ok(None) };
-    let holder = value_of(value).and_then(KeyValue::owner);
+    let holder = owners_of(value).and_then(sole_owner);
     let is_clear = holder.is_some() || left_ms == ABSENT;
     Ok(is_clear.then_some(KeyState { wanted, left_ms, holder }))
 }
@@ -163,12 +152,17 @@ pub(crate) fn value_command(kind: &str, key: &[u8]) -> Option<Cmd> {
 }
 
 /// Reads the answer to it; `None`: it is no lock, or an error.
-pub(crate) fn value_of(answer: Value) -> Option<KeyValue> {
-    match answer {
-        Value::BulkString(text) => (text.len() <= VALUE_MAX).then_some(KeyValue::Text(text)),
-        answer => {
-            let (_, words): (String, Vec<Vec<u8>>) = redis::from_redis_value(answer).ok()?;
-            (words.len() <= 2 * FIELDS_MAX).then_some(KeyValue::Fields(words))
-        }
+pub(crate) fn owners_of(answer: Value) -> Option<KeyOwners> {
+    if let Value::BulkString(text) = answer {
+        return (text.len() <= VALUE_MAX).then(|| vec![(text, b"1".to_vec())]);
     }
+    let (_, mut fields): (String, KeyOwners) = redis::from_redis_value(answer).ok()?;
+    let is_short = fields.len() <= FIELDS_MAX;
+    fields.retain(|(field, _)| field != b"mode");
+    is_short.then_some(fields)
+}
+
+/// How a lock is taken whose key has this type.
+pub(crate) fn recipe_of(kind: &str) -> &'static Recipe {
+    if kind == "hash" { HASH } else { SET_NX }
 }
