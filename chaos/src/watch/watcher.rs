@@ -322,13 +322,19 @@ impl Watcher {
 
     /// Does to a lock what a command does that is counted already.
     pub(super) fn change(&mut self, place: &LockPlace<'_>, act: LockAct) {
-        match act {
-            LockAct::Attempt(attempt, outcome) => self.attempt(place, attempt, outcome),
-            LockAct::Adopt(attempt) => _ = self.with(place, |step| step.adopt_alone(attempt)),
-            LockAct::Renew(change, until_us) => _ = self.with(place, |step| step.renew(&change, until_us)),
-            LockAct::Release(change) => _ = self.with(place, |step| step.release(&change)),
-            // The hold of a whole set has the lease of its own.
-            LockAct::Lapse(_) => {}
+        let is_read = self.with(place, |step| {
+            let appears = step.lock.forms.is_empty();
+            step.act(act);
+            appears && step.may_read && step.lock.holds.is_empty() && !step.lock.is_shared
+        });
+        if let LockAct::Attempt(attempt, _) = act
+            && let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
+            && let kind = attempt.recipe.key_form.trim_start_matches("a ")
+            && value_command(kind, place.key).is_some()
+        {
+            self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;
+            let (source, database, key) = (self.source, place.database, place.key.into());
+            wanted.push(WantedKey { source, database, key, kind });
         }
     }
 
@@ -413,7 +419,7 @@ impl Watcher {
         let LockAct::Attempt(attempt, AttemptOutcome::Granted) = act else { return self.change(&place, act) };
         let attempt = AcquireAttempt { time_us: majority.from_us, ..attempt };
         match majority.over_us {
-            None => self.attempt(&place, attempt, AttemptOutcome::Granted),
+            None => self.change(&place, LockAct::Attempt(attempt, AttemptOutcome::Granted)),
             Some(time_us) => {
                 let place = LockPlace { time_us, ..place };
                 self.with(&place, |step| step.add_past_hold(attempt));
@@ -445,27 +451,6 @@ impl Watcher {
         left
     }
 
-    pub(super) fn attempt(
-        &mut self,
-        place: &LockPlace<'_>,
-        attempt: AcquireAttempt,
-        outcome: AttemptOutcome,
-    ) {
-        let is_read = self.with(place, |step| {
-            let appears = step.lock.forms.is_empty();
-            step.attempt(attempt, outcome);
-            appears && step.may_read && step.lock.holds.is_empty() && !step.lock.is_shared
-        });
-        let kind = attempt.recipe.key_form.trim_start_matches("a ");
-        if let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
-            && value_command(kind, place.key).is_some()
-        {
-            self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;
-            let (source, database, key) = (self.source, place.database, place.key.into());
-            wanted.push(WantedKey { source, database, key, kind });
-        }
-    }
-
     pub(super) fn share(&mut self, place: &LockPlace<'_>) {
         self.with(place, |step| step.lock.is_shared = true);
     }
@@ -473,9 +458,7 @@ impl Watcher {
     /// A connection waits for a token of a list; whether it is one of a lock, only its push shows.
     pub(super) fn blocks_for_token(&mut self, place: &LockPlace<'_>, attempt: AcquireAttempt) {
         self.with(place, |step| {
-            let pattern = step.pattern();
-            pattern.attempts += 1;
-            pattern.add_recipe(attempt.recipe, attempt.owner.client);
+            step.pattern().attempt(attempt.recipe, attempt.owner.client);
             step.lock.is_shared = true;
             step.lock.candidates.retain(|one| !one.owner.is_of(attempt.owner.client));
             if step.lock.candidates.len() < REMEMBERED_MAX {

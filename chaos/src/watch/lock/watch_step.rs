@@ -101,7 +101,20 @@ impl WatchStep<'_> {
         self.lock.remember_lapsed(hold, self.remembered_max);
     }
 
-    pub(crate) fn attempt(&mut self, mut attempt: AcquireAttempt, outcome: AttemptOutcome) {
+    pub(crate) fn act(&mut self, act: LockAct) {
+        match act {
+            LockAct::Attempt(attempt, outcome) => self.attempt(attempt, outcome),
+            // It begins unseen, unless somebody is known to have it.
+            LockAct::Adopt(_) if !self.lock.holds.is_empty() => {}
+            LockAct::Adopt(attempt) => _ = self.adopt(attempt, HoldOrigin::Read, 1),
+            LockAct::Renew(change, until_us) => self.renew(&change, until_us),
+            LockAct::Release(change) => self.release(&change),
+            // The hold of a whole set has the lease of its own.
+            LockAct::Lapse(_) => {}
+        }
+    }
+
+    fn attempt(&mut self, mut attempt: AcquireAttempt, outcome: AttemptOutcome) {
         let value = attempt.owner.value;
         if outcome == AttemptOutcome::ByKey && self.pattern().is_constant(value) {
             attempt.owner.is_unique = false;
@@ -112,9 +125,7 @@ impl WatchStep<'_> {
         if self.lock.forms.is_empty() && self.may_read {
             self.lock.read_due_us = self.time_us + READ_PATIENCE_US;
         }
-        let pattern = self.pattern();
-        pattern.attempts += 1;
-        pattern.add_recipe(attempt.recipe, attempt.owner.client);
+        self.pattern().attempt(attempt.recipe, attempt.owner.client);
         count(&mut self.lock.forms, attempt.recipe.key_form);
         self.look_for_two_recipes();
         match outcome {
@@ -460,13 +471,6 @@ impl WatchStep<'_> {
         }
         self.lock.holds.push(ServerHold { depth, ..ServerHold::of(attempt, origin) });
         self.lock.holds.len() - 1
-    }
-
-    /// The same of a whole set of masters, unless somebody is known to have it.
-    pub(crate) fn adopt_alone(&mut self, attempt: AcquireAttempt) {
-        if self.lock.holds.is_empty() {
-            self.adopt(attempt, HoldOrigin::Read, 1);
-        }
     }
 
     /// What the server says of the key at this place: who has the lock, how often, or that nobody has.

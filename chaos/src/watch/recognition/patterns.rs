@@ -158,7 +158,7 @@ pub(crate) struct LockPattern {
     used: Times,
     never_ends: u64,
     commands: u64,
-    pub(crate) attempts: u64,
+    attempts: u64,
     pub(crate) checked_releases: u64,
     pub(crate) plain_releases: u64,
     by_same_client: u64,
@@ -173,7 +173,6 @@ pub(crate) struct LockPattern {
     pub(crate) longest_open_us: u64,
     pub(crate) scripts: u64,
     pub(crate) whole_scripts: u64,
-    waited: u64,
 }
 
 impl LockPattern {
@@ -183,7 +182,8 @@ impl LockPattern {
         }
     }
 
-    pub(crate) fn add_recipe(&mut self, recipe: &'static Recipe, client: u32) {
+    pub(crate) fn attempt(&mut self, recipe: &'static Recipe, client: u32) {
+        self.attempts += 1;
         *self.recipes.entry(recipe.name).or_default() += 1;
         if self.clients.len() < DISTINCT_MAX {
             self.clients.insert(client.into());
@@ -208,7 +208,6 @@ impl LockPattern {
         self.lease(lease_us);
         self.never_ends += u64::from(lease_us.is_none());
         if waited_us > 0 {
-            self.waited += 1;
             self.waits.add(waited_us);
         }
     }
@@ -371,7 +370,7 @@ impl LockPattern {
         }
         let most = self.grants_by_client.values().max().copied().unwrap_or_default();
         let clients = self.clients.len();
-        let others_waited = clients >= 3 && self.waited * 10 > self.counts.grants;
+        let others_waited = clients >= 3 && self.waits.0.len() * 10 > self.counts.grants;
         if self.counts.grants >= 50 && others_waited && most * 10 >= self.counts.grants * 9 {
             let grants = self.counts.grants;
             let words = format!("one of {clients} connections had {most} of {grants} grants");
@@ -395,16 +394,12 @@ pub(crate) struct Patterns {
 
 impl Patterns {
     pub(crate) fn number(&mut self, pattern: &str) -> usize {
-        if let Some(number) = self.numbers.get(pattern) {
-            return *number;
-        }
-        let name = if self.all.len() < PATTERNS_MAX { pattern } else { "(others)" };
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        self.numbers.insert(name.to_owned(), self.all.len());
-        self.all.push(LockPattern { name: name.to_owned(), ..LockPattern::default() });
-        self.all.len() - 1
+        let has_room = self.all.len() < PATTERNS_MAX || self.numbers.contains_key(pattern);
+        let name = if has_room { pattern } else { "(others)" };
+        *self.numbers.entry_ref(name).or_insert_with(|| {
+            self.all.push(LockPattern { name: name.to_owned(), ..LockPattern::default() });
+            self.all.len() - 1
+        })
     }
 
     pub(crate) fn of(&mut self, number: usize) -> &mut LockPattern {

@@ -26,9 +26,8 @@ pub(crate) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
     let place =
         LockPlace { group, database: unit.database, key: b"", time_us: unit.time_us, client: unit.client };
     let is_plain = match unit.kind {
-        UnitKind::Plain => true,
-        UnitKind::Transaction { watches } => !watches && !watcher.options.effects_only,
-        UnitKind::Script => false,
+        UnitKind::Transaction => !watcher.options.effects_only,
+        kind => kind == UnitKind::Plain,
     };
     match is_plain {
         true => unit.commands.iter().for_each(|command| plain(watcher, &place, command)),
@@ -279,7 +278,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let is_of_key = |command: &&CommandWords| command.arg(1) == Some(place.key) && !command.is("PUBLISH");
     let of_key = || unit.commands.iter().filter(is_of_key);
     let effects_only = watcher.options.effects_only;
-    let watches = unit.kind == (UnitKind::Transaction { watches: true });
+    let watches = unit.kind == UnitKind::WatchedTransaction;
     let is_checked = watches || of_key().next().is_some_and(|command| command.is_one_of(&READS));
     let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
     let until_us = of_key().find_map(|command| expire_until_us(watcher, place, command));
@@ -307,7 +306,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         }
     };
     let (owner, act): (Option<Vec<u8>>, LockAct);
-    let (mut takes, mut releases, mut next) = (None, false, None);
+    let (mut takes, mut next) = (None, None);
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
     if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
         let lowered = || find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1));
@@ -326,7 +325,6 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             None => owner.as_ref().map(|_| true),
         };
         act = LockAct::Release(change(place, owner.as_deref(), is_checked, was_done));
-        releases = true;
         // A queue's release hands the lock to the next in line.
         next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
     } else if let Some(set) = find(&["SET", "SETNX", "MSETNX"]) {
@@ -394,7 +392,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             true => LockAct::Release(HoldChange { one_level: true, ..change }),
             false => LockAct::Attempt(attempt(HASH, &value, until_us), AttemptOutcome::Granted),
         };
-        (takes, releases) = ((!is_less).then_some(HASH), is_less);
+        takes = (!is_less).then_some(HASH);
         owner = Some(value);
     } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
         let member = added.args().last().cloned().unwrap_or_default();
@@ -414,7 +412,8 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     }
     watcher.act(place, &trace(owner.as_deref().unwrap_or_default()), act);
     if let (Some(next), Some(_)) = (next, until_us) {
-        watcher.attempt(place, attempt(HASH, &field(next), until_us), AttemptOutcome::Granted);
+        let attempt = attempt(HASH, &field(next), until_us);
+        watcher.change(place, LockAct::Attempt(attempt, AttemptOutcome::Granted));
     }
     let is_whole = text.is_some_and(|text| text.len() > 40);
     watcher.count(place, |pattern| {
@@ -427,7 +426,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let position = |wanted: &[u8]| arguments.iter().position(|word| word == wanted);
         let known = watcher.scripts.entry(script).or_default();
         known.takes = known.takes.or(takes);
-        known.releases |= releases;
+        known.releases |= matches!(act, LockAct::Release(_));
         known.key_arg = position(place.key);
         known.owner_arg = position(owner).or(known.owner_arg);
     }

@@ -59,10 +59,9 @@ impl CommandWords {
 pub(crate) enum UnitKind {
     Plain,
     Script,
-    /// Whether the client had put keys under WATCH.
-    Transaction {
-        watches: bool,
-    },
+    Transaction,
+    /// Of a client that had put keys under WATCH.
+    WatchedTransaction,
 }
 
 /// What a server ran in one step.
@@ -181,7 +180,8 @@ impl Assembler {
                 && is("EXEC")
                 && !commands.is_empty()
             {
-                completed = Some(unit(UnitKind::Transaction { watches }, None, commands));
+                let kind = if watches { UnitKind::WatchedTransaction } else { UnitKind::Transaction };
+                completed = Some(unit(kind, None, commands));
             }
         } else {
             let words = || CommandWords::of(&line.words);
