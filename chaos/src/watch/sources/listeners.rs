@@ -77,9 +77,8 @@ impl ServerInfo {
 
 /// What comes of one server.
 enum ListenerEvent {
-    Lines(Vec<u8>),
-    /// What a key held at this place between the lines.
-    Key(KeyState),
+    /// Lines, and what a key held at the place of the last of them.
+    Lines(Vec<u8>, Option<KeyState>),
     Closed,
     Reopened(Option<ServerInfo>),
     /// It was to stop.
@@ -244,8 +243,8 @@ impl Listeners {
     fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
         let source = &mut self.sources[place];
         match piece {
-            ListenerEvent::Lines(_) if source.is_left => return None,
-            ListenerEvent::Lines(lines) => {
+            ListenerEvent::Lines(..) if source.is_left => return None,
+            ListenerEvent::Lines(lines, key) => {
                 source.heard = Some(Instant::now());
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
@@ -259,14 +258,12 @@ impl Listeners {
                         self.watcher.line(place, &line);
                     }
                 }
+                let last_us = source.last_us;
                 for key in self.watcher.wanted_keys() {
                     // A server that answers slowly is asked for less.
                     let _ = self.sources[key.source].wanted.try_send(key);
                 }
-                return None;
-            }
-            ListenerEvent::Key(state) => {
-                self.watcher.key_state(state, source.last_us);
+                key.into_iter().for_each(|state| self.watcher.key_state(state, last_us));
                 return None;
             }
             ListenerEvent::Closed => {
@@ -403,14 +400,9 @@ impl Listener {
             let is_piece = state.is_some() || !stream.has_more() || lines.len() >= PIECE;
             if !more || is_whole && is_piece {
                 begin = 0;
-                if !self.pass(ListenerEvent::Lines(std::mem::take(&mut lines))).await {
+                if !self.pass(ListenerEvent::Lines(std::mem::take(&mut lines), state)).await {
                     return true;
                 }
-            }
-            if let Some(state) = state
-                && !self.pass(ListenerEvent::Key(state)).await
-            {
-                return true;
             }
             if !more {
                 return stops_at.is_some();
@@ -453,7 +445,7 @@ mod tests {
         let say = |listeners: &mut Listeners, place, ms: u32, lines: &[&str]| {
             let line = |line: &&str| format!("17000000{:02}.{:03}000 [0 {line}\n", ms / 1000, ms % 1000);
             let text: String = lines.iter().map(line).collect();
-            listeners.take(place, ListenerEvent::Lines(text.into_bytes()));
+            listeners.take(place, ListenerEvent::Lines(text.into_bytes(), None));
         };
         let take = |port, owner| {
             [
@@ -509,7 +501,7 @@ mod tests {
         let mut listeners = Listeners::new(watcher, TopologyKind::Single);
         listeners.sources.push(source(None));
         let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
-        let lines = || ListenerEvent::Lines(line.to_vec());
+        let lines = || ListenerEvent::Lines(line.to_vec(), None);
         for piece in [lines(), lines(), ListenerEvent::Stopped] {
             listeners.send.send((0, piece)).await.unwrap();
         }
