@@ -264,16 +264,17 @@ impl RunningWatch<'_> {
         &mut self,
         address: SocketAddr,
         info: Result<ServerInfo, String>,
-        waiting: Result<(u64, Vec<String>), String>,
+        waiting: Result<Vec<(String, u64)>, String>,
     ) {
         self.watched.entry(address).or_default().is_asked = false;
         for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
             self.see_refusal(address, why);
         }
-        if let Ok((waiting, ids)) = waiting {
+        if let Ok(waiting) = waiting {
+            let (ids, bytes): (_, Vec<u64>) = waiting.into_iter().unzip();
             self.watched.entry(address).or_default().ids = ids;
-            if waiting > BUFFER_MAX {
-                self.cost.ended_by = format!("{} MB of lines were waiting at a server", waiting >> 20);
+            if let Some(most) = bytes.into_iter().max().filter(|most| *most > BUFFER_MAX) {
+                self.cost.ended_by = format!("{} MB of lines were waiting at a server", most >> 20);
             }
         }
         info.into_iter().for_each(|info| self.see_load(address, info));
@@ -361,29 +362,27 @@ impl RunningWatch<'_> {
     }
 }
 
-/// Bytes that wait for connections of a watch at a server, and the numbers of these connections; `known`:
-/// what these were. All clients are listed where that is not known, or a server cannot list single ones.
+/// The number of each connection of a watch at a server, and the bytes that wait for it; `known`: these
+/// numbers. All clients are listed where they are not known, or a server cannot list single ones.
 async fn waits_at(
     servers: &External,
     address: SocketAddr,
     known: &[String],
-) -> Result<(u64, Vec<String>), String> {
-    let ask = async |words: &[&str]| {
+) -> Result<Vec<(String, u64)>, String> {
+    let ask = async |words: &[&str]| -> Result<_, String> {
         let list = redis::from_redis_value::<String>(servers.ask_server(address, words).await?);
         let list = list.unwrap_or_default();
         let ours = list.lines().filter(|line| line.contains(" name=locklab-watch "));
-        let field = |line: &str, name: &str| {
-            line.split(' ').find_map(|word| word.strip_prefix(name)).map(str::to_owned)
-        };
-        let waiting = ours.clone().filter_map(|line| field(line, "omem=")?.parse().ok());
-        Ok((waiting.max().unwrap_or(0), ours.filter_map(|line| field(line, "id=")).collect()))
+        let waits = ours.filter_map(|line| {
+            let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+            Some((field("id=")?.to_owned(), field("omem=")?.parse().ok()?))
+        });
+        Ok(waits.collect::<Vec<_>>())
     };
     if !known.is_empty() {
         let single = ["CLIENT", "LIST", "ID"].into_iter().chain(known.iter().map(String::as_str));
-        let waits: Result<(u64, Vec<String>), String> = ask(&single.collect::<Vec<_>>()).await;
-        if let Ok(waits) = waits
-            && waits.1.len() == known.len()
-        {
+        let waits = ask(&single.collect::<Vec<_>>()).await.unwrap_or_default();
+        if waits.len() == known.len() {
             return Ok(waits);
         }
     }
