@@ -29,18 +29,14 @@ const PATTERNS_MAX: usize = 2_000;
 pub(crate) fn pattern_of(name: &str) -> String {
     let is_mark = |c: char| ":./-_{}|#@ ,".contains(c);
     let mut pattern = String::with_capacity(name.len());
-    let mut rest = name;
-    while !rest.is_empty() {
-        let end = rest.find(is_mark).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+    for part in name.split_inclusive(is_mark) {
+        let word = part.trim_end_matches(is_mark);
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
         let is_hex = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         let differs = !word.is_empty()
             && (digits == word.len() || is_hex && digits > 0 || digits >= 3 || word.len() > 24);
         pattern.push_str(if differs { "*" } else { word });
-        let mark = after.chars().next();
-        pattern.extend(mark);
-        rest = &after[mark.map_or(0, char::len_utf8)..];
+        pattern.push_str(&part[word.len()..]);
     }
     // Identifiers of several parts are one.
     while let Some(at) = pattern.find("*-*").or_else(|| pattern.find("*_*")) {
