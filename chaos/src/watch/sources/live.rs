@@ -509,11 +509,7 @@ pub async fn watch_live(
     running.listeners.stop().await;
     let Listeners { watcher, sources, .. } = running.listeners;
     let mut seen = watcher.finish();
-    for source in sources.iter().map(|source| source.address.to_string()) {
-        if !seen.report.servers.contains(&source) {
-            seen.report.servers.push(source);
-        }
-    }
+    seen.report.servers = sources.iter().map(|source| source.address.to_string()).unique().collect();
     seen.report.source = if light { "light" } else { "monitor" }.to_owned();
     seen.report.cost = Some(running.cost);
     seen.warnings = running.warnings;
