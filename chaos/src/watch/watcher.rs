@@ -78,12 +78,9 @@ pub struct Watcher {
     pub(super) scripts: HashMap<u64, ScriptRole>,
     holds: u64,
     commands: u64,
-    first_us: u64,
     last_us: u64,
     /// Since when each group is watched without a gap.
     watched_from_us: HashMap<usize, u64>,
-    /// By how much the clocks of servers of one group may differ.
-    clock_doubt_us: u64,
     /// Values of owners by their hash, where they may be shown.
     values: HashMap<u64, String>,
     /// The source of the unit that is applied.
@@ -176,7 +173,7 @@ impl Watcher {
 
     /// By how much the clocks of servers may differ.
     pub fn set_clock_doubt(&mut self, doubt_us: u64) {
-        self.clock_doubt_us = self.clock_doubt_us.max(doubt_us);
+        self.options.time_doubt_us = self.options.time_doubt_us.max(doubt_us);
     }
 
     /// Commands seen, those of scripts among them.
@@ -187,8 +184,8 @@ impl Watcher {
     /// Takes a command of a source.
     pub fn line(&mut self, source: usize, line: &MonitorLine<'_>) {
         self.commands += 1;
-        if self.first_us == 0 {
-            self.first_us = line.time_us;
+        if self.records.first_us == 0 {
+            self.records.first_us = line.time_us;
         }
         self.last_us = self.last_us.max(line.time_us);
         let group = self.group_of(source);
@@ -391,9 +388,7 @@ impl Watcher {
             lock: locks.get_mut(place.key)?,
             records,
             holds: &mut self.holds,
-            first_us: self.first_us,
             watched_from_us,
-            clock_doubt_us: self.clock_doubt_us,
             clients: &self.assembler.clients,
             values: &self.values,
             time_us: place.time_us,
@@ -507,10 +502,9 @@ impl Watcher {
         self.with_each(|_, _| true, self.last_us, |step| step.end());
         // What is made of it needs memory too.
         drop((self.locks, self.votes, self.of_members));
-        let end = self.last_us.max(self.first_us);
-        let WatchRecords { patterns, findings, mut history, history_is_cut } = self.records;
+        let WatchRecords { first_us, patterns, findings, mut history, history_is_cut } = self.records;
         history.sort_by_key(|line| line.t_ns);
-        let seconds = (end - self.first_us) as f64 / 1e6;
+        let seconds = self.last_us.saturating_sub(first_us) as f64 / 1e6;
         let mut report = patterns.report(seconds, findings);
         report.commands = self.commands;
         (report.over_time, report.held) = over_time(&history);

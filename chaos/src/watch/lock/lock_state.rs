@@ -22,7 +22,8 @@ pub struct WatchOptions {
     pub show_values: bool,
     /// Only effects are seen, as a replica gets them: no refusals, no clients, no options of SET.
     pub effects_only: bool,
-    /// Lines have only whole seconds: ends are not compared with leases more closely than this.
+    /// Lines have only whole seconds, or clocks of servers differ: ends are not compared with leases more
+    /// closely than this.
     pub time_doubt_us: u64,
     /// Lines have no times: their numbers stand in the place, and examples show no lengths.
     pub has_no_times: bool,

@@ -29,6 +29,8 @@ pub(crate) const DELETED_BY_ANOTHER_CONNECTION: &str = "another deleted its key,
 /// What is written down of locks: for the report, and for the checkers.
 #[derive(Debug, Default)]
 pub(crate) struct WatchRecords {
+    /// When the watch began: times of the history are counted from here.
+    pub(crate) first_us: u64,
     pub(crate) patterns: Patterns,
     pub(crate) findings: Vec<SeenFinding>,
     pub(crate) history: Vec<Line>,
@@ -42,9 +44,7 @@ pub(crate) struct WatchStep<'a> {
     pub(crate) lock: &'a mut LockState,
     pub(crate) records: &'a mut WatchRecords,
     pub(crate) holds: &'a mut u64,
-    pub(crate) first_us: u64,
     pub(crate) watched_from_us: u64,
-    pub(crate) clock_doubt_us: u64,
     pub(crate) clients: &'a ClientNames,
     pub(crate) values: &'a HashMap<u64, String>,
     pub(crate) time_us: u64,
@@ -57,7 +57,7 @@ pub(crate) struct WatchStep<'a> {
 
 impl WatchStep<'_> {
     pub(crate) fn doubt_us(&self) -> u64 {
-        END_DOUBT_US + self.clock_doubt_us + self.options.time_doubt_us
+        END_DOUBT_US + self.options.time_doubt_us
     }
 
     pub(crate) fn pattern(&mut self) -> &mut LockPattern {
