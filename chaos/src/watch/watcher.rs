@@ -69,8 +69,6 @@ pub struct Watcher {
     assembler: Assembler,
     /// Per group of servers and database.
     locks: HashMap<(usize, u32), Locks>,
-    /// The group of each source: servers that follow each other hold the same locks.
-    groups: HashMap<usize, usize>,
     records: WatchRecords,
     /// What single members of a set of masters did, which nobody is told.
     of_members: WatchRecords,
@@ -156,14 +154,9 @@ impl Watcher {
         }
     }
 
+    /// The servers of a group hold the same locks, as those that follow each other do.
     fn group_of(&self, source: usize) -> usize {
-        self.groups.get(&source).copied().unwrap_or(0)
-    }
-
-    /// Says that a source is a server of this group, whose servers follow each other. Without a word all are
-    /// of one.
-    pub fn set_group(&mut self, source: usize, group: usize) {
-        self.groups.insert(source, group);
+        if self.votes.members > 0 { source } else { 0 }
     }
 
     /// Says that each source is one of so many independent masters, a majority of which grants a lock.
@@ -217,15 +210,16 @@ impl Watcher {
         let known_us = self.members_us.entry(source).or_default();
         *known_us = begun_us.max(*known_us);
         let patience_us = self.last_us.saturating_sub(SKEW_US);
-        for unit in self.assembler.begun_before(patience_us) {
-            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
-        }
         let is_heard_of_all = self.members_us.len() >= self.votes.members;
-        let all_us = self.members_us.values().copied().min();
-        self.apply_until(all_us.filter(|_| is_heard_of_all).unwrap_or(0).max(patience_us));
+        let all_us = self.members_us.values().copied().min().filter(|_| is_heard_of_all);
+        self.apply_until(all_us.unwrap_or(0).max(patience_us), patience_us);
     }
 
-    fn apply_until(&mut self, until_us: u64) {
+    /// Applies what began before one time, once the scripts are whole that began before another.
+    fn apply_until(&mut self, until_us: u64, whole_us: u64) {
+        for unit in self.assembler.begun_before(whole_us) {
+            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
+        }
         while let Some(first) = self.unordered.first_entry()
             && first.key().0 < until_us
         {
@@ -247,7 +241,7 @@ impl Watcher {
     /// Nothing is known of a source since its last line, as after a lost connection. What was held may be
     /// over.
     pub fn gap(&mut self, source: usize) {
-        self.finish_units();
+        self.apply_until(u64::MAX, u64::MAX);
         self.assembler.forget(source);
         let group = self.group_of(source);
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
@@ -258,7 +252,7 @@ impl Watcher {
 
     /// A server that is the only one of its group was started anew without its keys.
     pub fn lost(&mut self, source: usize) {
-        self.finish_units();
+        self.apply_until(u64::MAX, u64::MAX);
         self.lose(self.group_of(source), None, self.last_us, "its server was started without its keys");
     }
 
@@ -271,13 +265,6 @@ impl Watcher {
         let group = self.group_of(source);
         let is_unanswered = |hold: &ServerHold| hold.attempt.time_us + UNANSWERED_US > last_us;
         self.with_each(|of, _| of == group, self.last_us, |step| step.lose_sight_of(is_unanswered));
-    }
-
-    fn finish_units(&mut self) {
-        for unit in self.assembler.begun_before(u64::MAX) {
-            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
-        }
-        self.apply_until(u64::MAX);
     }
 
     /// What is known of a lock that is followed.
@@ -498,7 +485,7 @@ impl Watcher {
 
     /// What was seen, once all lines were taken.
     pub fn finish(mut self) -> WatchedTraffic {
-        self.finish_units();
+        self.apply_until(u64::MAX, u64::MAX);
         self.with_each(|_, _| true, self.last_us, |step| step.end());
         // What is made of it needs memory too.
         drop((self.locks, self.votes, self.of_members));

@@ -212,9 +212,6 @@ impl Listeners {
         let known = self.sources.iter().position(|source| source.address == address && !source.is_left);
         let place = known.unwrap_or(self.sources.len());
         let ((wanted, keys), (life, is_over)) = (mpsc::channel(KEYS), oneshot::channel());
-        if servers.topology().kind == TopologyKind::Masters {
-            self.watcher.set_group(place, place);
-        }
         if let Some(info) = &info
             && info.is_master
             && !info.has_released_nothing
