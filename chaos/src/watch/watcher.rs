@@ -16,7 +16,7 @@ use crate::watch::lock::lock_state::{
 };
 use crate::watch::lock::votes::{Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
-use crate::watch::recognition::patterns::{LibraryTrace, LockPattern, pattern_of};
+use crate::watch::recognition::patterns::{LibraryTrace, LockPattern};
 use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::recipes::{self, ScriptRole};
 use crate::watch::recognition::units::{Assembler, Unit, hash};
@@ -366,8 +366,7 @@ impl Watcher {
                 return None;
             }
             let name: Box<str> = String::from_utf8_lossy(place.key).into();
-            let pattern = records.patterns.number(&pattern_of(&name));
-            records.patterns.of(pattern).add_name(&name);
+            let pattern = records.patterns.number(&name);
             locks.insert(place.key.into(), Box::new(LockState::new(name, pattern)));
         }
         let mut step = WatchStep {

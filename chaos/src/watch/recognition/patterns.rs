@@ -172,12 +172,6 @@ pub(crate) struct LockPattern {
 }
 
 impl LockPattern {
-    pub(crate) fn add_name(&mut self, name: &str) {
-        if self.names.len() < DISTINCT_MAX {
-            self.names.insert(hash(name.as_bytes()));
-        }
-    }
-
     pub(crate) fn attempt(&mut self, recipe: &'static Recipe, client: u32) {
         self.attempts += 1;
         *self.recipes.entry(recipe.name).or_default() += 1;
@@ -389,13 +383,20 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    pub(crate) fn number(&mut self, pattern: &str) -> usize {
-        let has_room = self.all.len() < PATTERNS_MAX || self.numbers.contains_key(pattern);
-        let name = if has_room { pattern } else { "(others)" };
-        *self.numbers.entry_ref(name).or_insert_with(|| {
-            self.all.push(LockPattern { name: name.to_owned(), ..LockPattern::default() });
+    /// The number of the pattern of a name, to which the name is added.
+    pub(crate) fn number(&mut self, name: &str) -> usize {
+        let pattern = pattern_of(name);
+        let has_room = self.all.len() < PATTERNS_MAX || self.numbers.contains_key(&pattern);
+        let pattern = if has_room { &pattern } else { "(others)" };
+        let number = *self.numbers.entry_ref(pattern).or_insert_with(|| {
+            self.all.push(LockPattern { name: pattern.to_owned(), ..LockPattern::default() });
             self.all.len() - 1
-        })
+        });
+        let names = &mut self.all[number].names;
+        if names.len() < DISTINCT_MAX {
+            names.insert(hash(name.as_bytes()));
+        }
+        number
     }
 
     pub(crate) fn of(&mut self, number: usize) -> &mut LockPattern {
