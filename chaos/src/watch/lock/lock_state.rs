@@ -259,8 +259,8 @@ pub(crate) struct HoldChange {
     pub(crate) client: u32,
     /// Whether it asked first whose the lock is, in the same step.
     pub(crate) is_checked: bool,
-    /// Whether it took effect; `None`: if the key was there.
-    pub(crate) was_done: Option<bool>,
+    /// Whether it took effect, if the key was there.
+    pub(crate) was_done: bool,
     /// One level of a re-entrant hold is given back, not all.
     pub(crate) one_level: bool,
 }
@@ -268,8 +268,8 @@ pub(crate) struct HoldChange {
 impl HoldChange {
     /// The holder's own.
     pub(crate) fn by(owner: LockOwner) -> Self {
-        let (client, was_done) = (owner.client, Some(true));
-        HoldChange { owner: Some(owner), client, is_checked: true, was_done, one_level: false }
+        let (client, owner) = (owner.client, Some(owner));
+        HoldChange { owner, client, is_checked: true, was_done: true, one_level: false }
     }
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn change(
     place: &LockPlace<'_>,
     owner: Option<&[u8]>,
     is_checked: bool,
-    was_done: Option<bool>,
+    was_done: bool,
 ) -> HoldChange {
     let owner = owner.map(|value| LockOwner { is_unique: true, ..LockOwner::of(value, place.client) });
     HoldChange { owner, client: place.client, is_checked, was_done, one_level: false }
@@ -145,7 +145,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     };
     // What is refused reaches no replica.
     let by_key = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
-    let unnamed = change(&place, None, false, None);
+    let unnamed = change(&place, None, false, true);
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|set| set.0).or_else(|| command.arg(2)).unwrap_or_default();
     let takes = set.is_some() || command.is_one_of(&["SETNX", "MSETNX"]);
@@ -160,7 +160,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         match compares {
             Some(compared) => {
                 let done = watcher.holder_is(&place, compared);
-                done.map(|_| LockAct::Renew(change(&place, Some(compared), true, done), until_us))
+                done.map(|done| LockAct::Renew(change(&place, Some(compared), true, done), until_us))
             }
             None if nx => {
                 let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
@@ -195,8 +195,8 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         None
     } else if command.is("DELEX") || command.is("DELIFEQ") {
         let compared = command.args().last().map_or(&b""[..], Vec::as_slice);
-        let done = watcher.holder_is(&place, compared);
-        Some(LockAct::Release(change(&place, Some(compared), true, done)))
+        let was_done = watcher.holder_is(&place, compared) != Some(false);
+        Some(LockAct::Release(change(&place, Some(compared), true, was_done)))
     } else if command.is("PERSIST") || command.is("GETEX") && value.eq_ignore_ascii_case(b"PERSIST") {
         Some(LockAct::Renew(unnamed, None))
     } else if let Some(until_us) = expire_until_us(watcher, &place, command) {
@@ -210,7 +210,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         Some(LockAct::Release(unnamed))
     } else if command.is("HDEL") || command.is("ZREM") {
         // It takes nobody else's away.
-        Some(LockAct::Release(change(&place, Some(value), true, None)))
+        Some(LockAct::Release(change(&place, Some(value), true, true)))
     } else {
         None
     };
@@ -301,7 +301,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let renew_or_grant = |watcher: &Watcher, recipe, value: &[u8], until_us, is_checked| {
         let is_holder = watcher.holder_is(place, value) == Some(true);
         match is_holder {
-            true => LockAct::Renew(change(place, Some(value), is_checked, Some(true)), until_us),
+            true => LockAct::Renew(change(place, Some(value), is_checked, true), until_us),
             false => LockAct::Attempt(attempt(recipe, value, until_us), AttemptOutcome::Granted),
         }
     };
@@ -320,10 +320,8 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         owner = hash_field.clone().or_else(|| known_owner(watcher));
         // A field names its owner; that it was there, nobody says.
         let is_checked = is_checked || effects_only || hash_field.is_some();
-        let was_done = match &hash_field {
-            Some(field) => Some(watcher.holder_is(place, field) != Some(false)),
-            None => owner.as_ref().map(|_| true),
-        };
+        let is_there = |field: &Vec<u8>| watcher.holder_is(place, field) != Some(false);
+        let was_done = hash_field.as_ref().is_none_or(is_there);
         act = LockAct::Release(change(place, owner.as_deref(), is_checked, was_done));
         // A queue's release hands the lock to the next in line.
         next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
@@ -387,7 +385,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if is_of_readers {
             watcher.share(place);
         }
-        let change = change(place, Some(&value), is_checked, Some(true));
+        let change = change(place, Some(&value), is_checked, true);
         act = match is_less {
             true => LockAct::Release(HoldChange { one_level: true, ..change }),
             false => LockAct::Attempt(attempt(HASH, &value, until_us), AttemptOutcome::Granted),
@@ -405,7 +403,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if owner.is_none() && !watcher.is_followed(place) {
             return false;
         }
-        let change = change(place, owner.as_deref(), is_checked || effects_only, Some(true));
+        let change = change(place, owner.as_deref(), is_checked || effects_only, true);
         act = LockAct::Renew(change, Some(until_us));
     } else {
         return false;
@@ -439,7 +437,7 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, scr
     let argument = |at: Option<usize>| unit.call.as_ref()?.args().get(at?);
     let (Some(key), Some(owner)) = (argument(role.key_arg), argument(role.owner_arg)) else { return };
     let place = LockPlace { key, ..*place };
-    let change = change(&place, Some(owner), true, Some(false));
+    let change = change(&place, Some(owner), true, false);
     let act = match role.takes {
         Some(recipe) => LockAct::Attempt(attempt(&place, recipe, owner, None, true), AttemptOutcome::Refused),
         None if role.releases => LockAct::Release(change),
