@@ -386,7 +386,6 @@ fn what_masters_of_a_set_did_counts_in_the_order_of_time() {
     let mut watcher = Watcher::new(WatchOptions::default());
     watcher.set_members(3);
     let mut run = |source: usize, text: &str| {
-        watcher.set_group(source, source);
         for line in text.lines() {
             watcher.line(source, &MonitorLine::parse(line.as_bytes()).unwrap());
         }
@@ -1483,7 +1482,6 @@ proptest! {
         let (mut ms, count) = (0, commands.len());
         for (command, source, client, later) in commands {
             ms += later / 4;
-            watcher.set_group(source, if members > 0 { source } else { 0 });
             let (client, command) = match command.strip_prefix("lua ") {
                 Some(called) => (0, called),
                 None => (5001 + client, &*command),

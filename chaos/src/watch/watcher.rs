@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use cluster_config::MonitorLine;
 use hashbrown::HashMap;
+use itertools::Itertools as _;
 use results::history::Line;
 use results::watch::WatchReport;
 
@@ -15,11 +16,11 @@ use crate::watch::lock::lock_state::{
 };
 use crate::watch::lock::votes::{Votes, WHOLE_SET};
 use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
-use crate::watch::recognition::patterns::{LibraryTrace, LockPattern, pattern_of};
-use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
+use crate::watch::recognition::patterns::{LibraryTrace, LockPattern};
+use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::recipes::{self, ScriptRole};
 use crate::watch::recognition::units::{Assembler, Unit, hash};
-use crate::watch::sources::key_reads::{KeyState, WantedKey, value_command};
+use crate::watch::sources::key_reads::{KeyState, WantedKey, recipe_of, value_command};
 
 /// Locks that are followed at a time.
 const LOCKS_MAX: usize = 50_000;
@@ -68,8 +69,6 @@ pub struct Watcher {
     assembler: Assembler,
     /// Per group of servers and database.
     locks: HashMap<(usize, u32), Locks>,
-    /// The group of each source: servers that follow each other hold the same locks.
-    groups: HashMap<usize, usize>,
     records: WatchRecords,
     /// What single members of a set of masters did, which nobody is told.
     of_members: WatchRecords,
@@ -77,12 +76,9 @@ pub struct Watcher {
     pub(super) scripts: HashMap<u64, ScriptRole>,
     holds: u64,
     commands: u64,
-    first_us: u64,
     last_us: u64,
     /// Since when each group is watched without a gap.
     watched_from_us: HashMap<usize, u64>,
-    /// By how much the clocks of servers of one group may differ.
-    clock_doubt_us: u64,
     /// Values of owners by their hash, where they may be shown.
     values: HashMap<u64, String>,
     /// The source of the unit that is applied.
@@ -142,7 +138,7 @@ impl Watcher {
 
     fn see_key(&mut self, state: &KeyState, time_us: u64) {
         let place = self.place_of(&state.wanted, time_us);
-        let recipe = if state.wanted.kind == "hash" { HASH } else { SET_NX };
+        let recipe = recipe_of(state.wanted.kind);
         if let Some((owner, _)) = &state.holder {
             self.show_value(owner);
         }
@@ -158,14 +154,9 @@ impl Watcher {
         }
     }
 
+    /// The servers of a group hold the same locks, as those that follow each other do.
     fn group_of(&self, source: usize) -> usize {
-        self.groups.get(&source).copied().unwrap_or(0)
-    }
-
-    /// Says that a source is a server of this group, whose servers follow each other. Without a word all are
-    /// of one.
-    pub fn set_group(&mut self, source: usize, group: usize) {
-        self.groups.insert(source, group);
+        if self.votes.members > 0 { source } else { 0 }
     }
 
     /// Says that each source is one of so many independent masters, a majority of which grants a lock.
@@ -175,7 +166,7 @@ impl Watcher {
 
     /// By how much the clocks of servers may differ.
     pub fn set_clock_doubt(&mut self, doubt_us: u64) {
-        self.clock_doubt_us = self.clock_doubt_us.max(doubt_us);
+        self.options.time_doubt_us = self.options.time_doubt_us.max(doubt_us);
     }
 
     /// Commands seen, those of scripts among them.
@@ -186,8 +177,8 @@ impl Watcher {
     /// Takes a command of a source.
     pub fn line(&mut self, source: usize, line: &MonitorLine<'_>) {
         self.commands += 1;
-        if self.first_us == 0 {
-            self.first_us = line.time_us;
+        if self.records.first_us == 0 {
+            self.records.first_us = line.time_us;
         }
         self.last_us = self.last_us.max(line.time_us);
         let group = self.group_of(source);
@@ -219,15 +210,16 @@ impl Watcher {
         let known_us = self.members_us.entry(source).or_default();
         *known_us = begun_us.max(*known_us);
         let patience_us = self.last_us.saturating_sub(SKEW_US);
-        for unit in self.assembler.begun_before(patience_us) {
-            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
-        }
         let is_heard_of_all = self.members_us.len() >= self.votes.members;
-        let all_us = self.members_us.values().copied().min();
-        self.apply_until(all_us.filter(|_| is_heard_of_all).unwrap_or(0).max(patience_us));
+        let all_us = self.members_us.values().copied().min().filter(|_| is_heard_of_all);
+        self.apply_until(all_us.unwrap_or(0).max(patience_us), patience_us);
     }
 
-    fn apply_until(&mut self, until_us: u64) {
+    /// Applies what began before one time, once the scripts are whole that began before another.
+    fn apply_until(&mut self, until_us: u64, whole_us: u64) {
+        for unit in self.assembler.begun_before(whole_us) {
+            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
+        }
         while let Some(first) = self.unordered.first_entry()
             && first.key().0 < until_us
         {
@@ -249,7 +241,7 @@ impl Watcher {
     /// Nothing is known of a source since its last line, as after a lost connection. What was held may be
     /// over.
     pub fn gap(&mut self, source: usize) {
-        self.finish_units();
+        self.apply_until(u64::MAX, u64::MAX);
         self.assembler.forget(source);
         let group = self.group_of(source);
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
@@ -260,7 +252,7 @@ impl Watcher {
 
     /// A server that is the only one of its group was started anew without its keys.
     pub fn lost(&mut self, source: usize) {
-        self.finish_units();
+        self.apply_until(u64::MAX, u64::MAX);
         self.lose(self.group_of(source), None, self.last_us, "its server was started without its keys");
     }
 
@@ -273,13 +265,6 @@ impl Watcher {
         let group = self.group_of(source);
         let is_unanswered = |hold: &ServerHold| hold.attempt.time_us + UNANSWERED_US > last_us;
         self.with_each(|of, _| of == group, self.last_us, |step| step.lose_sight_of(is_unanswered));
-    }
-
-    fn finish_units(&mut self) {
-        for unit in self.assembler.begun_before(u64::MAX) {
-            self.take(unit.source, unit.time_us, ServerNews::Ran(unit));
-        }
-        self.apply_until(u64::MAX);
     }
 
     /// What is known of a lock that is followed.
@@ -321,13 +306,19 @@ impl Watcher {
 
     /// Does to a lock what a command does that is counted already.
     pub(super) fn change(&mut self, place: &LockPlace<'_>, act: LockAct) {
-        match act {
-            LockAct::Attempt(attempt, outcome) => self.attempt(place, attempt, outcome),
-            LockAct::Adopt(attempt) => _ = self.with(place, |step| step.adopt_alone(attempt)),
-            LockAct::Renew(change, until_us) => _ = self.with(place, |step| step.renew(&change, until_us)),
-            LockAct::Release(change) => _ = self.with(place, |step| step.release(&change)),
-            // The hold of a whole set has the lease of its own.
-            LockAct::Lapse(_) => {}
+        let is_read = self.with(place, |step| {
+            let appears = step.lock.forms.is_empty();
+            step.act(act);
+            appears && step.may_read && step.lock.holds.is_empty() && !step.lock.is_shared
+        });
+        if let LockAct::Attempt(attempt, _) = act
+            && let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
+            && let kind = attempt.recipe.key_form.trim_start_matches("a ")
+            && value_command(kind, place.key).is_some()
+        {
+            self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;
+            let (source, database, key) = (self.source, place.database, place.key.into());
+            wanted.push(WantedKey { source, database, key, kind });
         }
     }
 
@@ -375,8 +366,7 @@ impl Watcher {
                 return None;
             }
             let name: Box<str> = String::from_utf8_lossy(place.key).into();
-            let pattern = records.patterns.number(&pattern_of(&name));
-            records.patterns.of(pattern).add_name(&name);
+            let pattern = records.patterns.number(&name);
             locks.insert(place.key.into(), Box::new(LockState::new(name, pattern)));
         }
         let mut step = WatchStep {
@@ -384,9 +374,7 @@ impl Watcher {
             lock: locks.get_mut(place.key)?,
             records,
             holds: &mut self.holds,
-            first_us: self.first_us,
             watched_from_us,
-            clock_doubt_us: self.clock_doubt_us,
             clients: &self.assembler.clients,
             values: &self.values,
             time_us: place.time_us,
@@ -412,7 +400,7 @@ impl Watcher {
         let LockAct::Attempt(attempt, AttemptOutcome::Granted) = act else { return self.change(&place, act) };
         let attempt = AcquireAttempt { time_us: majority.from_us, ..attempt };
         match majority.over_us {
-            None => self.attempt(&place, attempt, AttemptOutcome::Granted),
+            None => self.change(&place, LockAct::Attempt(attempt, AttemptOutcome::Granted)),
             Some(time_us) => {
                 let place = LockPlace { time_us, ..place };
                 self.with(&place, |step| step.add_past_hold(attempt));
@@ -444,27 +432,6 @@ impl Watcher {
         left
     }
 
-    pub(super) fn attempt(
-        &mut self,
-        place: &LockPlace<'_>,
-        attempt: AcquireAttempt,
-        outcome: AttemptOutcome,
-    ) {
-        let is_read = self.with(place, |step| {
-            let appears = step.lock.forms.is_empty();
-            step.attempt(attempt, outcome);
-            appears && step.may_read && step.lock.holds.is_empty() && !step.lock.is_shared
-        });
-        let kind = attempt.recipe.key_form.trim_start_matches("a ");
-        if let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
-            && value_command(kind, place.key).is_some()
-        {
-            self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;
-            let (source, database, key) = (self.source, place.database, place.key.into());
-            wanted.push(WantedKey { source, database, key, kind });
-        }
-    }
-
     pub(super) fn share(&mut self, place: &LockPlace<'_>) {
         self.with(place, |step| step.lock.is_shared = true);
     }
@@ -472,9 +439,7 @@ impl Watcher {
     /// A connection waits for a token of a list; whether it is one of a lock, only its push shows.
     pub(super) fn blocks_for_token(&mut self, place: &LockPlace<'_>, attempt: AcquireAttempt) {
         self.with(place, |step| {
-            let pattern = step.pattern();
-            pattern.attempts += 1;
-            pattern.add_recipe(attempt.recipe, attempt.owner.client);
+            step.pattern().attempt(attempt.recipe, attempt.owner.client);
             step.lock.is_shared = true;
             step.lock.candidates.retain(|one| !one.owner.is_of(attempt.owner.client));
             if step.lock.candidates.len() < REMEMBERED_MAX {
@@ -510,7 +475,8 @@ impl Watcher {
     ) {
         let of = self.locks.iter().filter(|((group, database), _)| is_wanted(*group, *database));
         let keys = of.flat_map(|(of, locks)| locks.keys().map(|key| (*of, key.clone())));
-        for ((group, database), key) in keys.collect::<Vec<_>>() {
+        // The example of a finding is the same in every run.
+        for ((group, database), key) in keys.sorted_unstable() {
             let place = LockPlace { group, database, key: &key, time_us, client: 0 };
             self.with(&place, &work);
         }
@@ -518,14 +484,13 @@ impl Watcher {
 
     /// What was seen, once all lines were taken.
     pub fn finish(mut self) -> WatchedTraffic {
-        self.finish_units();
+        self.apply_until(u64::MAX, u64::MAX);
         self.with_each(|_, _| true, self.last_us, |step| step.end());
         // What is made of it needs memory too.
         drop((self.locks, self.votes, self.of_members));
-        let end = self.last_us.max(self.first_us);
-        let WatchRecords { patterns, findings, mut history, history_is_cut } = self.records;
+        let WatchRecords { first_us, patterns, findings, mut history, history_is_cut } = self.records;
         history.sort_by_key(|line| line.t_ns);
-        let seconds = (end - self.first_us) as f64 / 1e6;
+        let seconds = self.last_us.saturating_sub(first_us) as f64 / 1e6;
         let mut report = patterns.report(seconds, findings);
         report.commands = self.commands;
         (report.over_time, report.held) = over_time(&history);

@@ -51,7 +51,7 @@ impl Names {
 }
 
 /// Names that are still growing, with a table to find them by.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Interner {
     pub(crate) names: Names,
     /// Numbers, and the lower halves of their names' hashes: a table that grows does not read all names

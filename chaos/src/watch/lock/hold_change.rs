@@ -59,7 +59,7 @@ impl WatchStep<'_> {
 
     pub(crate) fn renew(&mut self, change: &HoldChange, until_us: Option<u64>) {
         if let Some(owner) = &self.owner_by_value(change) {
-            if change.was_done == Some(false) {
+            if !change.was_done {
                 return self.came_too_late(owner, "renewal", change.client);
             }
             let place = self.prove(owner).or_else(|| {
@@ -134,7 +134,7 @@ impl WatchStep<'_> {
 
     pub(crate) fn release(&mut self, change: &HoldChange) {
         if let Some(owner) = &self.owner_by_value(change) {
-            if change.was_done == Some(false) {
+            if !change.was_done {
                 return self.came_too_late(owner, RELEASE, change.client);
             }
             return match self.prove(owner) {
@@ -231,7 +231,7 @@ impl WatchStep<'_> {
     pub(crate) fn released(&mut self, place: usize, change: &HoldChange) {
         let hold = self.lock.holds.remove(place);
         let owner = hold.attempt.owner;
-        let release = HoldChange { owner: Some(owner), was_done: Some(true), one_level: false, ..*change };
+        let release = HoldChange { owner: Some(owner), was_done: true, one_level: false, ..*change };
         self.votes.push(LockAct::Release(release));
         self.note(change.client, RELEASE, "{subject} by {owner}", owner);
         self.lock.mark_free(self.time_us);

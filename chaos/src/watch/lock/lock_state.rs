@@ -22,7 +22,8 @@ pub struct WatchOptions {
     pub show_values: bool,
     /// Only effects are seen, as a replica gets them: no refusals, no clients, no options of SET.
     pub effects_only: bool,
-    /// Lines have only whole seconds: ends are not compared with leases more closely than this.
+    /// Lines have only whole seconds, or clocks of servers differ: ends are not compared with leases more
+    /// closely than this.
     pub time_doubt_us: u64,
     /// Lines have no times: their numbers stand in the place, and examples show no lengths.
     pub has_no_times: bool,
@@ -258,8 +259,8 @@ pub(crate) struct HoldChange {
     pub(crate) client: u32,
     /// Whether it asked first whose the lock is, in the same step.
     pub(crate) is_checked: bool,
-    /// Whether it took effect; `None`: if the key was there.
-    pub(crate) was_done: Option<bool>,
+    /// Whether it took effect, if the key was there.
+    pub(crate) was_done: bool,
     /// One level of a re-entrant hold is given back, not all.
     pub(crate) one_level: bool,
 }
@@ -267,8 +268,8 @@ pub(crate) struct HoldChange {
 impl HoldChange {
     /// The holder's own.
     pub(crate) fn by(owner: LockOwner) -> Self {
-        let (client, was_done) = (owner.client, Some(true));
-        HoldChange { owner: Some(owner), client, is_checked: true, was_done, one_level: false }
+        let (client, owner) = (owner.client, Some(owner));
+        HoldChange { owner, client, is_checked: true, was_done: true, one_level: false }
     }
 }
 

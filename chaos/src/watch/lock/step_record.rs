@@ -111,7 +111,7 @@ impl WatchStep<'_> {
 
     /// A time as histories and pictures have it.
     pub(crate) fn history_ns(&self, time_us: u64) -> u64 {
-        time_us.saturating_sub(self.first_us).saturating_mul(1_000)
+        time_us.saturating_sub(self.records.first_us).saturating_mul(1_000)
     }
 
     pub(crate) fn record(&mut self, time_us: u64, entry: Entry) {

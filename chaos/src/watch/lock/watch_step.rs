@@ -29,6 +29,8 @@ pub(crate) const DELETED_BY_ANOTHER_CONNECTION: &str = "another deleted its key,
 /// What is written down of locks: for the report, and for the checkers.
 #[derive(Debug, Default)]
 pub(crate) struct WatchRecords {
+    /// When the watch began: times of the history are counted from here.
+    pub(crate) first_us: u64,
     pub(crate) patterns: Patterns,
     pub(crate) findings: Vec<SeenFinding>,
     pub(crate) history: Vec<Line>,
@@ -42,9 +44,7 @@ pub(crate) struct WatchStep<'a> {
     pub(crate) lock: &'a mut LockState,
     pub(crate) records: &'a mut WatchRecords,
     pub(crate) holds: &'a mut u64,
-    pub(crate) first_us: u64,
     pub(crate) watched_from_us: u64,
-    pub(crate) clock_doubt_us: u64,
     pub(crate) clients: &'a ClientNames,
     pub(crate) values: &'a HashMap<u64, String>,
     pub(crate) time_us: u64,
@@ -57,7 +57,7 @@ pub(crate) struct WatchStep<'a> {
 
 impl WatchStep<'_> {
     pub(crate) fn doubt_us(&self) -> u64 {
-        END_DOUBT_US + self.clock_doubt_us + self.options.time_doubt_us
+        END_DOUBT_US + self.options.time_doubt_us
     }
 
     pub(crate) fn pattern(&mut self) -> &mut LockPattern {
@@ -101,7 +101,20 @@ impl WatchStep<'_> {
         self.lock.remember_lapsed(hold, self.remembered_max);
     }
 
-    pub(crate) fn attempt(&mut self, mut attempt: AcquireAttempt, outcome: AttemptOutcome) {
+    pub(crate) fn act(&mut self, act: LockAct) {
+        match act {
+            LockAct::Attempt(attempt, outcome) => self.attempt(attempt, outcome),
+            // It begins unseen, unless somebody is known to have it.
+            LockAct::Adopt(_) if !self.lock.holds.is_empty() => {}
+            LockAct::Adopt(attempt) => _ = self.adopt(attempt, HoldOrigin::Read, 1),
+            LockAct::Renew(change, until_us) => self.renew(&change, until_us),
+            LockAct::Release(change) => self.release(&change),
+            // The hold of a whole set has the lease of its own.
+            LockAct::Lapse(_) => {}
+        }
+    }
+
+    fn attempt(&mut self, mut attempt: AcquireAttempt, outcome: AttemptOutcome) {
         let value = attempt.owner.value;
         if outcome == AttemptOutcome::ByKey && self.pattern().is_constant(value) {
             attempt.owner.is_unique = false;
@@ -112,9 +125,7 @@ impl WatchStep<'_> {
         if self.lock.forms.is_empty() && self.may_read {
             self.lock.read_due_us = self.time_us + READ_PATIENCE_US;
         }
-        let pattern = self.pattern();
-        pattern.attempts += 1;
-        pattern.add_recipe(attempt.recipe, attempt.owner.client);
+        self.pattern().attempt(attempt.recipe, attempt.owner.client);
         count(&mut self.lock.forms, attempt.recipe.key_form);
         self.look_for_two_recipes();
         match outcome {
@@ -460,13 +471,6 @@ impl WatchStep<'_> {
         }
         self.lock.holds.push(ServerHold { depth, ..ServerHold::of(attempt, origin) });
         self.lock.holds.len() - 1
-    }
-
-    /// The same of a whole set of masters, unless somebody is known to have it.
-    pub(crate) fn adopt_alone(&mut self, attempt: AcquireAttempt) {
-        if self.lock.holds.is_empty() {
-            self.adopt(attempt, HoldOrigin::Read, 1);
-        }
     }
 
     /// What the server says of the key at this place: who has the lock, how often, or that nobody has.

@@ -29,18 +29,14 @@ const PATTERNS_MAX: usize = 2_000;
 pub(crate) fn pattern_of(name: &str) -> String {
     let is_mark = |c: char| ":./-_{}|#@ ,".contains(c);
     let mut pattern = String::with_capacity(name.len());
-    let mut rest = name;
-    while !rest.is_empty() {
-        let end = rest.find(is_mark).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
+    for part in name.split_inclusive(is_mark) {
+        let word = part.trim_end_matches(is_mark);
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
         let is_hex = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         let differs = !word.is_empty()
             && (digits == word.len() || is_hex && digits > 0 || digits >= 3 || word.len() > 24);
         pattern.push_str(if differs { "*" } else { word });
-        let mark = after.chars().next();
-        pattern.extend(mark);
-        rest = &after[mark.map_or(0, char::len_utf8)..];
+        pattern.push_str(&part[word.len()..]);
     }
     // Identifiers of several parts are one.
     while let Some(at) = pattern.find("*-*").or_else(|| pattern.find("*_*")) {
@@ -158,7 +154,7 @@ pub(crate) struct LockPattern {
     used: Times,
     never_ends: u64,
     commands: u64,
-    pub(crate) attempts: u64,
+    attempts: u64,
     pub(crate) checked_releases: u64,
     pub(crate) plain_releases: u64,
     by_same_client: u64,
@@ -173,17 +169,11 @@ pub(crate) struct LockPattern {
     pub(crate) longest_open_us: u64,
     pub(crate) scripts: u64,
     pub(crate) whole_scripts: u64,
-    waited: u64,
 }
 
 impl LockPattern {
-    pub(crate) fn add_name(&mut self, name: &str) {
-        if self.names.len() < DISTINCT_MAX {
-            self.names.insert(hash(name.as_bytes()));
-        }
-    }
-
-    pub(crate) fn add_recipe(&mut self, recipe: &'static Recipe, client: u32) {
+    pub(crate) fn attempt(&mut self, recipe: &'static Recipe, client: u32) {
+        self.attempts += 1;
         *self.recipes.entry(recipe.name).or_default() += 1;
         if self.clients.len() < DISTINCT_MAX {
             self.clients.insert(client.into());
@@ -208,7 +198,6 @@ impl LockPattern {
         self.lease(lease_us);
         self.never_ends += u64::from(lease_us.is_none());
         if waited_us > 0 {
-            self.waited += 1;
             self.waits.add(waited_us);
         }
     }
@@ -371,7 +360,7 @@ impl LockPattern {
         }
         let most = self.grants_by_client.values().max().copied().unwrap_or_default();
         let clients = self.clients.len();
-        let others_waited = clients >= 3 && self.waited * 10 > self.counts.grants;
+        let others_waited = clients >= 3 && self.waits.0.len() * 10 > self.counts.grants;
         if self.counts.grants >= 50 && others_waited && most * 10 >= self.counts.grants * 9 {
             let grants = self.counts.grants;
             let words = format!("one of {clients} connections had {most} of {grants} grants");
@@ -394,17 +383,20 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    pub(crate) fn number(&mut self, pattern: &str) -> usize {
-        if let Some(number) = self.numbers.get(pattern) {
-            return *number;
+    /// The number of the pattern of a name, to which the name is added.
+    pub(crate) fn number(&mut self, name: &str) -> usize {
+        let pattern = pattern_of(name);
+        let has_room = self.all.len() < PATTERNS_MAX || self.numbers.contains_key(&pattern);
+        let pattern = if has_room { &pattern } else { "(others)" };
+        let number = *self.numbers.entry_ref(pattern).or_insert_with(|| {
+            self.all.push(LockPattern { name: pattern.to_owned(), ..LockPattern::default() });
+            self.all.len() - 1
+        });
+        let names = &mut self.all[number].names;
+        if names.len() < DISTINCT_MAX {
+            names.insert(hash(name.as_bytes()));
         }
-        let name = if self.all.len() < PATTERNS_MAX { pattern } else { "(others)" };
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        self.numbers.insert(name.to_owned(), self.all.len());
-        self.all.push(LockPattern { name: name.to_owned(), ..LockPattern::default() });
-        self.all.len() - 1
+        number
     }
 
     pub(crate) fn of(&mut self, number: usize) -> &mut LockPattern {

@@ -29,7 +29,7 @@ pub(crate) fn on_permits(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Un
     let until_us = beside("ZADD").and_then(|added| end_us(0, added.number(2), 1_000));
     let trace = LibraryTrace { value: &value, takes: taken, ..LibraryTrace::default() };
     let attempt = attempt(place, PERMITS, &value, until_us, true);
-    let change = change(place, asked.map(|_| value.as_slice()), true, Some(true));
+    let change = change(place, asked.map(|_| value.as_slice()), true, true);
     let is_removed = beside("ZREM").is_some();
     watcher.share(place);
     let act = match () {

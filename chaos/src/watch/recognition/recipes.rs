@@ -26,9 +26,8 @@ pub(crate) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
     let place =
         LockPlace { group, database: unit.database, key: b"", time_us: unit.time_us, client: unit.client };
     let is_plain = match unit.kind {
-        UnitKind::Plain => true,
-        UnitKind::Transaction { watches } => !watches && !watcher.options.effects_only,
-        UnitKind::Script => false,
+        UnitKind::Transaction => !watcher.options.effects_only,
+        kind => kind == UnitKind::Plain,
     };
     match is_plain {
         true => unit.commands.iter().for_each(|command| plain(watcher, &place, command)),
@@ -50,19 +49,13 @@ impl<'a> SetOptions<'a> {
         let mut options = SetOptions::default();
         for (at, word) in command.args().iter().enumerate().skip(2) {
             let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            options.nx |= is("NX");
+            options.xx |= is("XX");
+            options.keeps_end |= is("KEEPTTL");
             // Counted with the command's name.
-            let number = command.number(at + 2);
-            match () {
-                () if is("NX") => options.nx = true,
-                () if is("XX") => options.xx = true,
-                () if is("KEEPTTL") => options.keeps_end = true,
-                () if is("IFEQ") => options.compares = command.arg(at + 2),
-                () if is("EX") => options.until_us = end_us(time_us, number, 1_000_000),
-                () if is("PX") => options.until_us = end_us(time_us, number, 1_000),
-                () if is("EXAT") => options.until_us = end_us(0, number, 1_000_000),
-                () if is("PXAT") => options.until_us = end_us(0, number, 1_000),
-                () => {}
-            }
+            let (next, number) = (command.arg(at + 2), command.number(at + 2));
+            options.compares = next.filter(|_| is("IFEQ")).or(options.compares);
+            options.until_us = end_by(&END_OPTIONS, word, time_us, number).unwrap_or(options.until_us);
         }
         options
     }
@@ -70,14 +63,13 @@ impl<'a> SetOptions<'a> {
 
 /// The value that a command of SET's family writes, and its options; `None`: it is none of them.
 fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_>)> {
-    let until_us = |unit_us| end_us(time_us, command.number(2), unit_us);
-    let ends = |unit_us| SetOptions { until_us: until_us(unit_us), ..SetOptions::default() };
     let (value, options) = match () {
         () if command.is("SET") => (2, SetOptions::of(command, time_us)),
-        () if command.is("SETEX") => (3, ends(1_000_000)),
-        () if command.is("PSETEX") => (3, ends(1_000)),
         () if command.is("GETSET") => (2, SetOptions::default()),
-        () => return None,
+        () => {
+            let until_us = end_by(&["SETEX", "PSETEX"], command.name(), time_us, command.number(2))?;
+            (3, SetOptions { until_us, ..SetOptions::default() })
+        }
     };
     Some((command.arg(value)?, options))
 }
@@ -88,22 +80,26 @@ pub(crate) fn end_us(from_us: u64, number: Option<i64>, unit_us: u64) -> Option<
     Some(from_us.saturating_add(number.saturating_mul(unit_us).min(u64::MAX / 4)))
 }
 
+/// Words before the number that sets an end: of seconds and milliseconds from now, of both since 1970.
+const END_OPTIONS: [&str; 4] = ["EX", "PX", "EXAT", "PXAT"];
+const END_COMMANDS: [&str; 4] = ["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"];
+
+/// The end that this number sets behind a word, if it is one of these words.
+fn end_by(words: &[&str], word: &[u8], now_us: u64, number: Option<i64>) -> Option<Option<u64>> {
+    let place = words.iter().position(|one| word.eq_ignore_ascii_case(one.as_bytes()))?;
+    let (from_us, unit_us) = (if place < 2 { now_us } else { 0 }, [1_000_000, 1_000][place % 2]);
+    Some(end_us(from_us, number, unit_us))
+}
+
 /// The end that a command of EXPIRE's family sets; `None`: it is none of them, or its condition is not met.
 fn expire_until_us(watcher: &Watcher, place: &LockPlace<'_>, command: &CommandWords) -> Option<u64> {
-    let time_us = place.time_us;
     let gets = command.is("GETEX");
     let option = command.arg(if gets { 2 } else { 3 }).unwrap_or_default();
     let has = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
-    let (from_us, unit_us) = match () {
-        () if command.is("EXPIRE") || gets && has("EX") => (time_us, 1_000_000),
-        () if command.is("PEXPIRE") || gets && has("PX") => (time_us, 1_000),
-        () if command.is("EXPIREAT") || gets && has("EXAT") => (0, 1_000_000),
-        () if command.is("PEXPIREAT") || gets && has("PXAT") => (0, 1_000),
-        () => return None,
-    };
+    let (words, word) = if gets { (&END_OPTIONS, option) } else { (&END_COMMANDS, command.name()) };
     // What ends in the past is gone at once.
     let number = command.number(2 + usize::from(gets)).map(|number| number.max(0));
-    let until_us = end_us(from_us, number, unit_us).unwrap_or(time_us);
+    let until_us = end_by(words, word, place.time_us, number)?.unwrap_or(place.time_us);
     let is_met = |held_until_us: Option<u64>| match held_until_us {
         Some(_) if has("NX") => false,
         Some(held_us) => (!has("GT") || until_us > held_us) && (!has("LT") || until_us < held_us),
@@ -129,7 +125,7 @@ pub(crate) fn change(
     place: &LockPlace<'_>,
     owner: Option<&[u8]>,
     is_checked: bool,
-    was_done: Option<bool>,
+    was_done: bool,
 ) -> HoldChange {
     let owner = owner.map(|value| LockOwner { is_unique: true, ..LockOwner::of(value, place.client) });
     HoldChange { owner, client: place.client, is_checked, was_done, one_level: false }
@@ -149,7 +145,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     };
     // What is refused reaches no replica.
     let by_key = if effects_only { AttemptOutcome::Granted } else { AttemptOutcome::ByKey };
-    let unnamed = change(&place, None, false, None);
+    let unnamed = change(&place, None, false, true);
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|set| set.0).or_else(|| command.arg(2)).unwrap_or_default();
     let takes = set.is_some() || command.is_one_of(&["SETNX", "MSETNX"]);
@@ -164,7 +160,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         match compares {
             Some(compared) => {
                 let done = watcher.holder_is(&place, compared);
-                done.map(|_| LockAct::Renew(change(&place, Some(compared), true, done), until_us))
+                done.map(|done| LockAct::Renew(change(&place, Some(compared), true, done), until_us))
             }
             None if nx => {
                 let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
@@ -199,8 +195,8 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         None
     } else if command.is("DELEX") || command.is("DELIFEQ") {
         let compared = command.args().last().map_or(&b""[..], Vec::as_slice);
-        let done = watcher.holder_is(&place, compared);
-        Some(LockAct::Release(change(&place, Some(compared), true, done)))
+        let was_done = watcher.holder_is(&place, compared) != Some(false);
+        Some(LockAct::Release(change(&place, Some(compared), true, was_done)))
     } else if command.is("PERSIST") || command.is("GETEX") && value.eq_ignore_ascii_case(b"PERSIST") {
         Some(LockAct::Renew(unnamed, None))
     } else if let Some(until_us) = expire_until_us(watcher, &place, command) {
@@ -214,7 +210,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         Some(LockAct::Release(unnamed))
     } else if command.is("HDEL") || command.is("ZREM") {
         // It takes nobody else's away.
-        Some(LockAct::Release(change(&place, Some(value), true, None)))
+        Some(LockAct::Release(change(&place, Some(value), true, true)))
     } else {
         None
     };
@@ -282,7 +278,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let is_of_key = |command: &&CommandWords| command.arg(1) == Some(place.key) && !command.is("PUBLISH");
     let of_key = || unit.commands.iter().filter(is_of_key);
     let effects_only = watcher.options.effects_only;
-    let watches = unit.kind == (UnitKind::Transaction { watches: true });
+    let watches = unit.kind == UnitKind::WatchedTransaction;
     let is_checked = watches || of_key().next().is_some_and(|command| command.is_one_of(&READS));
     let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
     let until_us = of_key().find_map(|command| expire_until_us(watcher, place, command));
@@ -305,12 +301,12 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let renew_or_grant = |watcher: &Watcher, recipe, value: &[u8], until_us, is_checked| {
         let is_holder = watcher.holder_is(place, value) == Some(true);
         match is_holder {
-            true => LockAct::Renew(change(place, Some(value), is_checked, Some(true)), until_us),
+            true => LockAct::Renew(change(place, Some(value), is_checked, true), until_us),
             false => LockAct::Attempt(attempt(recipe, value, until_us), AttemptOutcome::Granted),
         }
     };
     let (owner, act): (Option<Vec<u8>>, LockAct);
-    let (mut takes, mut releases, mut next) = (None, false, None);
+    let (mut takes, mut next) = (None, None);
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
     if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
         let lowered = || find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1));
@@ -324,12 +320,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         owner = hash_field.clone().or_else(|| known_owner(watcher));
         // A field names its owner; that it was there, nobody says.
         let is_checked = is_checked || effects_only || hash_field.is_some();
-        let was_done = match &hash_field {
-            Some(field) => Some(watcher.holder_is(place, field) != Some(false)),
-            None => owner.as_ref().map(|_| true),
-        };
+        let is_there = |field: &Vec<u8>| watcher.holder_is(place, field) != Some(false);
+        let was_done = hash_field.as_ref().is_none_or(is_there);
         act = LockAct::Release(change(place, owner.as_deref(), is_checked, was_done));
-        releases = true;
         // A queue's release hands the lock to the next in line.
         next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
     } else if let Some(set) = find(&["SET", "SETNX", "MSETNX"]) {
@@ -392,12 +385,12 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if is_of_readers {
             watcher.share(place);
         }
-        let change = change(place, Some(&value), is_checked, Some(true));
+        let change = change(place, Some(&value), is_checked, true);
         act = match is_less {
             true => LockAct::Release(HoldChange { one_level: true, ..change }),
             false => LockAct::Attempt(attempt(HASH, &value, until_us), AttemptOutcome::Granted),
         };
-        (takes, releases) = ((!is_less).then_some(HASH), is_less);
+        takes = (!is_less).then_some(HASH);
         owner = Some(value);
     } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
         let member = added.args().last().cloned().unwrap_or_default();
@@ -410,14 +403,15 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         if owner.is_none() && !watcher.is_followed(place) {
             return false;
         }
-        let change = change(place, owner.as_deref(), is_checked || effects_only, Some(true));
+        let change = change(place, owner.as_deref(), is_checked || effects_only, true);
         act = LockAct::Renew(change, Some(until_us));
     } else {
         return false;
     }
     watcher.act(place, &trace(owner.as_deref().unwrap_or_default()), act);
     if let (Some(next), Some(_)) = (next, until_us) {
-        watcher.attempt(place, attempt(HASH, &field(next), until_us), AttemptOutcome::Granted);
+        let attempt = attempt(HASH, &field(next), until_us);
+        watcher.change(place, LockAct::Attempt(attempt, AttemptOutcome::Granted));
     }
     let is_whole = text.is_some_and(|text| text.len() > 40);
     watcher.count(place, |pattern| {
@@ -430,7 +424,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         let position = |wanted: &[u8]| arguments.iter().position(|word| word == wanted);
         let known = watcher.scripts.entry(script).or_default();
         known.takes = known.takes.or(takes);
-        known.releases |= releases;
+        known.releases |= matches!(act, LockAct::Release(_));
         known.key_arg = position(place.key);
         known.owner_arg = position(owner).or(known.owner_arg);
     }
@@ -443,7 +437,7 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, scr
     let argument = |at: Option<usize>| unit.call.as_ref()?.args().get(at?);
     let (Some(key), Some(owner)) = (argument(role.key_arg), argument(role.owner_arg)) else { return };
     let place = LockPlace { key, ..*place };
-    let change = change(&place, Some(owner), true, Some(false));
+    let change = change(&place, Some(owner), true, false);
     let act = match role.takes {
         Some(recipe) => LockAct::Attempt(attempt(&place, recipe, owner, None, true), AttemptOutcome::Refused),
         None if role.releases => LockAct::Release(change),

@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 use cluster_config::MonitorLine;
 use hashbrown::{HashMap, HashSet};
 
+use crate::checkers::names::Interner;
+
 /// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long.
 const WORD_MAX: usize = 2 * 1024;
 /// Commands of one unit beyond these are left out.
@@ -57,10 +59,9 @@ impl CommandWords {
 pub(crate) enum UnitKind {
     Plain,
     Script,
-    /// Whether the client had put keys under WATCH.
-    Transaction {
-        watches: bool,
-    },
+    Transaction,
+    /// Of a client that had put keys under WATCH.
+    WatchedTransaction,
 }
 
 /// What a server ran in one step.
@@ -78,33 +79,27 @@ pub(crate) struct Unit {
 
 /// Clients by number. Number 0 is every client beyond the bound, and equals no other.
 #[derive(Debug)]
-pub(crate) struct ClientNames {
-    numbers: HashMap<Box<[u8]>, u32>,
-    names: Vec<Box<str>>,
-}
+pub(crate) struct ClientNames(Interner);
 
 impl Default for ClientNames {
     fn default() -> Self {
-        ClientNames { numbers: HashMap::new(), names: vec!["(one of many)".into()] }
+        let mut names = Interner::default();
+        names.index("(one of many)");
+        ClientNames(names)
     }
 }
 
 impl ClientNames {
     fn number(&mut self, name: &[u8]) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
+        let name = String::from_utf8_lossy(name);
+        match self.0.names.len() > CLIENTS_MAX * 3 {
+            true => self.0.find(&name).unwrap_or(0),
+            false => self.0.index(&name),
         }
-        if self.names.len() > CLIENTS_MAX * 3 {
-            return 0;
-        }
-        let number = u32::try_from(self.names.len()).unwrap_or(0);
-        self.names.push(String::from_utf8_lossy(name).into());
-        self.numbers.insert(name.into(), number);
-        number
     }
 
     pub(crate) fn name(&self, number: u32) -> &str {
-        &self.names[number as usize]
+        self.0.names.get(number)
     }
 }
 
@@ -185,7 +180,8 @@ impl Assembler {
                 && is("EXEC")
                 && !commands.is_empty()
             {
-                completed = Some(unit(UnitKind::Transaction { watches }, None, commands));
+                let kind = if watches { UnitKind::WatchedTransaction } else { UnitKind::Transaction };
+                completed = Some(unit(kind, None, commands));
             }
         } else {
             let words = || CommandWords::of(&line.words);

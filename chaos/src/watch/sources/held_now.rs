@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep};
 use crate::run::RunError;
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::recognition::patterns::{LibraryTrace, library, pattern_of};
-use crate::watch::recognition::recipe_table::{HASH, SET_NX};
+use crate::watch::recognition::recipe_table::{Recipe, SET_NX};
 use crate::watch::recognition::recipes::{is_token, sounds_like_a_lock};
 use crate::watch::recognition::units::hash;
-use crate::watch::sources::key_reads::{KeyValue, value_command, value_of};
+use crate::watch::sources::key_reads::{KeyOwners, owners_of, recipe_of, value_command};
 use crate::watch::watcher::WatchedTraffic;
 
 /// Keys of one step of SCAN.
@@ -115,7 +115,7 @@ async fn scan_database(
             let is_none = kind == "string" && left_ms < 0 && !sounds_like_a_lock(key);
             if let Some(command) = value_command(&kind, key).filter(|_| !is_none) {
                 values.add_command(command);
-                asked.push((key, left_ms));
+                asked.push((key, kind, left_ms));
             }
         }
         let values = values.ignore_errors();
@@ -123,9 +123,10 @@ async fn scan_database(
             true => Vec::new(),
             false => values.query_async(connection).await?,
         };
-        for ((key, left_ms), answer) in asked.into_iter().zip(answers) {
+        for ((key, kind, left_ms), answer) in asked.into_iter().zip(answers) {
             let name = String::from_utf8_lossy(key);
-            let holder = holder_of_key(&name, value_of(answer), left_ms, show_values);
+            let owners = owners_of(answer).unwrap_or_default();
+            let holder = holder_of_key(&name, recipe_of(&kind), owners, left_ms, show_values);
             report.holders.extend(holder.map(|holder| WatchedHolder { database, ..holder }));
         }
         cursor = next;
@@ -139,14 +140,12 @@ async fn scan_database(
 /// Who holds a lock; `None`: the key is none, as far as it shows. `left_ms` is what PTTL says.
 fn holder_of_key(
     name: &str,
-    value: Option<KeyValue>,
+    recipe: &Recipe,
+    owners: KeyOwners,
     left_ms: i64,
     show_values: bool,
 ) -> Option<WatchedHolder> {
-    let (owner, recipe) = match value? {
-        KeyValue::Text(value) => (value, SET_NX),
-        KeyValue::Fields(fields) => (fields.into_iter().step_by(2).find(|field| field != b"mode")?, HASH),
-    };
+    let (owner, _) = owners.into_iter().next()?;
     let library = library(name, &LibraryTrace { value: &owner, takes: true, ..LibraryTrace::default() });
     let (is_named, is_token) = (sounds_like_a_lock(name.as_bytes()), is_token(&owner));
     let is_lock = match recipe == SET_NX {

@@ -102,19 +102,19 @@ fn forget_times(traffic: &mut WatchedTraffic) {
     }
 }
 
-/// Reads a file, or standard input for `-`, and watches what it holds. `light`: MONITOR was run on a replica,
-/// which gets effects alone.
+/// Reads a file, or standard input for `-`, and watches what it holds. [`WatchOptions::effects_only`] says
+/// that MONITOR was run on a replica; other files hold effects in any case.
 ///
 /// # Errors
 /// It cannot be read, or holds something else.
-pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<WatchedTraffic, SourceError> {
+pub fn read_file(path: &str, options: WatchOptions) -> Result<WatchedTraffic, SourceError> {
     let opened: io::Result<Box<dyn io::Read>> = match path {
         "-" => Ok(Box::new(io::stdin().lock())),
         path => limits::open(Path::new(path)).map(|file| Box::new(file) as Box<dyn io::Read>),
     };
     let opened = opened.map_err(|error| SourceError(format!("cannot read {path}: {error}")));
     let mut file = SourceFile::new(path, opened?);
-    let mut traffic = watch(&mut file, light, options)?.finish();
+    let mut traffic = watch(&mut file, options)?.finish();
     if !file.has_clock {
         forget_times(&mut traffic);
     }
@@ -124,11 +124,11 @@ pub fn read_file(path: &str, light: bool, options: WatchOptions) -> Result<Watch
     Ok(traffic)
 }
 
-fn watch(file: &mut SourceFile<'_>, light: bool, options: WatchOptions) -> Result<Watcher, SourceError> {
+fn watch(file: &mut SourceFile<'_>, options: WatchOptions) -> Result<Watcher, SourceError> {
     let form = form_of(file)?;
     file.has_clock = form == SourceForm::Monitor;
     let options = WatchOptions {
-        effects_only: light || form != SourceForm::Monitor,
+        effects_only: options.effects_only || form != SourceForm::Monitor,
         // Timestamps of an append-only file are whole seconds.
         time_doubt_us: if form == SourceForm::AppendOnlyFile { 1_000_000 } else { 0 },
         has_no_times: !file.has_clock,
@@ -287,5 +287,5 @@ fn number(text: &[u8]) -> Option<u64> {
 /// # Errors
 /// They are something else.
 pub fn read_bytes(bytes: &[u8], options: WatchOptions) -> Result<Watcher, SourceError> {
-    watch(&mut SourceFile::new("input", Box::new(bytes)), options.effects_only, options)
+    watch(&mut SourceFile::new("input", Box::new(bytes)), options)
 }

@@ -1,51 +1,37 @@
 //! Reads what a key holds when it first appears, so that a holder from before the watch is known. The read is
 //! a part of the traffic itself, whose order says what came before it.
 
-use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cluster_config::External;
+use memchr::memmem::Finder;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value, cmd};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
+
+use crate::watch::recognition::recipe_table::{HASH, Recipe, SET_NX};
 
 /// Longest wait for a connection, and for an answer whose command the traffic has shown.
 const ANSWER: Duration = Duration::from_secs(1);
 /// What PTTL says of a key that is not there.
 const ABSENT: i64 = -2;
-/// Reads that go on at a time.
-const READS_MAX: usize = 32;
 
 /// A value beyond this is no lock's.
 const VALUE_MAX: usize = 256;
 /// So many fields at most has a lock that is a hash.
 const FIELDS_MAX: usize = 16;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum KeyValue {
-    /// A string, or its beginning.
-    Text(Vec<u8>),
-    /// The fields of a hash, each with its value behind it.
-    Fields(Vec<Vec<u8>>),
-}
+/// The owners that a key names, and how often each has the lock, in the key's own words.
+pub(crate) type KeyOwners = Vec<(Vec<u8>, Vec<u8>)>;
 
-impl KeyValue {
-    /// The owner of a lock, and how often it holds it; `None`: nobody, or several.
-    fn owner(self) -> Option<(Vec<u8>, u32)> {
-        match self {
-            KeyValue::Text(value) => (!value.is_empty()).then_some((value, 1)),
-            KeyValue::Fields(words) => {
-                let owners = words.chunks_exact(2).filter(|pair| pair[0] != b"mode");
-                let [owner]: [&[Vec<u8>]; 1] = owners.collect::<Vec<_>>().try_into().ok()?;
-                let depth = std::str::from_utf8(&owner[1]).ok()?.parse();
-                Some((owner[0].clone(), depth.unwrap_or(1)))
-            }
-        }
-    }
+/// The only owner of a lock, and how often it has it; `None`: nobody, or several.
+fn sole_owner(owners: KeyOwners) -> Option<(Vec<u8>, u32)> {
+    let [(owner, depth)] = <[_; 1]>::try_from(owners).ok()?;
+    let depth = std::str::from_utf8(&depth).ok()?.parse().unwrap_or(1);
+    (!owner.is_empty()).then_some((owner, depth))
 }
 
 #[derive(Debug, Clone)]
@@ -67,70 +53,62 @@ pub(crate) struct KeyState {
     pub(crate) holder: Option<(Vec<u8>, u32)>,
 }
 
-/// A read whose command the traffic has not shown yet.
-struct OpenRead {
-    marker: String,
-    state: oneshot::Receiver<KeyState>,
+/// Reads of keys of one server, each of which the traffic shows by its number.
+pub(crate) struct KeyReads {
+    /// What is before the number: it tells these reads from those of others.
+    mark: Finder<'static>,
+    states: mpsc::UnboundedReceiver<(u64, Option<KeyState>)>,
 }
 
-#[derive(Default)]
-struct ReadConnection {
-    opened: Option<MultiplexedConnection>,
-    /// The server does not let this user read.
-    is_refused: bool,
+impl KeyReads {
+    /// Reads the keys that come, one after the other, over a connection that is kept.
+    pub(crate) fn of(servers: External, address: SocketAddr, keys: mpsc::Receiver<WantedKey>) -> Self {
+        let mark = format!("locklab-watch:{:x}:", RandomState::new().hash_one(address));
+        let (send, states) = mpsc::unbounded_channel();
+        let in_quotes = Finder::new(&format!("\"{mark}")).into_owned();
+        tokio::spawn(read_keys(servers, address, mark, keys, send));
+        Self { mark: in_quotes, states }
+    }
+
+    /// What was read by the command of this line; `None`: it is none of these reads, or no lock's.
+    pub(crate) async fn read_at(&mut self, line: &[u8]) -> Option<KeyState> {
+        let number = &line[self.mark.find(line)? + self.mark.needle().len()..];
+        let number = number.split(|byte| *byte == b'"').next()?;
+        let number: u64 = std::str::from_utf8(number).ok()?.parse().ok()?;
+        loop {
+            // The traffic has not shown those before it.
+            let (of, state) = timeout(ANSWER, self.states.recv()).await.ok()??;
+            if of >= number {
+                return state;
+            }
+        }
+    }
 }
 
-/// Reads keys of one server, over a connection that is kept.
-pub(crate) struct KeyReader {
+async fn read_keys(
     servers: External,
     address: SocketAddr,
-    connection: Arc<Mutex<ReadConnection>>,
-    /// Tells this reader's commands from those of others.
-    mark: u64,
-    reads: u64,
-    open: VecDeque<OpenRead>,
-}
-
-impl KeyReader {
-    pub(crate) fn new(servers: External, address: SocketAddr) -> Self {
-        let mark = RandomState::new().hash_one(address);
-        Self { servers, address, connection: Arc::default(), mark, reads: 0, open: VecDeque::new() }
-    }
-
-    pub(crate) fn begin(&mut self, wanted: WantedKey) {
-        if self.open.len() == READS_MAX {
-            self.open.pop_front();
+    mark: String,
+    mut keys: mpsc::Receiver<WantedKey>,
+    states: mpsc::UnboundedSender<(u64, Option<KeyState>)>,
+) {
+    let (mut kept, mut number) = (None, 0);
+    while let Some(wanted) = keys.recv().await {
+        if kept.is_none() {
+            kept = servers.dial(address).connection(ANSWER).await.ok();
         }
-        self.reads += 1;
-        let marker = format!("locklab-watch:{:x}:{}", self.mark, self.reads);
-        let (send, state) = oneshot::channel();
-        self.open.push_back(OpenRead { marker: format!("\"{marker}\""), state });
-        let (servers, address) = (self.servers.clone(), self.address);
-        let connection = Arc::clone(&self.connection);
-        tokio::spawn(async move {
-            let mut kept = connection.lock().await;
-            if kept.opened.is_none() && !kept.is_refused {
-                kept.opened = servers.dial(address).connection(ANSWER).await.ok();
-            }
-            let Some(mut opened) = kept.opened.take() else { return };
-            match read(&mut opened, &marker, wanted).await {
-                Ok(state) => {
-                    // The listener may have ended.
-                    let _ = state.map(|state| send.send(state));
-                    kept.opened = Some(opened);
-                }
-                Err(error) => kept.is_refused = !error.is_io_error() && !error.is_timeout(),
-            }
-        });
-    }
-
-    /// What was read by the command of this line; `None`: it is none of this reader's.
-    pub(crate) async fn read_at(&mut self, line: &[u8]) -> Option<KeyState> {
-        let is_in = |read: &OpenRead| memchr::memmem::find(line, read.marker.as_bytes()).is_some();
-        let place = self.open.iter().position(is_in)?;
-        // Those before it were never sent.
-        let read = self.open.drain(..=place).next_back()?;
-        timeout(ANSWER, read.state).await.ok()?.ok()
+        let Some(connection) = &mut kept else { continue };
+        number += 1;
+        let read = read(connection, &format!("{mark}{number}"), wanted).await;
+        match &read {
+            // The server does not let this user read.
+            Err(error) if !error.is_io_error() && !error.is_timeout() => return,
+            Err(_) => kept = None,
+            Ok(_) => {}
+        }
+        if states.send((number, read.ok().flatten())).is_err() {
+            return;
+        }
     }
 }
 
@@ -148,7 +126,7 @@ async fn read(
     step.add_command(value).ignore_errors();
     let answers: Vec<Value> = step.query_async(connection).await?;
     let Ok([_, _, Value::Int(left_ms), value]) = <[Value; 4]>::try_from(answers) else { return Ok(None) };
-    let holder = value_of(value).and_then(KeyValue::owner);
+    let holder = owners_of(value).and_then(sole_owner);
     let is_clear = holder.is_some() || left_ms == ABSENT;
     Ok(is_clear.then_some(KeyState { wanted, left_ms, holder }))
 }
@@ -163,12 +141,17 @@ pub(crate) fn value_command(kind: &str, key: &[u8]) -> Option<Cmd> {
 }
 
 /// Reads the answer to it; `None`: it is no lock, or an error.
-pub(crate) fn value_of(answer: Value) -> Option<KeyValue> {
-    match answer {
-        Value::BulkString(text) => (text.len() <= VALUE_MAX).then_some(KeyValue::Text(text)),
-        answer => {
-            let (_, words): (String, Vec<Vec<u8>>) = redis::from_redis_value(answer).ok()?;
-            (words.len() <= 2 * FIELDS_MAX).then_some(KeyValue::Fields(words))
-        }
+pub(crate) fn owners_of(answer: Value) -> Option<KeyOwners> {
+    if let Value::BulkString(text) = answer {
+        return (text.len() <= VALUE_MAX).then(|| vec![(text, b"1".to_vec())]);
     }
+    let (_, mut fields): (String, KeyOwners) = redis::from_redis_value(answer).ok()?;
+    let is_short = fields.len() <= FIELDS_MAX;
+    fields.retain(|(field, _)| field != b"mode");
+    is_short.then_some(fields)
+}
+
+/// How a lock is taken whose key has this type.
+pub(crate) fn recipe_of(kind: &str) -> &'static Recipe {
+    if kind == "hash" { HASH } else { SET_NX }
 }

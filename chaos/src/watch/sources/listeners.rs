@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use cluster_config::{External, MonitorLine, MonitorStream, TopologyKind};
 use redis::Value;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::watch::sources::key_reads::{KeyReader, KeyState, WantedKey};
+use crate::watch::sources::key_reads::{KeyReads, KeyState, WantedKey};
 use crate::watch::watcher::Watcher;
 
 /// Lines of one piece that goes from a connection to the watcher.
@@ -77,9 +77,8 @@ impl ServerInfo {
 
 /// What comes of one server.
 enum ListenerEvent {
-    Lines(Vec<u8>),
-    /// What a key held at this place between the lines.
-    Key(KeyState),
+    /// Lines, and what a key held at the place of the last of them.
+    Lines(Vec<u8>, Option<KeyState>),
     Closed,
     Reopened(Option<ServerInfo>),
     /// It was to stop.
@@ -99,8 +98,10 @@ pub(crate) struct Source {
     /// The time of its last line, and when its last lines came.
     last_us: u64,
     heard: Option<Instant>,
-    /// Takes keys that are to be read there; once it is dropped, the listener ends.
+    /// Takes keys that are to be read there.
     wanted: mpsc::Sender<WantedKey>,
+    /// Once it is dropped, the listener ends.
+    life: Option<oneshot::Sender<()>>,
 }
 
 impl Source {
@@ -109,8 +110,10 @@ impl Source {
         listens: bool,
         info: Option<ServerInfo>,
         wanted: mpsc::Sender<WantedKey>,
+        life: Option<oneshot::Sender<()>>,
     ) -> Self {
-        Self { address, listens, is_followed: true, is_left: false, info, last_us: 0, heard: None, wanted }
+        let (is_followed, is_left, last_us, heard) = (true, false, 0, None);
+        Self { address, listens, is_followed, is_left, info, last_us, heard, wanted, life }
     }
 
     /// The server was looked at. One that was started anew shows that when its connection is opened again,
@@ -152,7 +155,6 @@ pub(crate) struct Listeners {
     pub(crate) sources: Vec<Source>,
     send: mpsc::Sender<(usize, ListenerEvent)>,
     pieces: mpsc::Receiver<(usize, ListenerEvent)>,
-    stop: watch::Sender<()>,
     /// The servers as lines of MONITOR call them: a master's lines at a replica are seen at the master.
     pub(crate) masters: Vec<String>,
     /// Replicas are watched: what comes over their connections to masters, which end at these ports, is an
@@ -170,7 +172,6 @@ impl Listeners {
             sources: Vec::new(),
             send,
             pieces,
-            stop: watch::Sender::default(),
             masters: Vec::new(),
             link_ports: BTreeSet::new(),
             is_alone: matches!(kind, TopologyKind::Single | TopologyKind::Masters),
@@ -197,7 +198,7 @@ impl Listeners {
         let mut gone = Vec::new();
         for (place, source) in self.sources.iter_mut().enumerate() {
             if !source.is_left && is_gone(source) {
-                (source.is_left, source.wanted) = (true, mpsc::channel(1).0);
+                (source.is_left, source.life) = (true, None);
                 self.watcher.gap(place);
                 gone.push(source.address);
             }
@@ -210,10 +211,7 @@ impl Listeners {
         let OpenedListener { stream, info } = opened;
         let known = self.sources.iter().position(|source| source.address == address && !source.is_left);
         let place = known.unwrap_or(self.sources.len());
-        let (wanted, keys) = mpsc::channel(KEYS);
-        if servers.topology().kind == TopologyKind::Masters {
-            self.watcher.set_group(place, place);
-        }
+        let ((wanted, keys), (life, is_over)) = (mpsc::channel(KEYS), oneshot::channel());
         if let Some(info) = &info
             && info.is_master
             && !info.has_released_nothing
@@ -222,13 +220,13 @@ impl Listeners {
             self.watcher.gap(place);
         }
         let listens = stream.is_some();
-        let source = Source::new(address, listens, info, wanted);
+        let source = Source::new(address, listens, info, wanted, Some(life));
         match known {
             Some(known) => self.sources[known] = source,
             None => self.sources.push(source),
         }
-        let (send, stop) = (self.send.clone(), self.stop.subscribe());
-        let listener = Listener { place, send, stop, keys, reader: KeyReader::new(servers.clone(), address) };
+        let (send, reads) = (self.send.clone(), KeyReads::of(servers.clone(), address, keys));
+        let listener = Listener { place, send, is_over, reads };
         tokio::spawn(listener.run(servers.clone(), address, stream));
         listens
     }
@@ -242,8 +240,8 @@ impl Listeners {
     fn take(&mut self, place: usize, piece: ListenerEvent) -> Option<usize> {
         let source = &mut self.sources[place];
         match piece {
-            ListenerEvent::Lines(_) if source.is_left => return None,
-            ListenerEvent::Lines(lines) => {
+            ListenerEvent::Lines(..) if source.is_left => return None,
+            ListenerEvent::Lines(lines, key) => {
                 source.heard = Some(Instant::now());
                 for text in lines.split(|byte| *byte == b'\n') {
                     let Some(line) = MonitorLine::parse(text) else { continue };
@@ -257,14 +255,12 @@ impl Listeners {
                         self.watcher.line(place, &line);
                     }
                 }
+                let last_us = source.last_us;
                 for key in self.watcher.wanted_keys() {
                     // A server that answers slowly is asked for less.
                     let _ = self.sources[key.source].wanted.try_send(key);
                 }
-                return None;
-            }
-            ListenerEvent::Key(state) => {
-                self.watcher.key_state(state, source.last_us);
+                key.into_iter().for_each(|state| self.watcher.key_state(state, last_us));
                 return None;
             }
             ListenerEvent::Closed => {
@@ -311,7 +307,7 @@ impl Listeners {
 
     /// Ends all connections; what came until then is taken.
     pub(crate) async fn stop(&mut self) {
-        self.stop.send_replace(());
+        self.sources.iter_mut().for_each(|source| source.life = None);
         let end = Instant::now() + 2 * END;
         while self.sources.iter().any(|source| source.is_followed)
             && let Ok(Some((place, piece))) = timeout_at(end, self.pieces.recv()).await
@@ -331,9 +327,8 @@ fn port_of(client: &[u8]) -> Option<u16> {
 struct Listener {
     place: usize,
     send: mpsc::Sender<(usize, ListenerEvent)>,
-    stop: watch::Receiver<()>,
-    keys: mpsc::Receiver<WantedKey>,
-    reader: KeyReader,
+    is_over: oneshot::Receiver<()>,
+    reads: KeyReads,
 }
 
 impl Listener {
@@ -363,8 +358,7 @@ impl Listener {
             };
             let (again, info) = tokio::select! {
                 reopened = reopened => reopened,
-                _ = self.stop.changed() => break,
-                None = self.keys.recv() => break,
+                _ = &mut self.is_over => break,
             };
             stream = Some(again);
             if !self.pass(ListenerEvent::Reopened(info)).await {
@@ -383,15 +377,7 @@ impl Listener {
             let more = match stops_at {
                 None => tokio::select! {
                     more = stream.next(&mut line) => more.unwrap_or(false),
-                    key = self.keys.recv() => {
-                        match key {
-                            Some(key) => self.reader.begin(key),
-                            // Nobody listens to this server any more.
-                            None => stops_at = Some(Instant::now()),
-                        }
-                        true
-                    }
-                    _ = self.stop.changed() => {
+                    _ = &mut self.is_over => {
                         stops_at = Some(Instant::now() + END);
                         true
                     }
@@ -405,20 +391,15 @@ impl Listener {
             line.clear();
             let (mut state, is_whole) = (None, lines.ends_with(b"\n"));
             if is_whole {
-                state = self.reader.read_at(&lines[begin..]).await;
+                state = self.reads.read_at(&lines[begin..]).await;
                 begin = lines.len();
             }
             let is_piece = state.is_some() || !stream.has_more() || lines.len() >= PIECE;
             if !more || is_whole && is_piece {
                 begin = 0;
-                if !self.pass(ListenerEvent::Lines(std::mem::take(&mut lines))).await {
+                if !self.pass(ListenerEvent::Lines(std::mem::take(&mut lines), state)).await {
                     return true;
                 }
-            }
-            if let Some(state) = state
-                && !self.pass(ListenerEvent::Key(state)).await
-            {
-                return true;
             }
             if !more {
                 return stops_at.is_some();
@@ -433,7 +414,7 @@ mod tests {
     use crate::watch::lock::lock_state::WatchOptions;
 
     fn source(info: Option<ServerInfo>) -> Source {
-        Source::new(SocketAddr::from(([127, 0, 0, 1], 1)), true, info, mpsc::channel(1).0)
+        Source::new(SocketAddr::from(([127, 0, 0, 1], 1)), true, info, mpsc::channel(1).0, None)
     }
 
     fn info(run_id: &str, role: &str) -> ServerInfo {
@@ -461,7 +442,7 @@ mod tests {
         let say = |listeners: &mut Listeners, place, ms: u32, lines: &[&str]| {
             let line = |line: &&str| format!("17000000{:02}.{:03}000 [0 {line}\n", ms / 1000, ms % 1000);
             let text: String = lines.iter().map(line).collect();
-            listeners.take(place, ListenerEvent::Lines(text.into_bytes()));
+            listeners.take(place, ListenerEvent::Lines(text.into_bytes(), None));
         };
         let take = |port, owner| {
             [
@@ -517,7 +498,7 @@ mod tests {
         let mut listeners = Listeners::new(watcher, TopologyKind::Single);
         listeners.sources.push(source(None));
         let line = b"1700000000.000001 [0 127.0.0.1:5000] \"SET\" \"order:1\" \"v\" \"NX\"\n";
-        let lines = || ListenerEvent::Lines(line.to_vec());
+        let lines = || ListenerEvent::Lines(line.to_vec(), None);
         for piece in [lines(), lines(), ListenerEvent::Stopped] {
             listeners.send.send((0, piece)).await.unwrap();
         }

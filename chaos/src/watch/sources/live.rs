@@ -98,60 +98,50 @@ struct WatchedServer {
     dear: u32,
 }
 
-/// What a look at servers has shown.
-enum ServerReading {
-    OneServer {
-        address: SocketAddr,
-        info: Result<ServerInfo, String>,
-        /// Bytes that wait for connections of a watch, and the numbers of these connections.
-        waiting: Result<(u64, Vec<String>), String>,
-    },
-    /// Which servers there are now; those that are to be watched from now on, and by what replicas hang on.
-    AllServers {
-        servers: Box<External>,
-        opened: Vec<(SocketAddr, OpenedListener)>,
-        shards: Vec<Shard>,
-        /// By how much their clocks may differ, where there are new ones.
-        clock_doubt_us: u64,
-    },
-    Unanswered,
+/// What a question to servers has shown, as the watch takes it.
+type Finding = Box<dyn FnOnce(&mut RunningWatch<'_>) + Send>;
+
+/// What a server says of itself, and what waits at it for connections of a watch; `ids`: their numbers.
+async fn look_at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> Finding {
+    let info = ServerInfo::of(&servers, address).await;
+    let waiting = waits_at(&servers, address, &ids).await;
+    Box::new(move |watch| watch.see_server(address, info, waiting))
 }
 
-impl ServerReading {
-    async fn at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> ServerReading {
-        let info = ServerInfo::of(&servers, address).await;
-        ServerReading::OneServer { address, info, waiting: waits_at(&servers, address, &ids).await }
+/// Which servers there are now, those that are to be watched from now on among them. `followed`: the servers
+/// that are watched by now; `has_new`: the clocks of some are not known yet.
+async fn find_servers(
+    mut servers: External,
+    light: bool,
+    followed: Vec<SocketAddr>,
+    has_new: bool,
+) -> Finding {
+    if servers.find_again().await.is_err() {
+        return Box::new(|watch| watch.is_finding = false);
     }
-
-    /// `followed`: the servers that are watched by now; `has_new`: the clocks of some are not known yet.
-    async fn at_servers(
-        mut servers: External,
-        light: bool,
-        followed: Vec<SocketAddr>,
-        has_new: bool,
-    ) -> ServerReading {
-        if servers.find_again().await.is_err() {
-            return ServerReading::Unanswered;
-        }
-        let shards = if light { shards(&servers).await } else { Vec::new() };
-        let is_followed = |address: &SocketAddr| followed.contains(address);
-        // A replica is listened to as well: once it is a master, nothing of it is missed.
-        let mut wanted: Vec<SocketAddr> = servers.data_servers().into_iter().map(|one| one.0).collect();
-        wanted.retain(|address| !is_followed(address));
-        if light {
-            let unseen = shards.iter().filter(|shard| !shard.replicas.iter().any(is_followed));
-            wanted = unseen.map(|shard| shard.replicas[0]).collect();
-        }
-        let mut opened = Vec::new();
-        for address in wanted {
-            let listener = OpenedListener::open(&servers, address).await.ok();
-            opened.extend(listener.filter(|one| one.stream.is_some()).map(|listener| (address, listener)));
-        }
-        let all: Vec<SocketAddr> = followed.into_iter().chain(opened.iter().map(|one| one.0)).collect();
-        let is_asked = has_new || !opened.is_empty();
-        let clock_doubt_us = if is_asked { clock_doubt_us(&servers, &all).await } else { 0 };
-        ServerReading::AllServers { servers: Box::new(servers), opened, shards, clock_doubt_us }
+    let shards = if light { shards(&servers).await } else { Vec::new() };
+    let is_followed = |address: &SocketAddr| followed.contains(address);
+    // A replica is listened to as well: once it is a master, nothing of it is missed.
+    let mut wanted: Vec<SocketAddr> = servers.data_servers().into_iter().map(|one| one.0).collect();
+    wanted.retain(|address| !is_followed(address));
+    if light {
+        let unseen = shards.iter().filter(|shard| !shard.replicas.iter().any(is_followed));
+        wanted = unseen.map(|shard| shard.replicas[0]).collect();
     }
+    let mut opened = Vec::new();
+    for address in wanted {
+        let listener = OpenedListener::open(&servers, address).await.ok();
+        opened.extend(listener.filter(|one| one.stream.is_some()).map(|listener| (address, listener)));
+    }
+    let all: Vec<SocketAddr> = followed.into_iter().chain(opened.iter().map(|one| one.0)).collect();
+    let is_asked = has_new || !opened.is_empty();
+    let clock_doubt_us = if is_asked { clock_doubt_us(&servers, &all).await } else { 0 };
+    Box::new(move |watch| {
+        watch.is_finding = false;
+        watch.listeners.watcher.set_clock_doubt(clock_doubt_us);
+        watch.servers = servers;
+        watch.see_servers(opened, &shards);
+    })
 }
 
 fn greater(a: Option<f64>, b: Option<f64>) -> Option<f64> {
@@ -214,7 +204,7 @@ struct RunningWatch<'a> {
     cost: WatchCost,
     watched: HashMap<SocketAddr, WatchedServer>,
     /// Questions to servers, beside the listening: one that does not answer keeps no line waiting.
-    looks: JoinSet<ServerReading>,
+    looks: JoinSet<Finding>,
     is_finding: bool,
     /// Servers whose clocks were asked while they answered.
     timed: HashSet<SocketAddr>,
@@ -235,8 +225,8 @@ impl RunningWatch<'_> {
         while !self.is_over(end) {
             let changed = tokio::select! {
                 changed = self.listeners.next(look.min(end)) => changed,
-                Some(Ok(seen)) = self.looks.join_next() => {
-                    self.see(seen);
+                Some(Ok(finding)) = self.looks.join_next() => {
+                    finding(self);
                     continue;
                 }
                 () = cancelled(&mut cancel) => return,
@@ -259,41 +249,35 @@ impl RunningWatch<'_> {
             let server = self.watched.entry(source.address).or_default();
             if !std::mem::replace(&mut server.is_asked, true) {
                 let ids = std::mem::take(&mut server.ids);
-                self.looks.spawn(ServerReading::at_server(self.servers.clone(), source.address, ids));
+                self.looks.spawn(look_at_server(self.servers.clone(), source.address, ids));
             }
         }
         if !std::mem::replace(&mut self.is_finding, true) {
             let followed = self.listeners.followed();
             let listening = self.listeners.sources.iter().filter(|source| source.listens);
             let has_new = listening.filter(|source| self.timed.insert(source.address)).count() > 0;
-            self.looks.spawn(ServerReading::at_servers(self.servers.clone(), self.light, followed, has_new));
+            self.looks.spawn(find_servers(self.servers.clone(), self.light, followed, has_new));
         }
     }
 
-    fn see(&mut self, look: ServerReading) {
-        match look {
-            ServerReading::OneServer { address, info, waiting } => {
-                self.watched.entry(address).or_default().is_asked = false;
-                for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
-                    self.see_refusal(address, why);
-                }
-                if let Ok((waiting, ids)) = waiting {
-                    self.watched.entry(address).or_default().ids = ids;
-                    if waiting > BUFFER_MAX {
-                        let waiting = waiting >> 20;
-                        self.cost.ended_by = format!("{waiting} MB of lines were waiting at a server");
-                    }
-                }
-                info.into_iter().for_each(|info| self.see_load(address, info));
-            }
-            ServerReading::AllServers { servers, opened, shards, clock_doubt_us } => {
-                self.is_finding = false;
-                self.listeners.watcher.set_clock_doubt(clock_doubt_us);
-                self.servers = *servers;
-                self.see_servers(opened, &shards);
-            }
-            ServerReading::Unanswered => self.is_finding = false,
+    fn see_server(
+        &mut self,
+        address: SocketAddr,
+        info: Result<ServerInfo, String>,
+        waiting: Result<Vec<(String, u64)>, String>,
+    ) {
+        self.watched.entry(address).or_default().is_asked = false;
+        for why in [info.as_ref().err(), waiting.as_ref().err()].into_iter().flatten() {
+            self.see_refusal(address, why);
         }
+        if let Ok(waiting) = waiting {
+            let (ids, bytes): (_, Vec<u64>) = waiting.into_iter().unzip();
+            self.watched.entry(address).or_default().ids = ids;
+            if let Some(most) = bytes.into_iter().max().filter(|most| *most > BUFFER_MAX) {
+                self.cost.ended_by = format!("{} MB of lines were waiting at a server", most >> 20);
+            }
+        }
+        info.into_iter().for_each(|info| self.see_load(address, info));
     }
 
     /// Ends the watch where it takes too much of a server.
@@ -378,29 +362,27 @@ impl RunningWatch<'_> {
     }
 }
 
-/// Bytes that wait for connections of a watch at a server, and the numbers of these connections; `known`:
-/// what these were. All clients are listed where that is not known, or a server cannot list single ones.
+/// The number of each connection of a watch at a server, and the bytes that wait for it; `known`: these
+/// numbers. All clients are listed where they are not known, or a server cannot list single ones.
 async fn waits_at(
     servers: &External,
     address: SocketAddr,
     known: &[String],
-) -> Result<(u64, Vec<String>), String> {
-    let ask = async |words: &[&str]| {
+) -> Result<Vec<(String, u64)>, String> {
+    let ask = async |words: &[&str]| -> Result<_, String> {
         let list = redis::from_redis_value::<String>(servers.ask_server(address, words).await?);
         let list = list.unwrap_or_default();
         let ours = list.lines().filter(|line| line.contains(" name=locklab-watch "));
-        let field = |line: &str, name: &str| {
-            line.split(' ').find_map(|word| word.strip_prefix(name)).map(str::to_owned)
-        };
-        let waiting = ours.clone().filter_map(|line| field(line, "omem=")?.parse().ok());
-        Ok((waiting.max().unwrap_or(0), ours.filter_map(|line| field(line, "id=")).collect()))
+        let waits = ours.filter_map(|line| {
+            let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+            Some((field("id=")?.to_owned(), field("omem=")?.parse().ok()?))
+        });
+        Ok(waits.collect::<Vec<_>>())
     };
     if !known.is_empty() {
         let single = ["CLIENT", "LIST", "ID"].into_iter().chain(known.iter().map(String::as_str));
-        let waits: Result<(u64, Vec<String>), String> = ask(&single.collect::<Vec<_>>()).await;
-        if let Ok(waits) = waits
-            && waits.1.len() == known.len()
-        {
+        let waits = ask(&single.collect::<Vec<_>>()).await.unwrap_or_default();
+        if waits.len() == known.len() {
             return Ok(waits);
         }
     }
@@ -527,11 +509,7 @@ pub async fn watch_live(
     running.listeners.stop().await;
     let Listeners { watcher, sources, .. } = running.listeners;
     let mut seen = watcher.finish();
-    for source in sources.iter().map(|source| source.address.to_string()) {
-        if !seen.report.servers.contains(&source) {
-            seen.report.servers.push(source);
-        }
-    }
+    seen.report.servers = sources.iter().map(|source| source.address.to_string()).unique().collect();
     seen.report.source = if light { "light" } else { "monitor" }.to_owned();
     seen.report.cost = Some(running.cost);
     seen.warnings = running.warnings;

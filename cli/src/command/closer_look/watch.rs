@@ -65,7 +65,7 @@ pub(crate) async fn run(options: Options, terminal: &Terminal) -> anyhow::Result
     };
     let begin = || Keeper::begin(terminal, "watch", "watch", 0);
     let (traffic, mut keeper) = if let Some(path) = options.file {
-        let reading = tokio::task::spawn_blocking(move || read_file(&path, options.light, watching));
+        let reading = tokio::task::spawn_blocking(move || read_file(&path, watching));
         (reading.await?.map_err(exit::input)?, begin()?)
     } else {
         let url = options.target.context("a target or a file is required")?;
