@@ -218,7 +218,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     };
     let mut request = request(hold, giving, &successors);
     request.leaves_at_once = true;
-    let mut names = giving == ReleaseReason::Undo && !successors.said().is_empty();
+    let mut names = !successors.said().is_empty();
     let mut successors = Some(successors);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is
     // repeated for as long as the lease could last; an acquire with a record is kept out by the record. So it
@@ -239,25 +239,26 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     loop {
         let deadline = Instant::now() + client.options.response_timeout;
         match route.send(&request, deadline).await {
-            Ok(sent) if !repeat => {
+            Ok(sent) => {
                 let given = hold.lock.format.read_release(&sent.value);
-                if let Some(given) = given {
-                    client.turns.gave(&hold.lock, route, given, &sent.value);
-                }
                 if let (Some(successors), Some(given)) = (successors.take(), given) {
                     successors.tell(given, sent.sent_at);
                 }
-                let overtaken = given == Some(ReleaseAnswer::Absent) && hold.was_absent(index);
-                if !std::mem::replace(&mut first, false) || !overtaken {
-                    return;
+                if !repeat {
+                    if let Some(given) = given {
+                        client.turns.gave(&hold.lock, route, given, &sent.value);
+                    }
+                    let overtaken = given == Some(ReleaseAnswer::Absent) && hold.was_absent(index);
+                    if !std::mem::replace(&mut first, false) || !overtaken {
+                        return;
+                    }
                 }
             }
             Err(error) if !passes(&error, RequestPurpose::Deed) => return,
             Err(error) => repeat |= may_come_late && dropped && !error.definite,
-            Ok(_) => {}
         }
         request.leaves_at_once = false;
-        // By the time that a repeated undo finds something, others may wait: it names nobody, and they ask.
+        // By the time that a repetition finds something, others may wait: it names nobody, and they ask.
         if std::mem::take(&mut names) {
             successors = None;
             request = self::request(hold, giving, &Handoff::none());

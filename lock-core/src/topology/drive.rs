@@ -149,8 +149,8 @@ pub(super) async fn drive(
                 let before = RequestPrefix::default();
                 next = Some((node.clone(), RequestPrefix { text: true, ..before }));
             }
-            // Who may not send a script's text may send its digest.
-            "NOPERM" | "ERR" if by_text && !before.text => {
+            // Who may not send a script's text may send its digest, unless digests end the connection.
+            "NOPERM" | "ERR" if by_text && !before.text && !node.wants_texts() => {
                 if let RequestCommand::Script(script) = request.what() {
                     node.learn(script);
                 }
