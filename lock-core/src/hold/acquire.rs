@@ -44,16 +44,16 @@ async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -
         Lease::Fixed(lease) => lease,
     };
     const MS: Duration = Duration::from_millis(1);
-    let bounded = |time: Option<Duration>, least, why| time.and_then(|time| outside(time, least, why));
-    let bad = bounded(
-        Some(lease),
-        SHORTEST_LEASE,
-        "a lease is 3 ms, of which 2 are kept back for clocks that differ, to a hundred years",
-    )
-    .or_else(|| bounded(how.token_life, MS, "a token life is 1 ms to a hundred years"))
-    .or_else(|| {
-        bounded(how.max_hold, SHORTEST_LEASE, "a longest time of holding is 3 ms to a hundred years")
-    });
+    let bounds = [
+        (
+            Some(lease),
+            SHORTEST_LEASE,
+            "a lease is 3 ms, of which 2 are kept for clocks that differ, to a hundred years",
+        ),
+        (how.token_life, MS, "a token life is 1 ms to a hundred years"),
+        (how.max_hold, SHORTEST_LEASE, "a longest time of holding is 3 ms to a hundred years"),
+    ];
+    let bad = bounds.into_iter().find_map(|(time, least, why)| outside(time?, least, why));
     if let Some(why) = bad.or_else(outside_of_tokio) {
         return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }

@@ -87,18 +87,13 @@ pub(super) fn with_channels(request: Request, names: &Names) -> Request {
     names.all().map(|each| each.channel.as_bytes()).fold(request, Request::arg)
 }
 
-/// Adds for how long the answer to a release is kept, where it is.
+/// Adds for how long the answer to a release is kept, and a late acquire out, where it is.
 pub(super) fn with_record_life(request: Request, ask: &LockRequest<'_>) -> Request {
     match ask.id {
-        Some(_) => request.arg_ms(record_life(ask.lease)),
+        // It must outlive the repetitions of its request, and those end with the lease.
+        Some(_) => request.arg_ms(ask.lease.clamp(Duration::from_secs(1), RECORD_LIFE)),
         None => request,
     }
-}
-
-/// For how long a server keeps the answer to a release, and a late acquire out. A record must outlive the
-/// repetitions of its request, and those end with the lease.
-pub(crate) fn record_life(lease: Duration) -> Duration {
-    lease.clamp(Duration::from_secs(1), RECORD_LIFE)
 }
 
 #[cfg(test)]
