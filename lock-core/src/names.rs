@@ -9,13 +9,15 @@ pub(crate) struct Names {
     pub(crate) key: String,
     /// `redisson_lock__channel:{name}`: where a release says so.
     pub(crate) channel: String,
+    /// `PUBLISH`, `SPUBLISH` or `BOTH`: how a release says it.
+    pub(crate) publish: &'static str,
     /// The locks that are held with it, in order; mostly none.
     others: Vec<Names>,
 }
 
 impl Names {
     fn of(name: &str, channel: String) -> Self {
-        Names { key: name.to_owned(), channel, others: Vec::new() }
+        Names { key: name.to_owned(), channel, publish: "PUBLISH", others: Vec::new() }
     }
 
     /// Several locks as one: the first name stands for all. They must lie in one slot, none twice.
@@ -39,6 +41,10 @@ impl Names {
         let first = each.next().ok_or("there is no lock to acquire")?;
         let others = each.collect();
         Ok(Names { others, ..first })
+    }
+
+    pub(crate) fn publish_by(self, publish: &'static str) -> Self {
+        Names { publish, ..self }
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Names> {

@@ -593,6 +593,48 @@ async fn an_heir_of_a_release_whose_answer_is_lost_has_the_lock() {
     }
 }
 
+/// The release of a hold whose acquire was answered late is repeated, since that acquire may still come. It
+/// names waiters once: by the next time they may have had the lock, or have left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_is_repeated_names_its_successors_once() {
+    let server = Server::start(&[]);
+    let relay = Relay::start(server.address()).await;
+    let releases = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&releases);
+    let tracer = Tracer::new(move |event| {
+        if event.script == Some("release_queued") {
+            told.lock().expect("unpoisoned").push(event.args);
+        }
+    });
+    let options = ClientOptions::default().response_timeout(200 * MS).tracer(tracer);
+    let client = Client::connect(&relay.url().parse().expect("a good URL"), options).await;
+    let lock = client.expect("it answers").lock(Kind::Queued, "q").expect("a good name");
+    lock.acquire_with(minute()).await.expect("free").release().await.expect("held");
+    relay.lose("EVALSHA", Loss::Reset);
+    let guard = lock.acquire_with(minute()).await.expect("its own repetition");
+    assert_eq!(relay.lost(), 1);
+    let (first, second) = (wait_for(&lock), wait_for(&lock));
+    waits(&server, Kind::Queued, 1);
+    listen(&server, Kind::Queued, 1);
+    let owner = guard.owner().to_owned();
+    drop(guard);
+    for waiter in [first, second] {
+        let guard = waiter.await.expect("no panic").expect("its turn");
+        guard.release().await.expect("held");
+    }
+    let own = || {
+        let all = releases.lock().expect("unpoisoned").clone();
+        all.into_iter().filter(|args| args[0] == owner).map(|args| args.len()).collect::<Vec<_>>()
+    };
+    let until = Instant::now() + PATIENCE;
+    while own().len() < 3 {
+        assert!(Instant::now() < until, "it is not repeated: {:?}", own());
+        tokio::time::sleep(MS).await;
+    }
+    let longest = own()[0];
+    assert!(own()[1..].iter().all(|words| *words < longest), "{:?}", own());
+}
+
 /// A release of what has run out is refused, also if the successor that it names has the lock meanwhile and
 /// does not know it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -257,6 +257,29 @@ async fn an_answer_that_does_not_pass_ends_every_wait() {
     }
 }
 
+/// A proxy that hangs up at digests may refuse the texts, too, which is said once and at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_of_texts_where_digests_end_the_connection_is_final() {
+    let server = Server::start(&[]);
+    let texts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&texts);
+    let proxy = Proxy::before(server.address(), move |words| match &*words[0] {
+        "EVALSHA" => Passage::HungUp,
+        "EVAL" if words[1].contains("PEXPIRE") && words[3] == "N" => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Passage::Refused("ERR this proxy runs no scripts".to_owned())
+        }
+        _ => Passage::Forwarded,
+    });
+    let target = proxy.url().parse().expect("a good URL");
+    let client = Client::connect(&target, ClientOptions::default()).await.expect("it answers");
+    let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+    let error = lock.acquire_timeout(PATIENCE).await.expect_err("no script runs");
+    assert_eq!((error.kind(), error.server_code()), (ErrorKind::Unknown, Some("ERR")), "{error}");
+    assert_eq!(texts.load(Ordering::SeqCst), 1, "{error}");
+    client.close().await;
+}
+
 /// Each answer behind one that never comes would be taken for that to the request before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_answer_is_taken_for_another_behind_a_proxy_that_swallows_one() {

@@ -14,10 +14,14 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, ErrorKind, Kind, Lease, Lock, LostReason, Owner, Released, Wait,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, LostReason, Owner, Released,
+    Wait,
 };
 use lock_support::Relay;
-use support::{PATIENCE, Server};
+use support::{
+    PATIENCE, Server,
+    proxy::{Passage, Proxy},
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -354,6 +358,39 @@ async fn without_a_majority_it_certainly_fails_and_leaves_nothing() {
         assert!(began.elapsed() < 2500 * MS, "took {:?}", began.elapsed());
     }
     nothing_left(&servers[3..]);
+}
+
+/// What a master's proxy keeps: acquires, and releases. An acquire has six words there, and a release five.
+fn keeps(server: &Server, acquires: bool, releases: bool) -> Proxy {
+    Proxy::before(server.address(), move |words| match (&*words[0], words.len()) {
+        ("EVALSHA", 6) if acquires => Passage::Swallowed,
+        ("EVALSHA", 5) if releases => Passage::Swallowed,
+        _ => Passage::Forwarded,
+    })
+}
+
+/// One master grants and does not say that it was given back, another may have granted: with them it may have
+/// a majority, and is not certain to have none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_vote_that_may_have_a_majority_is_unknown() {
+    let servers = [(); 3].map(|()| Server::start(&[]));
+    servers[1].ok(&["HSET", "n", "another:1", "1"]);
+    let replicated = once().durability(Durability::Wait(1));
+    for (how, acquires, releases, expected) in [
+        (once(), [false, false, true], [false; 3], ErrorKind::Busy),
+        (once(), [false, false, true], [true, false, false], ErrorKind::Unknown),
+        (replicated.clone(), [false; 3], [false; 3], ErrorKind::NotDurable),
+        (replicated, [false; 3], [true, false, true], ErrorKind::Unknown),
+    ] {
+        let proxies: Vec<_> =
+            (0..3).map(|i| keeps(&servers[i], acquires[i], releases[i]).address()).collect();
+        let options = ClientOptions::default().response_timeout(300 * MS);
+        let error = lock_at(&proxies, options).await.acquire_with(how).await.expect_err("it has no majority");
+        assert_eq!(error.kind(), expected, "{releases:?}: {error}");
+        for server in [&servers[0], &servers[2]] {
+            server.ok(&["DEL", "n"]);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

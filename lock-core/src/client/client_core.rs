@@ -1,8 +1,9 @@
 //! What everything of one client shares: identity, connections, what holds and waiters have in common.
 
 use std::fmt;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
+
+use tokio_util::task::TaskTracker;
 
 use crate::client::background::Background;
 use crate::client::options::ClientOptions;
@@ -35,7 +36,8 @@ pub(crate) struct ClientCore {
     /// Holds and permits of semaphores for which a guard is responsible, which alone keeps them alive.
     pub(crate) guarded: Guarded<Weak<Hold>>,
     pub(crate) guarded_permits: Guarded<(Weak<LockInner>, u32)>,
-    pub(crate) undos: AtomicUsize,
+    /// Undos under way of what no lease ends.
+    pub(crate) undos: TaskTracker,
     pub(crate) background: Background,
     pub(crate) returns: Arc<PendingReleases>,
     pub(crate) server_clock: ServerClock,
@@ -56,11 +58,6 @@ impl ClientCore {
     /// Where everything of one server set lives.
     pub(crate) fn route(&self) -> &Arc<Route> {
         &self.routes[0]
-    }
-
-    /// How a release speaks on this topology.
-    pub(crate) fn publish_command(&self) -> &'static str {
-        self.routes[0].publish_command()
     }
 }
 

@@ -36,7 +36,6 @@ use crate::kind::all_of::AllOf;
 use crate::kind::{Kind, LockFormat};
 use crate::locks::lock::Lock;
 use crate::locks::lock_inner::LockInner;
-use crate::locks::read_write::ReadWrite;
 use crate::locks::semaphore;
 use crate::machine::ClientRuntime;
 use crate::names::{self, Names};
@@ -252,6 +251,8 @@ impl Client {
             return Err("it needs a name".to_owned());
         }
         let name = &[&self.inner.options.name_prefix, name].concat();
+        let publish = self.inner.route().channels().publish_command();
+        let of = |name: &str| of(name).publish_by(publish);
         let names = of(name);
         if self.inner.shape != TopologyKind::Cluster {
             return Ok(names);
@@ -270,14 +271,9 @@ impl Client {
         }
     }
 
-    /// Both sides of a read-write lock by its name. Nothing is sent; errors as [`lock`](Client::lock).
-    pub fn read_write(&self, name: &str) -> Result<ReadWrite, LockError> {
-        Ok(ReadWrite::new(self.lock(Kind::Read, name)?, self.lock(Kind::Write, name)?))
-    }
-
     /// What was sent so far.
     pub fn stats(&self) -> ClientStats {
-        ClientStats { commands: self.inner.routes.iter().map(|route| route.commands()).sum() }
+        ClientStats { commands: self.inner.routes.iter().map(|route| route.dialer().commands()).sum() }
     }
 
     /// Ends renewals and waits, lets background releases finish for twice the response timeout at most, and

@@ -221,9 +221,9 @@ impl Target {
                 Some("a user or a password that is given is not empty")
             }
             TopologyKind::Sentinel => None,
-            _ if self.master_name.is_some() || self.parameters.sentinel_password.is_some() => {
-                Some("a master's name and a password of sentinels are for a target of sentinels")
-            }
+            _ if self.master_name.is_some() || self.parameters.sentinel_password.is_some() => Some(
+                "a master's name and a password of sentinels are for redis-sentinel:// and rediss-sentinel://",
+            ),
             _ if self.tls && matches!(self.endpoints.first(), Some(Endpoint::Unix(_))) => {
                 Some("a Unix socket speaks no TLS")
             }
@@ -338,23 +338,16 @@ fn read(url: &str) -> Result<Target, Fault> {
     };
     let (master_name, database) = match parameters.master_name.take() {
         None => path_parts(shape, path)?,
-        name if shape == TopologyKind::Sentinel => (name, database(path)?),
-        Some(_) => return bad("master-name belongs to redis-sentinel:// and rediss-sentinel://"),
+        name => (name, database(path)?),
     };
     let database = match (database, parameters.database.take()) {
-        (0, Some(given)) if given != 0 && !has_databases(shape) => {
-            return bad(
-                "db stands in a URL of one server or of sentinels: a cluster has no databases, and redlock:// takes addresses only",
-            );
-        }
         (0, given) => given.unwrap_or(0),
         (_, Some(_)) => return bad("the database stands in the path, and again as db"),
         (database, None) => database,
     };
-    if parameters.sentinel_password.is_some() && shape != TopologyKind::Sentinel {
-        return bad("sentinel-password belongs to redis-sentinel:// and rediss-sentinel://");
-    }
-    checked(Target { shape, endpoints, master_name, username, password, database, tls, parameters })
+    let target =
+        checked(Target { shape, endpoints, master_name, username, password, database, tls, parameters })?;
+    target.mistake().map_or(Ok(target), bad)
 }
 
 fn has_databases(shape: TopologyKind) -> bool {

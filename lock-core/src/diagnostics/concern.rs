@@ -260,19 +260,17 @@ impl ServerReport {
     }
 
     fn memory(&self, concerns: &mut Vec<Concern>) {
-        let policy = self.setting("maxmemory-policy");
-        if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
-            let found = format!("maxmemory-policy {policy}");
-            match self.number("maxmemory") {
-                // Without a limit nothing is ever evicted.
-                Some(0) => {}
-                _ => concerns.push(self.concern(
-                    (Severity::Danger, ConcernKind::Eviction),
-                    found,
-                    "a full server deletes lock keys, and with volatile-* those with an end, which all locks have, first",
-                    "CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE to keep it; or give the locks a server of their own",
-                )),
-            }
+        let policy = self.setting("maxmemory-policy").filter(|policy| *policy != "noeviction");
+        // Without a limit nothing is ever evicted.
+        if let Some(policy) = policy
+            && self.number("maxmemory") != Some(0)
+        {
+            concerns.push(self.concern(
+                (Severity::Danger, ConcernKind::Eviction),
+                format!("maxmemory-policy {policy}"),
+                "a full server deletes lock keys, and with volatile-* those with an end, which all locks have, first",
+                "CONFIG SET maxmemory-policy noeviction, then CONFIG REWRITE to keep it; or give the locks a server of their own",
+            ));
         }
     }
 

@@ -5,15 +5,15 @@ use std::{future::Future, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::bounds::LAST_LOOK;
+use crate::bounds::{LAST_LOOK, SHORTEST_LEASE};
 use crate::clock::{Instant, outside_of_tokio, sleep_until, timeout_at};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError};
-use crate::hold::acquire_options::{Acquire, Lease, Owner, Wait};
+use crate::hold::acquire_options::{Acquire, Lease, Owner};
 use crate::hold::guard::Guard;
 use crate::hold::release::{Open, ReleaseReason, too_many_undos};
 use crate::hold::watchdog;
-use crate::hold::{Hold, HolderIdentity, bad_lease, bad_max_hold, bad_token_life};
+use crate::hold::{Hold, HolderIdentity, outside};
 use crate::kind::ServerLine;
 use crate::locks::lock_inner::LockInner;
 use crate::servers::server_set::Servers;
@@ -24,13 +24,6 @@ use crate::waiting::queue::{WaiterEvent, least_left};
 use crate::waiting::subscriptions::Subscriptions;
 
 const ACTION: &str = "acquire";
-
-pub(crate) fn acquire(
-    lock: &Arc<LockInner>,
-    how: &Acquire,
-) -> impl Future<Output = Result<Guard, LockError>> {
-    acquire_for(lock, HolderIdentity::Owner(how.owner), how)
-}
 
 /// No future around a future, which would be as large again.
 pub(crate) fn acquire_for(
@@ -50,8 +43,18 @@ async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -
         Lease::Renewed => options.watchdog_lease,
         Lease::Fixed(lease) => lease,
     };
-    let bad = how.token_life.and_then(bad_token_life).or_else(|| how.max_hold.and_then(bad_max_hold));
-    if let Some(why) = bad_lease(lease).or(bad).or_else(outside_of_tokio) {
+    const MS: Duration = Duration::from_millis(1);
+    let bounds = [
+        (
+            Some(lease),
+            SHORTEST_LEASE,
+            "a lease is 3 ms, of which 2 are kept for clocks that differ, to a hundred years",
+        ),
+        (how.token_life, MS, "a token life is 1 ms to a hundred years"),
+        (how.max_hold, SHORTEST_LEASE, "a longest time of holding is 3 ms to a hundred years"),
+    ];
+    let bad = bounds.into_iter().find_map(|(time, least, why)| outside(time?, least, why));
+    if let Some(why) = bad.or_else(outside_of_tokio) {
         return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
     let background = &lock.client.background;
@@ -63,12 +66,8 @@ async fn search_for(lock: &Arc<LockInner>, who: HolderIdentity, how: &Acquire) -
         return Err(LockError::invalid(ACTION, &lock.names.key, why));
     }
     let durability = durability.counted(options.replicas.unwrap_or(0));
-    let began = Instant::now();
-    let (once, end) = match how.wait {
-        Wait::AtMost(wait) if !wait.is_zero() => (false, began.checked_add(wait)),
-        Wait::Forever => (false, None),
-        _ => (true, Some(began + options.request_timeout(durability))),
-    };
+    let (once, end) = how.wait.bounds();
+    let end = if once { Some(Instant::now() + options.request_timeout(durability)) } else { end };
     let hold = Hold::new(lock, who, how, durability);
     // Dropped after the search: a client that closes waits until each waiter has begun to give back, and
     // until each question is answered that may get what no lease ends.
@@ -247,18 +246,14 @@ impl Search {
                 self.unknown = None;
                 self.last = LastAttempt::TooLate;
             }
-            Ok(AttemptAnswer::Busy { left }) => {
-                self.nothing_taken();
+            Ok(AttemptAnswer::Queued { left, sent_at, server_us }) if self.hold.in_line.get() => {
+                // From now on it may be given to this owner at any time.
+                self.stands = true;
+                self.placed = Some((sent_at, server_us));
                 self.last = LastAttempt::Taken { left };
             }
-            Ok(AttemptAnswer::Queued { left, sent_at, server_us }) => {
-                if self.hold.in_line.get() {
-                    // From now on it may be given to this owner at any time.
-                    self.stands = true;
-                    self.placed = Some((sent_at, server_us));
-                } else {
-                    self.nothing_taken();
-                }
+            Ok(AttemptAnswer::Busy { left } | AttemptAnswer::Queued { left, .. }) => {
+                self.nothing_taken();
                 self.last = LastAttempt::Taken { left };
             }
             Ok(AttemptAnswer::Split | AttemptAnswer::Late) => self.last = LastAttempt::Split,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::client::options::setters;
+use crate::clock::Instant;
 use crate::durability::Durability;
 
 /// Who holds. The same owner may hold a re-entrant lock several times.
@@ -48,17 +49,18 @@ impl Owner {
 }
 
 /// How long an acquired lock lasts without a release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Lease {
     /// Renewed by the client until released.
+    #[default]
     Renewed,
     /// Exactly this long, 3 ms to a hundred years. A grant that comes after its lease, less drift, is none.
     Fixed(Duration),
 }
 
 /// How long to wait for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Wait {
     /// One try, bounded by the response timeout, and where replicas are asked the durability timeout.
@@ -78,11 +80,23 @@ pub enum Wait {
     /// | its [owner](Acquire::owner) holds it already, in a kind that is not re-entrant | `Failed` |
     /// | its client is closed, or the runtime of that has ended | `Failed`; `Unknown` while an answer is outstanding |
     /// | the future is dropped | nothing: what may have been taken is given back |
+    #[default]
     Forever,
 }
 
+impl Wait {
+    /// Whether it is one try, and when the wait ends, if it does by itself.
+    pub(crate) fn bounds(self) -> (bool, Option<Instant>) {
+        match self {
+            Wait::AtMost(wait) if !wait.is_zero() => (false, Instant::now().checked_add(wait)),
+            Wait::Forever => (false, None),
+            _ => (true, None),
+        }
+    }
+}
+
 /// How a lock is asked for. Default: wait for ever, renewed lease, a fresh owner, the client's durability.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 #[must_use = "it does nothing until something is acquired with it"]
 pub struct Acquire {
@@ -103,19 +117,6 @@ pub struct Acquire {
     pub token_life: Option<Duration>,
     /// For how long it may be held at most, whatever is renewed or extended; `None` is without bound.
     pub max_hold: Option<Duration>,
-}
-
-impl Default for Acquire {
-    fn default() -> Self {
-        Acquire {
-            wait: Wait::Forever,
-            lease: Lease::Renewed,
-            owner: None,
-            durability: None,
-            token_life: None,
-            max_hold: None,
-        }
-    }
 }
 
 impl Acquire {

@@ -276,9 +276,7 @@ impl Guard {
         self.hold.end();
         watchdog::remove(&self.hold);
     }
-}
 
-impl Guard {
     /// Whether it had not ended.
     fn end(&mut self) -> bool {
         let place = self.place.take();

@@ -1,37 +1,29 @@
 //! What becomes of a hold: what its guard reports, why it was lost, what its release came to.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Why a hold ended without a release.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostReason {
     /// The server no longer had it when it was renewed.
+    #[error("the server no longer had it")]
     Missing,
     /// It could not be renewed before its end.
+    #[error("it could not be renewed before its end")]
     NotRenewed,
     /// A fixed lease ran out.
+    #[error("its lease ran out")]
     Expired,
     /// It was held for as long as [`Acquire::max_hold`](crate::Acquire::max_hold) allows.
+    #[error("it was held for the longest time that was asked for")]
     MaxHold,
     /// Its client was closed by [`close_and_release`](crate::Client::close_and_release), which gave it back.
+    #[error("its client was closed and gave it back")]
     Closed,
     /// Its client's runtime has ended, and with it the renewals. The server may have it until the lease ends.
+    #[error("the runtime that renewed it has ended")]
     RuntimeEnded,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LostReason::Missing => "the server no longer had it",
-            LostReason::NotRenewed => "it could not be renewed before its end",
-            LostReason::Expired => "its lease ran out",
-            LostReason::MaxHold => "it was held for the longest time that was asked for",
-            LostReason::Closed => "its client was closed and gave it back",
-            LostReason::RuntimeEnded => "the runtime that renewed it has ended",
-        })
-    }
 }
 
 /// What a guard reports.

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::bounds::ANSWERS;
 use crate::client::client_core::ClientCore;
-use crate::clock::Instant;
+use crate::clock::{Instant, timeout_at};
 use crate::error::{ErrorKind, LockError, refuse_outside_of_tokio};
 use crate::kind::RecordedRequest;
 use crate::locks::lock_inner::LockInner;
@@ -51,9 +51,7 @@ pub(crate) fn forget_finished(client: &Arc<ClientCore>) {
 }
 
 fn note<T>(client: &Arc<ClientCore>, asked: &Result<Answer<T>, NodeError>, record: Option<Vec<u8>>) {
-    if let (Ok(answer), Some(record)) = (asked, record)
-        && !answer.doubtful
-    {
+    if let (Ok((_, false)), Some(record)) = (asked, record) {
         finished(client, record);
     }
 }
@@ -81,7 +79,7 @@ impl Subject<'_> {
     ) -> Result<T, LockError> {
         refuse_outside_of_tokio(action, &self.names.key)?;
         let RecordedRequest { request, record } = once.into();
-        let asked = self.ask_for_long(&request, read).await;
+        let asked = ask(self.client, &request, (self.until(), RequestPurpose::Answer), read).await;
         note(self.client, &asked, record);
         self.said(action, asked)
     }
@@ -94,17 +92,8 @@ impl Subject<'_> {
     ) -> Result<T, LockError> {
         const ACTION: &str = "look at";
         refuse_outside_of_tokio(ACTION, &self.names.key)?;
-        let asked = self.ask_for_long(&request, read).await;
-        Ok(asked.map_err(|error| LockError::from_read(ACTION, &self.names.key, error))?.said)
-    }
-
-    async fn ask_for_long<T>(
-        &self,
-        request: &Request,
-        read: impl Fn(&Value) -> Option<T>,
-    ) -> Result<Answer<T>, NodeError> {
-        let until = (Instant::now() + self.patience(), RequestPurpose::Answer);
-        ask(self.client, request, until, read).await
+        let asked = ask(self.client, &request, (self.until(), RequestPurpose::Answer), read).await;
+        Ok(asked.map_err(|error| LockError::from_read(ACTION, &self.names.key, error))?.0)
     }
 
     /// As `ask`, for what must be done once asked for: it goes on in the background when nobody waits.
@@ -115,7 +104,7 @@ impl Subject<'_> {
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, LockError> {
         refuse_outside_of_tokio(action, &self.names.key)?;
-        match tokio::time::timeout(self.patience(), self.begin(once, read)).await {
+        match timeout_at(self.until(), self.begin(once, read)).await {
             Ok(Ok(asked)) => self.said(action, asked),
             _ => {
                 let name = &self.names.key;
@@ -160,20 +149,16 @@ impl Subject<'_> {
     }
 
     fn said<T>(&self, action: &'static str, asked: Result<Answer<T>, NodeError>) -> Result<T, LockError> {
-        Ok(asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?.said)
+        Ok(asked.map_err(|error| LockError::from_write(action, &self.names.key, error))?.0)
     }
 
-    fn patience(&self) -> Duration {
-        self.client.options.response_timeout * ANSWERS
+    fn until(&self) -> Instant {
+        Instant::now() + self.client.options.response_timeout * ANSWERS
     }
 }
 
 /// What was answered, and whether an earlier answer was lost.
-#[derive(Debug)]
-pub(crate) struct Answer<T> {
-    said: T,
-    doubtful: bool,
-}
+pub(crate) type Answer<T> = (T, bool);
 
 async fn ask<T>(
     client: &ClientCore,
@@ -184,7 +169,7 @@ async fn ask<T>(
     let one_answer = client.options.response_timeout;
     let (sent, doubtful) = ask_again(client.route(), request, one_answer, until, need).await?;
     let said = read(&sent.value).ok_or_else(|| no_number(&sent))?;
-    Ok(Answer { said, doubtful })
+    Ok((said, doubtful))
 }
 
 /// Of an answer that is no number where a command of the server's own asks for one: another's key.

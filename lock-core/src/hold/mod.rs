@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::bounds::{ENDLESS, SHORTEST_LEASE};
+use crate::bounds::ENDLESS;
 use crate::client::client_core::ClientCore;
 use crate::clock::{Instant, sleep_until};
 use crate::durability::Durability;
@@ -44,31 +44,14 @@ pub(crate) fn drift(lease: Duration) -> Duration {
     lease / 100 + Duration::from_millis(2)
 }
 
-pub(crate) fn bad_lease(lease: Duration) -> Option<&'static str> {
-    if lease < SHORTEST_LEASE {
-        return Some("a lease is at least 3 ms, since 2 of them are kept back for clocks that differ");
-    }
-    bad_extension(lease)
+/// Why a time of at least `least`, and at most a hundred years, cannot be this, if so.
+pub(crate) fn outside(time: Duration, least: Duration, why: &'static str) -> Option<&'static str> {
+    (!(least..=ENDLESS).contains(&time)).then_some(why)
 }
 
 /// Why no hold can be extended to this, if so. What is too short extends nothing, and is no mistake.
 pub(crate) fn bad_extension(lease: Duration) -> Option<&'static str> {
-    if lease < Duration::from_millis(1) {
-        return Some("a lease is at least 1 ms");
-    }
-    (lease > ENDLESS).then_some("a lease is at most a hundred years")
-}
-
-/// Why nothing can be held for so long, if so.
-pub(crate) fn bad_max_hold(longest: Duration) -> Option<&'static str> {
-    let allowed = SHORTEST_LEASE..=ENDLESS;
-    (!allowed.contains(&longest)).then_some("a longest time of holding is 3 ms to a hundred years")
-}
-
-/// Why no counter of tokens can live for so long, if so.
-pub(crate) fn bad_token_life(life: Duration) -> Option<&'static str> {
-    let allowed = Duration::from_millis(1)..=ENDLESS;
-    (!allowed.contains(&life)).then_some("a token life is 1 ms to a hundred years")
+    outside(lease, Duration::from_millis(1), "a lease is 1 ms to a hundred years")
 }
 
 pub(crate) fn valid_until(sent_at: Instant, lease: Duration) -> Instant {
@@ -237,7 +220,6 @@ impl Hold {
             count: self.who.count(),
             id: self.id,
             token_life: self.token_life,
-            publish: self.lock.client.publish_command(),
             repeated: self.unsettled.get(),
             place: self.in_line.get().then(|| QueuePlace {
                 client: &self.lock.client.id,

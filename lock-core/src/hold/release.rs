@@ -1,11 +1,9 @@
 //! Giving holds back: with the caller waiting, and in the background until it is acknowledged.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::bounds::ANSWERS;
-use crate::client::client_core::ClientCore;
 use crate::clock::{Instant, outside_of_tokio, sleep_until};
 use crate::durability::Durability;
 use crate::error::{ErrorKind, LockError, in_the_background};
@@ -168,28 +166,12 @@ fn request(hold: &Hold, giving: ReleaseReason, successors: &Handoff) -> Request 
     }
 }
 
-/// An undo of what no lease ends, until it is dropped.
-struct Undo<'a>(&'a ClientCore);
-
-impl<'a> Undo<'a> {
-    fn begin(client: &'a ClientCore) -> Self {
-        client.undos.fetch_add(1, Ordering::Relaxed);
-        Undo(client)
-    }
-}
-
-impl Drop for Undo<'_> {
-    fn drop(&mut self) {
-        self.0.undos.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Why a client asks for no more of what no lease ends, if so: each acquire whose answer is lost leaves an
 /// undo that must come to the server, and while none comes there they would pile up, and all arrive together.
 pub(crate) fn too_many_undos(lock: &LockInner) -> Option<NodeError> {
     const MOST: usize = 1_000;
     lock.format.undo_life()?;
-    let undos = lock.client.undos.load(Ordering::Relaxed);
+    let undos = lock.client.undos.len();
     (undos >= MOST).then(|| {
         NodeError::local(format!(
             "not asked: {undos} acquires whose answers were lost are still to be given back"
@@ -209,7 +191,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
         return;
     }
     let undo_life = hold.lock.format.undo_life();
-    let _counted = undo_life.map(|_| Undo::begin(client));
+    let _counted = undo_life.map(|_| client.undos.token());
     let successors = match giving {
         ReleaseReason::UndoNamed => Handoff::none(),
         // The others leave, too: the place would stay for one of them.
@@ -218,7 +200,7 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     };
     let mut request = request(hold, giving, &successors);
     request.leaves_at_once = true;
-    let mut names = giving == ReleaseReason::Undo && !successors.said().is_empty();
+    let mut names = !successors.said().is_empty();
     let mut successors = Some(successors);
     // A lost acquire of a fresh owner may arrive after the release that was to undo it. The release is
     // repeated for as long as the lease could last; an acquire with a record is kept out by the record. So it
@@ -239,25 +221,26 @@ async fn compensate(hold: &Hold, giving: ReleaseReason, index: usize) {
     loop {
         let deadline = Instant::now() + client.options.response_timeout;
         match route.send(&request, deadline).await {
-            Ok(sent) if !repeat => {
+            Ok(sent) => {
                 let given = hold.lock.format.read_release(&sent.value);
-                if let Some(given) = given {
-                    client.turns.gave(&hold.lock, route, given, &sent.value);
-                }
                 if let (Some(successors), Some(given)) = (successors.take(), given) {
                     successors.tell(given, sent.sent_at);
                 }
-                let overtaken = given == Some(ReleaseAnswer::Absent) && hold.was_absent(index);
-                if !std::mem::replace(&mut first, false) || !overtaken {
-                    return;
+                if !repeat {
+                    if let Some(given) = given {
+                        client.turns.gave(&hold.lock, route, given, &sent.value);
+                    }
+                    let overtaken = given == Some(ReleaseAnswer::Absent) && hold.was_absent(index);
+                    if !std::mem::replace(&mut first, false) || !overtaken {
+                        return;
+                    }
                 }
             }
             Err(error) if !passes(&error, RequestPurpose::Deed) => return,
             Err(error) => repeat |= may_come_late && dropped && !error.definite,
-            Ok(_) => {}
         }
         request.leaves_at_once = false;
-        // By the time that a repeated undo finds something, others may wait: it names nobody, and they ask.
+        // By the time that a repetition finds something, others may wait: it names nobody, and they ask.
         if std::mem::take(&mut names) {
             successors = None;
             request = self::request(hold, giving, &Handoff::none());

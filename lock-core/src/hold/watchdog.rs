@@ -68,14 +68,15 @@ fn is_followed(hold: &Hold) -> bool {
 async fn follow_key(hold: Arc<Hold>) {
     let client = hold.client();
     let names = &hold.lock.names;
-    let follow =
-        |route: &Arc<Route>| route.follow_key(&names.key, hold.lock.format.key_check(&hold.request()));
+    let follow = |route: &Arc<Route>| {
+        route.channels().follow_key(&names.key, hold.lock.format.key_check(&hold.request()))
+    };
     let mut keys: Vec<_> = hold.lock.servers.routes().iter().map(follow).collect();
     while hold.is_held() {
         let hint = select_all(keys.iter_mut().map(|key| Box::pin(key.hint())));
         tokio::select! {
             _ = hint => {
-                while hold.is_held() && !client.renewals.hasten(&hold) {
+                while hold.is_held() && !client.background.is_closed() && !client.renewals.hasten(&hold) {
                     sleep_until(Instant::now() + REQUEUE_PAUSE).await;
                 }
             }

@@ -2,28 +2,26 @@
 
 use redis::Value;
 
-use super::format::{LOOK, LockFormat, LockRequest, script, yes};
-use super::hash::{acquire_all, extend_counted, release_all, with_channels, with_keys};
+use super::format::{Counting, LOOK, LockFormat, LockRequest, counting, script, with_keys, yes};
+use super::hash::{acquire_by, release_by, with_channels};
 use crate::names::Names;
 use crate::topology::{Request, Script};
 
+static ACQUIRE: Counting = counting!("acquire_all").given_back_by(&RELEASE.once, &RELEASE.several);
+static RELEASE: Counting = counting!("release_all", "speak");
 static FORCE_RELEASE: Script = script!("force_release_all", "speak");
 
 /// All locks of the names, as one hold.
 #[derive(Debug)]
 pub(crate) struct AllOf;
 
-fn call(script: &'static Script, names: &Names) -> Request {
-    with_keys(Request::new(script), names)
-}
-
 impl LockFormat for AllOf {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
-        acquire_all(ask)
+        acquire_by(ACQUIRE.of(ask), ask)
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        release_all(ask)
+        release_by(RELEASE.of(ask), ask)
     }
 
     fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
@@ -42,20 +40,16 @@ impl LockFormat for AllOf {
         answers.iter().try_fold(true, |all, answer| Some(yes(answer)? && all))
     }
 
-    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
-        extend_counted(ask)
-    }
-
     fn renews_alone(&self, _ask: &LockRequest<'_>) -> bool {
         true
     }
 
     fn look(&self, names: &Names) -> Request {
-        call(&LOOK, names)
+        with_keys(Request::new(&LOOK), names)
     }
 
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        with_channels(call(&FORCE_RELEASE, names).arg(publish), names)
+    fn force_release(&self, names: &Names) -> Request {
+        with_channels(with_keys(Request::new(&FORCE_RELEASE), names).arg(names.publish), names)
     }
 
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {

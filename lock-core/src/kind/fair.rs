@@ -6,9 +6,9 @@ use redis::Value;
 
 use super::format::{
     ChannelSpec, Counting, Heartbeat, LineMessage, LockFormat, LockRequest, MissingWaiters, Reply,
-    ServerLine, Waiting, acquired, counting, left, script,
+    ServerLine, Waiting, acquired, counting, left, script, with_holds,
 };
-use super::hash::{extend_counted, with_holds, with_record_life};
+use super::hash::with_record_life;
 use crate::bounds::RECORD_LIFE;
 use crate::names::{Names, companion};
 use crate::topology::{Message, Request, RequestCommand, Script};
@@ -42,7 +42,7 @@ fn give(ask: &LockRequest<'_>, undo: bool) -> Request {
     let request = with_holds(request(RELEASE.of(ask), ask.names), ask, ask.owner);
     // Who asked for no place gives none up: one that stands there is somebody else's of the same name.
     let leaves = undo && ask.place.is_some();
-    let request = request.arg(ask.owner).arg(ask.publish).arg(if leaves { b"1" } else { b"0" });
+    let request = request.arg(ask.owner).arg(ask.names.publish).arg(if leaves { b"1" } else { b"0" });
     match ask.id {
         // A question for it may come late, and a place lasts longer than its lease.
         Some(_) if leaves => request.arg_ms(RECORD_LIFE),
@@ -55,7 +55,7 @@ impl LockFormat for Fair {
         let request = with_holds(request(ACQUIRE.of(ask), ask.names), ask, ask.owner)
             .arg_ms(ask.lease)
             .arg(ask.owner)
-            .arg(ask.publish);
+            .arg(ask.names.publish);
         match ask.place {
             Some(_) => request.arg_ms(PLACE),
             None => request.arg(b"0"),
@@ -63,14 +63,11 @@ impl LockFormat for Fair {
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        match value {
-            Value::Array(parts) => match parts.as_slice() {
-                [Value::Int(0), Value::Int(pttl_ms), Value::Int(at)] => {
-                    Some(Reply::Queued { left: left(*pttl_ms), server_us: us(*at)? })
-                }
-                _ => None,
-            },
-            other => acquired(other),
+        match value.as_sequence() {
+            Some([Value::Int(0), Value::Int(pttl_ms), Value::Int(at)]) => {
+                Some(Reply::Queued { left: left(*pttl_ms), server_us: us(*at)? })
+            }
+            _ => acquired(value),
         }
     }
 
@@ -82,12 +79,8 @@ impl LockFormat for Fair {
         give(ask, true)
     }
 
-    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
-        extend_counted(ask)
-    }
-
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(&FORCE_RELEASE, names).arg(publish)
+    fn force_release(&self, names: &Names) -> Request {
+        request(&FORCE_RELEASE, names).arg(names.publish)
     }
 
     fn line(&self) -> Option<&dyn ServerLine> {
@@ -113,7 +106,7 @@ impl ServerLine for Fair {
     }
 
     fn heartbeat(&self, waiting: &Waiting<'_>) -> Request {
-        let request = request(&HEARTBEAT, waiting.names).arg(waiting.publish).arg_ms(PLACE);
+        let request = request(&HEARTBEAT, waiting.names).arg(waiting.names.publish).arg_ms(PLACE);
         waiting.owners.iter().fold(request, |request, owner| request.arg(owner))
     }
 

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::format::{Counting, LockFormat, LockRequest, Reply, acquired, counting, script};
+use super::format::{Counting, LockFormat, LockRequest, Reply, acquired, counting, script, with_holds};
 use super::hash::{self, REENTRANT};
 use crate::{names::companion, topology::Request};
 
@@ -16,7 +16,7 @@ impl LockFormat for Fenced {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         let counter = companion("redisson_lock_token", &ask.names.key);
         let request = Request::new(ACQUIRE.of(ask)).key(&ask.names.key).key(&counter);
-        let request = hash::with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner);
+        let request = with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner);
         // A counter that ends before the lease would start over under its holder.
         match ask.token_life {
             Some(life) => request.arg_ms(life.max(ask.lease)),
@@ -25,21 +25,14 @@ impl LockFormat for Fenced {
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        match value {
-            Value::Array(items) => match items.as_slice() {
-                [Value::Int(token)] => Some(Reply::Granted { token: Some(u64::try_from(*token).ok()?) }),
-                _ => None,
-            },
-            Value::Nil => None,
-            other => acquired(other),
+        match value.as_sequence() {
+            Some([Value::Int(token)]) => Some(Reply::Granted { token: Some(u64::try_from(*token).ok()?) }),
+            Some(_) => None,
+            None => acquired(value),
         }
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
         REENTRANT.release(ask)
-    }
-
-    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
-        hash::extend_counted(ask)
     }
 }

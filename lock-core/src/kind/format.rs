@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use redis::Value;
 
-use crate::names::Names;
+use crate::names::{Names, companion};
 use crate::topology::{KeyCheck, Message, Request, RequestCommand, Script};
 
 /// A script by its name, which is its file's, and the texts before it; or by a name and all texts.
@@ -34,8 +34,6 @@ pub(crate) struct LockRequest<'a> {
     pub(crate) id: Option<u128>,
     /// How long a counter of tokens outlives its last use; `None` is for ever.
     pub(crate) token_life: Option<Duration>,
-    /// `PUBLISH`, `SPUBLISH` or `BOTH`.
-    pub(crate) publish: &'static str,
     /// An earlier acquire of the same identity was not answered.
     pub(crate) repeated: bool,
     /// Where the owner queues if the lock is taken. A kind without a queue only notes that somebody waits.
@@ -52,9 +50,9 @@ impl LockRequest<'_> {
     /// Adds how a release's script tells waiters, which it knows by itself where that is as usual: reading it
     /// would cost the server a tenth of a release.
     pub(super) fn telling_if_unusual(&self, release: Request) -> Request {
-        match self.publish == "PUBLISH" && self.names.tells_by_rule() {
+        match self.names.publish == "PUBLISH" && self.names.tells_by_rule() {
             true => release,
-            false => release.telling(self.publish, self.names),
+            false => release.telling(self.names),
         }
     }
 }
@@ -182,34 +180,32 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
         &EXTEND
     }
     fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
-        request.key(&*self.extend_key(ask.names))
+        request.key(&ask.names.key)
     }
     /// Adds what identifies one hold to `extend_script`.
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
         request.arg(ask.owner)
     }
     fn extend(&self, ask: &LockRequest<'_>) -> Request {
-        if let Some(request) = self.extend_counted(ask) {
-            return request;
+        if self.has_records(ask) {
+            return self.extend_counted(ask);
         }
         let request = self.extend_keys(ask, Request::new(self.extend_script()));
         self.extend_arg(ask, request.arg_ms(ask.lease))
     }
-    /// As `extend`, for an owner with several holds. `None`: the owner alone identifies the hold.
-    fn extend_counted(&self, _ask: &LockRequest<'_>) -> Option<Request> {
-        None
+    /// As `extend`, for one hold of an owner that may have several. By its own acquire alone such a hold is
+    /// given back and extended: a late release is none of the owner's next hold.
+    fn extend_counted(&self, ask: &LockRequest<'_>) -> Request {
+        let request = with_keys(Request::new(&EXTEND_COUNTED), ask.names);
+        with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner)
     }
     /// Whether the hold was there to be extended.
     fn read_extend(&self, value: &Value) -> Option<bool> {
         yes(value)
     }
-    /// The name of the hold in a renewal, where one key is enough.
-    fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
-        Cow::Borrowed(&names.key)
-    }
     /// Whether a hold needs a renewal of its own: the batch script knows holds by their owners alone.
     fn renews_alone(&self, ask: &LockRequest<'_>) -> bool {
-        self.extend_counted(ask).is_some()
+        self.has_records(ask)
     }
     /// The request that checks a hold's key for a loss, and its answer while the hold stands. It is a hint:
     /// it cannot tell one owner's holds apart. Not for shared kinds, whose key changes with each hold.
@@ -227,8 +223,8 @@ pub(crate) trait LockFormat: fmt::Debug + Send + Sync {
         "holds it already, and this kind of lock is not re-entrant"
     }
     /// Takes the lock away from its holder. Answered 1 if there was a holder.
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        delete(names, None, publish)
+    fn force_release(&self, names: &Names) -> Request {
+        delete(names, None)
     }
     /// Whether the server keeps the answers to this hold's acquire and release, so that a repetition differs
     /// from a first time, and a late acquire is kept out.
@@ -314,7 +310,6 @@ pub(crate) struct Waiting<'a> {
     pub(crate) waited: Duration,
     /// The client hears what is said to it.
     pub(crate) subscribed: bool,
-    pub(crate) publish: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -356,13 +351,28 @@ pub(crate) enum MissingWaiters {
 
 impl Request {
     /// By which command, and on which channel, its script tells waiters.
-    pub(super) fn telling(self, publish: &str, names: &Names) -> Self {
-        self.arg(publish).arg(&names.channel)
+    pub(super) fn telling(self, names: &Names) -> Self {
+        self.arg(names.publish).arg(&names.channel)
     }
 }
 
 pub(super) fn of_lock(what: impl Into<RequestCommand>, names: &Names) -> Request {
     Request::new(what).key(&names.key)
+}
+
+pub(super) fn with_keys(request: Request, names: &Names) -> Request {
+    names.all().map(|each| each.key.as_bytes()).fold(request, Request::key)
+}
+
+/// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it
+/// counts in `field`, and the record of this one.
+pub(super) fn with_holds(request: Request, ask: &LockRequest<'_>, field: &str) -> Request {
+    let Some(id) = ask.id else {
+        return request;
+    };
+    let list = |each: &Names| format!("{}:{field}", companion("locklab_holds_latch", &each.key));
+    let request = ask.names.all().map(list).fold(request, |request, list| request.key(list));
+    request.key(ask.names.record("redisson_acquire_latch", id))
 }
 
 /// The answer to an acquire in RLock's format.
@@ -399,11 +409,6 @@ pub(crate) fn yes(value: &Value) -> Option<bool> {
 
 /// The answer of the scripts that look at a lock: time left in ms, owner, count of each holder, or nothing.
 pub(super) fn holders(value: &Value) -> Option<Vec<Holder>> {
-    let parts = match value {
-        Value::Nil => return Some(Vec::new()),
-        Value::Array(parts) => parts,
-        _ => return None,
-    };
     let holder = |parts: &[Value]| match parts {
         [Value::Int(pttl_ms), Value::BulkString(owner), Value::Int(count)] => Some(Holder {
             owner: String::from_utf8_lossy(owner).into_owned(),
@@ -413,7 +418,7 @@ pub(super) fn holders(value: &Value) -> Option<Vec<Holder>> {
         }),
         _ => None,
     };
-    parts.chunks(3).map(holder).collect()
+    value.as_sequence()?.chunks(3).map(holder).collect()
 }
 
 /// How long a server keeps the record of a request without a lease, and of what an acquire took: longer than
@@ -451,16 +456,17 @@ pub(super) fn of_record(script: &'static Script, names: &Names, record: &[u8]) -
 }
 
 static EXTEND: Script = script!("extend");
+static EXTEND_COUNTED: Script = script!("extend_counted", "counted");
 pub(super) static LOOK: Script = script!("look");
 static FORCE_RELEASE: Script = script!("force_release", "speak");
 
 /// Deletes a lock and its companion key, and publishes that.
-pub(super) fn delete(names: &Names, with: Option<&str>, publish: &'static str) -> Request {
+pub(super) fn delete(names: &Names, with: Option<&str>) -> Request {
     let mut request = of_lock(&FORCE_RELEASE, names);
     if let Some(with) = with {
         request = request.key(with);
     }
-    request.telling(publish, names)
+    request.telling(names)
 }
 
 /// PTTL as a waiter's hint: nothing for a key without an end.

@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use super::format::{Counting, LockFormat, LockRequest, counting, of_lock, script};
+use super::format::{LockFormat, LockRequest, of_lock, script, with_holds, with_keys};
 use crate::bounds::RECORD_LIFE;
-use crate::names::{Names, companion};
+use crate::names::Names;
 use crate::topology::{Request, RequestCommand, Script};
 
 static ACQUIRE: Script = script!("acquire").given_back_by(&RELEASE);
 pub(super) static RELEASE: Script = script!("release");
-static ACQUIRE_ALL: Counting =
-    counting!("acquire_all").given_back_by(&RELEASE_ALL.once, &RELEASE_ALL.several);
-static RELEASE_ALL: Counting = counting!("release_all", "speak");
 static ACQUIRE_COUNTED: Script =
     script!("acquire_counted"; "acquire_alone", "counted", "acquire_all").given_back_by(&RELEASE_COUNTED);
 pub(super) static RELEASE_COUNTED: Script =
     script!("release_counted"; "speak", "release_alone", "counted", "release_all");
-static EXTEND_COUNTED: Script = script!("extend_counted", "counted");
 
 /// RLock's format.
 #[derive(Debug)]
@@ -46,14 +42,14 @@ impl LockFormat for Hash {
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
         match ask.id {
-            None => self.release_single(ask),
+            None => {
+                let request = of_lock(&RELEASE, ask.names).arg(ask.owner);
+                // Where waiters ask again and again nobody is notified.
+                if self.speaks { ask.telling_if_unusual(request) } else { request.arg(b"QUIET") }
+            }
             // Such an owner is rare where waiters spin; it speaks there too, to nobody.
             Some(_) => release_by(&RELEASE_COUNTED, ask),
         }
-    }
-
-    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
-        extend_counted(ask)
     }
 
     fn channels<'a>(&self, names: &'a Names) -> Vec<&'a str> {
@@ -71,77 +67,33 @@ impl LockFormat for Hash {
     }
 }
 
-impl Hash {
-    fn release_single(&self, ask: &LockRequest<'_>) -> Request {
-        let request = of_lock(&RELEASE, ask.names).arg(ask.owner);
-        // Where waiters ask again and again nobody is notified.
-        if self.speaks { ask.telling_if_unusual(request) } else { request.arg(b"QUIET") }
-    }
-}
-
-/// Takes several locks as one.
-pub(super) fn acquire_all(ask: &LockRequest<'_>) -> Request {
-    acquire_by(ACQUIRE_ALL.of(ask), ask)
-}
-
-fn acquire_by(script: impl Into<RequestCommand>, ask: &LockRequest<'_>) -> Request {
+/// Takes all locks of the names.
+pub(super) fn acquire_by(script: impl Into<RequestCommand>, ask: &LockRequest<'_>) -> Request {
     with_holds(with_keys(Request::new(script), ask.names), ask, ask.owner)
         .arg_ms(ask.lease)
         .arg(ask.owner)
         .arg(ask.names.all().count().to_string())
 }
 
-pub(super) fn release_all(ask: &LockRequest<'_>) -> Request {
-    release_by(RELEASE_ALL.of(ask), ask)
-}
-
-fn release_by(script: impl Into<RequestCommand>, ask: &LockRequest<'_>) -> Request {
+pub(super) fn release_by(script: impl Into<RequestCommand>, ask: &LockRequest<'_>) -> Request {
     let request = with_holds(with_keys(Request::new(script), ask.names), ask, ask.owner)
         .arg(ask.owner)
-        .arg(ask.publish)
+        .arg(ask.names.publish)
         .arg(ask.names.all().count().to_string());
     with_record_life(with_channels(request, ask.names), ask)
-}
-
-/// Extends one hold of an owner that may have several. By its own acquire alone such a hold is given back and
-/// extended: a late release is none of the owner's next hold.
-pub(super) fn extend_counted(ask: &LockRequest<'_>) -> Option<Request> {
-    ask.id?;
-    let request = with_keys(Request::new(&EXTEND_COUNTED), ask.names);
-    Some(with_holds(request, ask, ask.owner).arg_ms(ask.lease).arg(ask.owner))
-}
-
-pub(super) fn with_keys(request: Request, names: &Names) -> Request {
-    names.all().map(|each| each.key.as_bytes()).fold(request, Request::key)
 }
 
 pub(super) fn with_channels(request: Request, names: &Names) -> Request {
     names.all().map(|each| each.channel.as_bytes()).fold(request, Request::arg)
 }
 
-/// Adds what a server keeps of an owner that may have several holds: for each lock the list of them, which it
-/// counts in `field`, and the record of this one.
-pub(super) fn with_holds(request: Request, ask: &LockRequest<'_>, field: &str) -> Request {
-    let Some(id) = ask.id else {
-        return request;
-    };
-    let list = |each: &Names| format!("{}:{field}", companion("locklab_holds_latch", &each.key));
-    let request = ask.names.all().map(list).fold(request, |request, list| request.key(list));
-    request.key(ask.names.record("redisson_acquire_latch", id))
-}
-
-/// Adds for how long the answer to a release is kept, where it is.
+/// Adds for how long the answer to a release is kept, and a late acquire out, where it is.
 pub(super) fn with_record_life(request: Request, ask: &LockRequest<'_>) -> Request {
     match ask.id {
-        Some(_) => request.arg_ms(record_life(ask.lease)),
+        // It must outlive the repetitions of its request, and those end with the lease.
+        Some(_) => request.arg_ms(ask.lease.clamp(Duration::from_secs(1), RECORD_LIFE)),
         None => request,
     }
-}
-
-/// For how long a server keeps the answer to a release, and a late acquire out. A record must outlive the
-/// repetitions of its request, and those end with the lease.
-pub(crate) fn record_life(lease: Duration) -> Duration {
-    lease.clamp(Duration::from_secs(1), RECORD_LIFE)
 }
 
 #[cfg(test)]
@@ -158,7 +110,6 @@ mod tests {
             count: 1,
             id: None,
             token_life: None,
-            publish: "PUBLISH",
             repeated: false,
             place: None,
             writers_first: None,

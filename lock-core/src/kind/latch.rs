@@ -9,16 +9,14 @@ static SET: Script = script!("set_latch", "speak");
 static COUNT_DOWN: Script = script!("count_down", "speak");
 
 /// Closes an open latch.
-pub(crate) fn set(names: &Names, count: u32, publish: &'static str) -> RecordedRequest {
+pub(crate) fn set(names: &Names, count: u32) -> RecordedRequest {
     with_record(names, |record| {
-        of_record(&SET, names, record).arg(count.to_string()).telling(publish, names).arg_ms(ANSWER_LIFE)
+        of_record(&SET, names, record).arg(count.to_string()).telling(names).arg_ms(ANSWER_LIFE)
     })
 }
 
-pub(crate) fn count_down(names: &Names, publish: &'static str) -> RecordedRequest {
-    with_record(names, |record| {
-        of_record(&COUNT_DOWN, names, record).telling(publish, names).arg_ms(ANSWER_LIFE)
-    })
+pub(crate) fn count_down(names: &Names) -> RecordedRequest {
+    with_record(names, |record| of_record(&COUNT_DOWN, names, record).telling(names).arg_ms(ANSWER_LIFE))
 }
 
 pub(crate) fn count(names: &Names) -> Request {
@@ -26,6 +24,6 @@ pub(crate) fn count(names: &Names) -> Request {
 }
 
 /// Opens it by taking it away.
-pub(crate) fn delete(names: &Names, publish: &'static str) -> Request {
-    delete_any(names, None, publish)
+pub(crate) fn delete(names: &Names) -> Request {
+    delete_any(names, None)
 }

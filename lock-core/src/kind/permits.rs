@@ -1,6 +1,6 @@
 //! The RPermitExpirableSemaphore format: a number of free permits, and held ids with their ends.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
 use redis::Value;
 
@@ -23,16 +23,6 @@ static EXTEND: Script = script!("extend_permits");
 /// A look that finds expired permits notifies those who listen in either way.
 const EVERYBODY: &[u8] = b"BOTH";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// There is none yet.
-    Begin(u32),
-    /// To so many, held ones included.
-    Set(u32),
-    /// By so many.
-    Add(i32),
-}
-
 /// RPermitExpirableSemaphore's format.
 #[derive(Debug)]
 pub(crate) struct Permits;
@@ -41,24 +31,21 @@ impl LockFormat for Permits {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
         with_keys(&ACQUIRE, ask.names)
             .arg_ms(ask.lease)
-            .arg(ask.publish)
+            .arg(ask.names.publish)
             .arg(raw(ask.owner))
             .arg(&ask.names.channel)
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        match value {
-            Value::Array(free) => match free.as_slice() {
-                [Value::Int(free)] => Some(Reply::Admitted { more: *free > 0, server_ms: None }),
-                _ => None,
-            },
-            Value::Int(ends_ms) => Some(Reply::Busy { left: left(*ends_ms) }),
+        match (value, value.as_sequence()) {
+            (_, Some([Value::Int(free)])) => Some(Reply::Admitted { more: *free > 0, server_ms: None }),
+            (Value::Int(ends_ms), _) => Some(Reply::Busy { left: left(*ends_ms) }),
             _ => None,
         }
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        with_keys(&RELEASE, ask.names).arg(ask.publish).arg(raw(ask.owner)).arg(&ask.names.channel)
+        with_keys(&RELEASE, ask.names).arg(ask.names.publish).arg(raw(ask.owner)).arg(&ask.names.channel)
     }
 
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
@@ -73,8 +60,8 @@ impl LockFormat for Permits {
         &EXTEND
     }
 
-    fn extend_key<'a>(&self, names: &'a Names) -> Cow<'a, str> {
-        Cow::Owned(held_key(names))
+    fn extend_keys(&self, ask: &LockRequest<'_>, request: Request) -> Request {
+        request.key(held_key(ask.names))
     }
 
     fn extend_arg(&self, ask: &LockRequest<'_>, request: Request) -> Request {
@@ -85,8 +72,8 @@ impl LockFormat for Permits {
         with_keys(&COUNT, names).arg(EVERYBODY).arg(&names.channel)
     }
 
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        delete(names, Some(&held_key(names)), publish)
+    fn force_release(&self, names: &Names) -> Request {
+        delete(names, Some(&held_key(names)))
     }
 
     fn is_shared(&self) -> bool {
@@ -98,27 +85,28 @@ impl LockFormat for Permits {
     }
 }
 
-pub(crate) fn give(names: &Names, permits: &[PermitId], publish: &'static str) -> RecordedRequest {
+pub(crate) fn give(names: &Names, permits: &[PermitId]) -> RecordedRequest {
     let ids: Vec<u8> = permits.iter().flat_map(|permit| permit.0).collect();
     with_record(names, |record| {
-        with_keys(&RELEASE, names).key(record).arg(publish).arg(&ids).arg_ms(ANSWER_LIFE).arg(&names.channel)
+        with_keys(&RELEASE, names)
+            .key(record)
+            .arg(names.publish)
+            .arg(&ids)
+            .arg_ms(ANSWER_LIFE)
+            .arg(&names.channel)
     })
 }
 
-pub(crate) fn lease(names: &Names, permit: PermitId, lease: Duration, publish: &'static str) -> Request {
-    with_keys(&LEASE, names).arg(publish).arg_ms(lease).arg(permit.0).arg(&names.channel)
+pub(crate) fn lease(names: &Names, permit: PermitId, lease: Duration) -> Request {
+    with_keys(&LEASE, names).arg(names.publish).arg_ms(lease).arg(permit.0).arg(&names.channel)
 }
 
-pub(crate) fn change(names: &Names, change: Change, publish: &'static str) -> RecordedRequest {
-    let (how, number) = match change {
-        Change::Begin(number) => ("begin", i64::from(number)),
-        Change::Set(number) => ("set", i64::from(number)),
-        Change::Add(number) => ("add", i64::from(number)),
-    };
+/// How many there are: `begin` where there is none yet, `set` to so many, held ones included, or `add`.
+pub(crate) fn change(names: &Names, how: &'static str, number: i64) -> RecordedRequest {
     with_record(names, |record| {
         with_keys(&SET, names)
             .key(record)
-            .arg(publish)
+            .arg(names.publish)
             .arg_ms(ANSWER_LIFE)
             .arg(how)
             .arg(number.to_string())

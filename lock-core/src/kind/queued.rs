@@ -53,7 +53,7 @@ impl LockFormat for Queued {
         let request = request(&ACQUIRE, ask.names)
             .arg(terms(ask.lease, ask.token_life))
             .arg(&*hold(ask))
-            .arg(ask.publish)
+            .arg(ask.names.publish)
             .arg_ms(UNCLAIMED);
         match ask.place {
             None => request,
@@ -76,7 +76,8 @@ impl LockFormat for Queued {
     }
 
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        let mut request = request(&RELEASE, ask.names).arg(&*hold(ask)).arg(ask.publish).arg_ms(UNCLAIMED);
+        let mut request =
+            request(&RELEASE, ask.names).arg(&*hold(ask)).arg(ask.names.publish).arg_ms(UNCLAIMED);
         if let Some(place) = ask.place {
             request = request.arg(place.client);
             if !ask.successors.is_empty() {
@@ -92,14 +93,11 @@ impl LockFormat for Queued {
     }
 
     fn read_release(&self, value: &Value) -> Option<ReleaseAnswer> {
-        match value {
-            Value::Array(parts) => {
-                let token = |token: &i64| u64::try_from(*token).ok();
-                Some(match parts.as_slice() {
-                    [Value::Int(now)] => ReleaseAnswer::Passed { token: token(now)? },
-                    [Value::Int(before), Value::Int(0)] => ReleaseAnswer::Inherited { token: token(before)? },
-                    _ => return None,
-                })
+        let token = |token: &i64| u64::try_from(*token).ok();
+        match value.as_sequence() {
+            Some([Value::Int(now)]) => Some(ReleaseAnswer::Passed { token: token(now)? }),
+            Some([Value::Int(before), Value::Int(0)]) => {
+                Some(ReleaseAnswer::Inherited { token: token(before)? })
             }
             _ => released(value),
         }
@@ -120,8 +118,8 @@ impl LockFormat for Queued {
         Some(found.map(|held| Holder { token: token(&held), holds: 1, ..held }).collect())
     }
 
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        request(&FORCE_RELEASE, names).arg(publish).arg_ms(UNCLAIMED)
+    fn force_release(&self, names: &Names) -> Request {
+        request(&FORCE_RELEASE, names).arg(names.publish).arg_ms(UNCLAIMED)
     }
 
     /// A hold has an owner of its own on the server, so a repetition is known without one.
@@ -156,7 +154,7 @@ impl ServerLine for Queued {
             .arg(waiting.client)
             .arg_ms(ALIVE)
             .arg(flag(waiting.subscribed))
-            .arg(waiting.publish)
+            .arg(waiting.names.publish)
             .arg_ms(UNCLAIMED)
             .arg(waiting.owners.first().map_or("", String::as_str))
             .arg_us(waiting.waited)

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use redis::Value;
 
-use super::format::{Counting, LockFormat, LockRequest, counting, of_lock, script};
-use super::hash::{REENTRANT, with_holds, with_record_life};
+use super::format::{Counting, LockFormat, LockRequest, counting, of_lock, script, with_holds};
+use super::hash::{REENTRANT, with_record_life};
 use crate::names::{Names, companion};
 use crate::topology::{Request, Script};
 
@@ -81,13 +81,13 @@ impl LockFormat for AccessMode {
         };
         let request = with_holds(of_lock(script.of(ask), ask.names), ask, &self.field(ask))
             .arg(ask.owner)
-            .telling(ask.publish, ask.names);
+            .telling(ask.names);
         with_record_life(request, ask)
     }
 
     fn leave(&self, ask: &LockRequest<'_>) -> Option<Request> {
         (ask.writers_first).filter(|_| matches!(self, AccessMode::Write))?;
-        Some(Request::new(&LEAVE).key(writers(ask.names)).arg(ask.owner).telling(ask.publish, ask.names))
+        Some(Request::new(&LEAVE).key(writers(ask.names)).arg(ask.owner).telling(ask.names))
     }
 
     fn listeners(&self, value: &Value) -> u32 {
@@ -114,10 +114,9 @@ impl LockFormat for AccessMode {
         request.arg(&*self.field(ask))
     }
 
-    fn extend_counted(&self, ask: &LockRequest<'_>) -> Option<Request> {
-        ask.id?;
+    fn extend_counted(&self, ask: &LockRequest<'_>) -> Request {
         let request = with_holds(self.extend_keys(ask, Request::new(EXTEND.of(ask))), ask, &self.field(ask));
-        Some(self.extend_arg(ask, request.arg_ms(ask.lease)))
+        self.extend_arg(ask, request.arg_ms(ask.lease))
     }
 
     fn look(&self, names: &Names) -> Request {
@@ -128,8 +127,8 @@ impl LockFormat for AccessMode {
         "reads it, and a reader becomes no writer: two who tried would wait for each other; release the read lock first"
     }
 
-    fn force_release(&self, names: &Names, publish: &'static str) -> Request {
-        of_lock(&FORCE_RELEASE, names).telling(publish, names).arg(self.mode())
+    fn force_release(&self, names: &Names) -> Request {
+        of_lock(&FORCE_RELEASE, names).telling(names).arg(self.mode())
     }
 
     fn is_shared(&self) -> bool {

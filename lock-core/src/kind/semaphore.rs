@@ -26,33 +26,31 @@ pub(crate) struct Semaphore;
 
 impl LockFormat for Semaphore {
     fn acquire(&self, ask: &LockRequest<'_>) -> Request {
-        let request = of_record(&ACQUIRE, ask.names, &acquire_record(ask))
-            .arg(ask.count.to_string())
-            .arg_ms(ANSWER_LIFE)
-            .arg(ask.not_after.unwrap_or(0).to_string());
+        let request =
+            of_record(&ACQUIRE, ask.names, &record_of_acquire(ask.names, ask.id.unwrap_or_default()))
+                .arg(ask.count.to_string())
+                .arg_ms(ANSWER_LIFE)
+                .arg(ask.not_after.unwrap_or(0).to_string());
         if ask.repeated { request.arg(b"again") } else { request }
     }
 
     fn read_acquire(&self, value: &Value) -> Option<Reply> {
-        match value {
-            Value::Array(parts) => match parts.as_slice() {
-                [Value::Int(left), Value::Int(now)] => {
-                    Some(Reply::Admitted { more: *left > 0, server_ms: u64::try_from(*now).ok() })
-                }
-                [Value::Int(now)] => Some(Reply::Late { server_ms: u64::try_from(*now).ok()? }),
-                _ => None,
-            },
-            Value::Int(SETTLED) => Some(Reply::Settled),
-            Value::Int(-1) => Some(Reply::Busy { left: None }),
+        match (value, value.as_sequence()) {
+            (_, Some([Value::Int(left), Value::Int(now)])) => {
+                Some(Reply::Admitted { more: *left > 0, server_ms: u64::try_from(*now).ok() })
+            }
+            (_, Some([Value::Int(now)])) => Some(Reply::Late { server_ms: u64::try_from(*now).ok()? }),
+            (Value::Int(SETTLED), _) => Some(Reply::Settled),
+            (Value::Int(-1), _) => Some(Reply::Busy { left: None }),
             _ => None,
         }
     }
 
     /// Gives back what one acquire took. Permits given by number have no acquire of their own: see `add`.
     fn release(&self, ask: &LockRequest<'_>) -> Request {
-        of_record(&UNDO, ask.names, &acquire_record(ask))
+        of_record(&UNDO, ask.names, &record_of_acquire(ask.names, ask.id.unwrap_or_default()))
             .arg(ask.count.to_string())
-            .telling(ask.publish, ask.names)
+            .telling(ask.names)
             .arg_ms(UNDONE_LIFE)
     }
 
@@ -73,10 +71,6 @@ impl LockFormat for Semaphore {
     }
 }
 
-fn acquire_record(ask: &LockRequest<'_>) -> Vec<u8> {
-    record_of_acquire(ask.names, ask.id.unwrap_or_default())
-}
-
 pub(crate) fn record_of_acquire(names: &Names, id: u128) -> Vec<u8> {
     names.record("redisson_acquire_latch", id)
 }
@@ -89,15 +83,10 @@ pub(crate) enum MissingCounter {
     Stays,
 }
 
-pub(crate) fn add(
-    names: &Names,
-    count: i64,
-    absent: MissingCounter,
-    publish: &'static str,
-) -> RecordedRequest {
+pub(crate) fn add(names: &Names, count: i64, absent: MissingCounter) -> RecordedRequest {
     with_record(names, |record| {
         let request =
-            of_record(&ADD, names, record).arg(count.to_string()).telling(publish, names).arg_ms(ANSWER_LIFE);
+            of_record(&ADD, names, record).arg(count.to_string()).telling(names).arg_ms(ANSWER_LIFE);
         match absent {
             MissingCounter::Begins => request,
             MissingCounter::Stays => request.arg(b"there"),
@@ -105,15 +94,10 @@ pub(crate) fn add(
     })
 }
 
-pub(crate) fn set(
-    names: &Names,
-    count: u32,
-    life: Option<Duration>,
-    publish: &'static str,
-) -> RecordedRequest {
+pub(crate) fn set(names: &Names, count: u32, life: Option<Duration>) -> RecordedRequest {
     with_record(names, |record| {
         let request =
-            of_record(&SET, names, record).arg(count.to_string()).telling(publish, names).arg_ms(ANSWER_LIFE);
+            of_record(&SET, names, record).arg(count.to_string()).telling(names).arg_ms(ANSWER_LIFE);
         match life {
             Some(life) => request.arg_ms(life),
             None => request,

@@ -1,6 +1,6 @@
 //! Election of a leader among clients that campaign under one name: a queued lock; its token is the term.
 
-use std::{ops::Deref, time::Duration};
+use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 
@@ -10,6 +10,7 @@ use crate::hold::acquire_options::Acquire;
 use crate::hold::guard::Guard;
 use crate::hold::guard_event::Released;
 use crate::locks::fenced_lock::{FencedGuard, FencedLock};
+use crate::locks::short_forms::stands_for;
 use crate::waiting::gate::unheard_pause;
 
 /// An election by its name: of all who campaign one leads at a time, in order of arrival. Cheap to clone.
@@ -158,10 +159,4 @@ impl Leadership {
     }
 }
 
-impl Deref for Leadership {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
-    }
-}
+stands_for!(Leadership, guard: Guard);

@@ -1,7 +1,5 @@
 //! A lock whose kind has a token, with guards that have it for certain.
 
-use std::ops::Deref;
-
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
 use crate::hold::acquire_options::Acquire;
@@ -9,7 +7,7 @@ use crate::hold::guard::Guard;
 use crate::hold::guard_event::Released;
 use crate::kind::Kind;
 use crate::locks::lock::Lock;
-use crate::locks::short_forms::short_forms;
+use crate::locks::short_forms::{short_forms, stands_for};
 
 /// A lock whose every hold has a fencing token: [`Client::fenced`] or [`Client::queued`]. Cheap to clone; in
 /// all else the [`Lock`] that it dereferences to.
@@ -87,13 +85,7 @@ impl FencedLock {
     }
 }
 
-impl Deref for FencedLock {
-    type Target = Lock;
-
-    fn deref(&self) -> &Lock {
-        &self.lock
-    }
-}
+stands_for!(FencedLock, lock: Lock);
 
 /// A hold with its fencing token; in all else the [`Guard`] that it dereferences to.
 #[derive(Debug)]
@@ -120,10 +112,4 @@ impl FencedGuard {
     }
 }
 
-impl Deref for FencedGuard {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
-    }
-}
+stands_for!(FencedGuard, guard: Guard);

@@ -78,7 +78,7 @@ impl Latch {
         if count == 0 {
             return Err(LockError::invalid(ACTION, self.name(), "a count is at least 1"));
         }
-        let request = requests::set(&self.inner.names, count, self.inner.client.publish_command());
+        let request = requests::set(&self.inner.names, count);
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -87,7 +87,7 @@ impl Latch {
     /// A lost answer is asked for again, and nothing is counted twice. After `Unknown`, and when the future
     /// is dropped, it goes on in the background for half an hour.
     pub async fn count_down(&self) -> Result<u64, LockError> {
-        let request = requests::count_down(&self.inner.names, self.inner.client.publish_command());
+        let request = requests::count_down(&self.inner.names);
         let left = self.inner.subject().ask_surely("count down", request, number).await?;
         Ok(u64::try_from(left).unwrap_or(0))
     }
@@ -100,7 +100,7 @@ impl Latch {
 
     /// Opens it at once by taking the count away; true if there was one.
     pub async fn delete(&self) -> Result<bool, LockError> {
-        let request = requests::delete(&self.inner.names, self.inner.client.publish_command());
+        let request = requests::delete(&self.inner.names);
         self.inner.subject().ask("open", request, yes).await
     }
 
@@ -132,11 +132,7 @@ impl Latch {
         let inner = &*self.inner;
         let options = &inner.client.options;
         let began = Instant::now();
-        let (once, end) = match wait {
-            Wait::AtMost(wait) if !wait.is_zero() => (false, began.checked_add(wait)),
-            Wait::Forever => (false, None),
-            _ => (true, Some(began + options.response_timeout)),
-        };
+        let (once, end) = wait.bounds();
         // It is the first of a line by itself: each looks at the latch side by side with the others.
         let mut front = GateFront::new();
         let mut failures = 0;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::clock::Instant;
 use crate::error::{LockError, refuse_outside_of_tokio};
-use crate::hold::acquire;
+use crate::hold::HolderIdentity;
+use crate::hold::acquire::acquire_for;
 use crate::hold::acquire_options::{Acquire, Owner};
 use crate::hold::guard::Guard;
 use crate::kind::{Holder, Kind};
@@ -39,7 +40,7 @@ impl Lock {
     /// by the server. If the wait ends before it is known, the error is `ErrorKind::Unknown` and whatever may
     /// have been taken is given back in the background. The same happens when the future is dropped.
     pub async fn acquire_with(&self, how: Acquire) -> Result<Guard, LockError> {
-        acquire::acquire(&self.inner, &how).await
+        acquire_for(&self.inner, HolderIdentity::Owner(how.owner), &how).await
     }
 
     /// Whether anybody holds it, as [`holder`](Lock::holder) says. A read lock is held by who reads, a write

@@ -1,6 +1,5 @@
 //! Several locks, of whatever kinds, clients and servers, as one that is held whole or not at all.
 
-use std::fmt;
 use std::time::{self, Duration};
 
 use futures_util::StreamExt;
@@ -93,11 +92,7 @@ impl MultiLock {
     /// response timeouts more at most where no bound was given, as with one try. The future may be dropped
     /// anywhere. A fixed lease counts from when the last member was got.
     pub async fn acquire_with(&self, how: Acquire) -> Result<MultiGuard, LockError> {
-        let (once, end) = match how.wait {
-            Wait::AtMost(wait) if !wait.is_zero() => (false, Instant::now().checked_add(wait)),
-            Wait::Forever => (false, None),
-            _ => (true, None),
-        };
+        let (once, end) = how.wait.bounds();
         loop {
             for in_order in [false, true] {
                 let round = match in_order {
@@ -252,19 +247,14 @@ pub struct MultiGuard {
 }
 
 /// A member that was lost, and with it the whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {reason}")]
 #[non_exhaustive]
 pub struct LostMember {
     /// The lock's name.
     pub name: String,
     /// Why.
     pub reason: LostReason,
-}
-
-impl fmt::Display for LostMember {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.reason)
-    }
 }
 
 impl MultiGuard {

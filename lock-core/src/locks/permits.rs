@@ -1,22 +1,21 @@
 //! Permits by name: each has an id and a lease, and is renewed while its holder lives.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 
-use crate::bounds::ENDLESS;
 use crate::client::Client;
 use crate::error::{ErrorKind, LockError};
-use crate::hold::HolderIdentity;
 use crate::hold::acquire::acquire_for;
 use crate::hold::acquire_options::{Acquire, Wait};
 use crate::hold::guard::Guard;
-use crate::kind::permits::{self as requests, Change};
+use crate::hold::{HolderIdentity, bad_extension};
+use crate::kind::permits as requests;
 use crate::kind::yes;
 use crate::locks::lock_inner::LockInner;
 use crate::locks::permit_id::PermitId;
 use crate::locks::semaphore::{counted, delete};
-use crate::locks::short_forms::{short_forms, unless_busy};
+use crate::locks::short_forms::{short_forms, stands_for, unless_busy};
 
 /// Permits that one acquire takes at most, so that its script is over in a moment.
 const MOST: u32 = 4096;
@@ -87,23 +86,23 @@ impl Permits {
 
     /// Begins with so many permits; false if there are some already, also if all are held.
     pub async fn try_set_permits(&self, permits: u32) -> Result<bool, LockError> {
-        self.change("begin", Change::Begin(permits)).await
+        self.change("begin", "begin", permits.into()).await
     }
 
     /// Sets how many permits there are, held ones included. What is held stays held: with fewer than that the
     /// number of free ones is below zero until enough came back.
     pub async fn set_permits(&self, permits: u32) -> Result<(), LockError> {
-        self.change("set the permits of", Change::Set(permits)).await.map(|_| ())
+        self.change("set the permits of", "set", permits.into()).await.map(|_| ())
     }
 
     /// Adds so many permits, or takes so many away, free ones below zero included.
     pub async fn add_permits(&self, permits: i32) -> Result<(), LockError> {
-        self.change("add permits to", Change::Add(permits)).await.map(|_| ())
+        self.change("add permits to", "add", permits.into()).await.map(|_| ())
     }
 
     /// Once, whatever becomes of the answers.
-    async fn change(&self, action: &'static str, change: Change) -> Result<bool, LockError> {
-        let request = requests::change(&self.inner.names, change, self.inner.client.publish_command());
+    async fn change(&self, action: &'static str, how: &'static str, number: i64) -> Result<bool, LockError> {
+        let request = requests::change(&self.inner.names, how, number);
         self.inner.subject().ask(action, request, yes).await
     }
 
@@ -173,7 +172,7 @@ impl Permits {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let request = requests::give(&self.inner.names, ids, self.inner.client.publish_command());
+        let request = requests::give(&self.inner.names, ids);
         let each = self.inner.subject().ask_surely("release", request, text).await?;
         Ok(ids.iter().zip(each).filter(|(_, given)| *given == b'0').map(|(id, _)| *id).collect())
     }
@@ -182,10 +181,10 @@ impl Permits {
     /// more). A guard that renews it will extend it again.
     pub async fn update_lease(&self, id: PermitId, lease: Duration) -> Result<bool, LockError> {
         const ACTION: &str = "change a lease of";
-        if lease < Duration::from_millis(1) || lease > ENDLESS {
-            return Err(LockError::invalid(ACTION, self.name(), "a lease is 1 ms to a hundred years"));
+        if let Some(why) = bad_extension(lease) {
+            return Err(LockError::invalid(ACTION, self.name(), why));
         }
-        let request = requests::lease(&self.inner.names, id, lease, self.inner.client.publish_command());
+        let request = requests::lease(&self.inner.names, id, lease);
         self.inner.subject().ask(ACTION, request, yes).await
     }
 
@@ -203,7 +202,7 @@ impl Permits {
     /// How many there are, free and held together.
     pub async fn total(&self) -> Result<i64, LockError> {
         let (free, held) = self.counts().await?;
-        Ok(free + held)
+        Ok(free.saturating_add(held))
     }
 
     /// Free and held, at one moment.
@@ -231,12 +230,9 @@ fn text(value: &Value) -> Option<Vec<u8>> {
 }
 
 fn counts(value: &Value) -> Option<(i64, i64)> {
-    match value {
-        Value::Nil => Some((0, 0)),
-        Value::Array(both) => match both.as_slice() {
-            [Value::Int(free), Value::Int(held)] => Some((*free, *held)),
-            _ => None,
-        },
+    match value.as_sequence()? {
+        [] => Some((0, 0)),
+        [Value::Int(free), Value::Int(held)] => Some((*free, *held)),
         _ => None,
     }
 }
@@ -293,10 +289,4 @@ impl PermitGuard {
     }
 }
 
-impl Deref for PermitGuard {
-    type Target = Guard;
-
-    fn deref(&self) -> &Guard {
-        &self.guard
-    }
-}
+stands_for!(PermitGuard, guard: Guard);

@@ -1,5 +1,6 @@
 //! A read-write lock: the two sides that share one name.
 
+use crate::client::Client;
 use crate::error::LockError;
 use crate::hold::acquire_options::{Acquire, Owner};
 use crate::hold::guard::Guard;
@@ -30,11 +31,14 @@ pub struct ReadWrite {
     write: Lock,
 }
 
-impl ReadWrite {
-    pub(crate) fn new(read: Lock, write: Lock) -> Self {
-        ReadWrite { read, write }
+impl Client {
+    /// Both sides of a read-write lock by its name. Nothing is sent; errors as [`lock`](Client::lock).
+    pub fn read_write(&self, name: &str) -> Result<ReadWrite, LockError> {
+        Ok(ReadWrite { read: self.lock(Kind::Read, name)?, write: self.lock(Kind::Write, name)? })
     }
+}
 
+impl ReadWrite {
     /// Its name, which is the Redis key itself.
     pub fn name(&self) -> &str {
         self.read.name()

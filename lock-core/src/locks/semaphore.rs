@@ -95,8 +95,7 @@ impl Semaphore {
             let why = "a semaphore lives for 1 ms to a hundred years";
             return Err(LockError::invalid(ACTION, self.name(), why));
         }
-        let (names, publish) = (&self.inner.names, self.inner.client.publish_command());
-        self.inner.subject().ask(ACTION, requests::set(names, permits, life, publish), yes).await
+        self.inner.subject().ask(ACTION, requests::set(&self.inner.names, permits, life), yes).await
     }
 
     /// Acquires so many permits, all or none, and waits for them for ever if need be; as
@@ -210,14 +209,11 @@ impl Semaphore {
 
 /// Deletes a semaphore of either sort.
 pub(crate) async fn delete(inner: &LockInner) -> Result<bool, LockError> {
-    inner
-        .subject()
-        .ask("delete", (inner.format).force_release(&inner.names, inner.client.publish_command()), yes)
-        .await
+    inner.subject().ask("delete", inner.format.force_release(&inner.names), yes).await
 }
 
 fn giving(inner: &LockInner, permits: i64, absent: MissingCounter) -> RecordedRequest {
-    requests::add(&inner.names, permits, absent, inner.client.publish_command())
+    requests::add(&inner.names, permits, absent)
 }
 
 /// Gives permits back that a guard had. Nobody waits for the answer.

@@ -33,6 +33,21 @@ macro_rules! short_forms {
 
 pub(crate) use short_forms;
 
+/// Lets a type stand for what it is in all else.
+macro_rules! stands_for {
+    ($of:ty, $field:ident: $what:ty) => {
+        impl std::ops::Deref for $of {
+            type Target = $what;
+
+            fn deref(&self) -> &$what {
+                &self.$field
+            }
+        }
+    };
+}
+
+pub(crate) use stands_for;
+
 /// What one try came to: nothing where it was another's.
 pub(crate) fn unless_busy<T>(tried: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match tried {

@@ -128,7 +128,7 @@ impl Servers {
     }
 
     pub(crate) async fn force_release(&self, lock: &LockInner, deadline: Instant) -> Result<bool, NodeError> {
-        let request = lock.format.force_release(&lock.names, lock.client.publish_command());
+        let request = lock.format.force_release(&lock.names);
         match self {
             Servers::One(route) => yes_at(route, &request, deadline).await,
             Servers::Majority(routes) => quorum::yes_or_no(routes, request, deadline).await,

@@ -61,8 +61,6 @@ struct Tally {
     refused: Vec<Option<Duration>>,
     /// Masters that have it or may have it, and whether they have said so.
     taken: Vec<(usize, bool)>,
-    /// Of those, masters whose answer was lost.
-    doubtful: usize,
     thin: Option<(u32, u32)>,
     settled: bool,
     errors: Vec<NodeError>,
@@ -84,12 +82,16 @@ impl Tally {
             Ok(AttemptAnswer::Settled) => self.settled = true,
             Err(error) => {
                 if !error.definite {
-                    self.doubtful += 1;
                     self.taken.push((index, false));
                 }
                 self.errors.push(error);
             }
         }
+    }
+
+    /// Whether a master may have it that has not said so.
+    fn is_doubtful(&self) -> bool {
+        self.taken.iter().any(|(_, said)| !said)
     }
 
     /// What a failed attempt of `n` masters comes to, after what was taken has been given back.
@@ -98,7 +100,9 @@ impl Tally {
         if self.settled {
             return Ok(AttemptAnswer::Settled);
         }
-        if let Some((acked, demanded)) = self.thin {
+        // What was taken and is given back is settled; a lost request may still arrive.
+        let definite = self.taken.len() - given_back < majority;
+        if let Some((acked, demanded)) = self.thin.filter(|_| definite) {
             return Ok(AttemptAnswer::Thin { acked, demanded });
         }
         if self.refused.len() >= majority {
@@ -109,20 +113,18 @@ impl Tally {
             let left = left.get(missing - 1).copied();
             return Ok(AttemptAnswer::Busy { left });
         }
-        if self.granted + self.refused.len() >= majority {
+        let heard = self.refused.len() + self.taken.iter().filter(|(_, said)| *said).count();
+        if heard >= majority && definite {
             return Ok(AttemptAnswer::Split);
         }
-        // No majority answered: that is no refusal but an outage.
-        let heard = self.granted + self.refused.len();
-        // What was granted and is given back is settled; a lost request may still arrive.
-        let granted = self.granted.saturating_sub(given_back);
-        let definite = granted + self.doubtful < majority;
+        // No majority answered, or it may have granted: that is no refusal but an outage.
+        let open = if heard < majority { "" } else { ", and not all of them that it was given back" };
         let code = self.errors.iter().find(|error| !passes(error, RequestPurpose::Answer));
         Err(NodeError {
             node: None,
             definite,
             code: code.and_then(|error| error.code.clone()),
-            message: format!("{heard} of {n} masters answered ({})", said(&self.errors)),
+            message: format!("{heard} of {n} masters answered{open} ({})", said(&self.errors)),
             attempt: 1,
         })
     }
@@ -151,7 +153,7 @@ pub(crate) async fn acquire(
         heard[index] = true;
         note_silence(nodes[index].as_deref(), &answer);
         tally.count(index, answer);
-        if tally.doubtful > 0 {
+        if tally.is_doubtful() {
             // What is given back in the background is then given back again and again.
             hold.unsettled.set(true);
         }
@@ -173,12 +175,9 @@ pub(crate) async fn acquire(
         }
     }
     // A master that has not answered yet may still grant it.
-    for (index, _) in heard.iter().enumerate().filter(|(_, heard)| !**heard) {
-        tally.doubtful += 1;
-        tally.taken.push((index, false));
-    }
+    tally.taken.extend((0..n).filter(|index| !heard[*index]).map(|index| (index, false)));
     drop(answers);
-    if tally.doubtful > 0 {
+    if tally.is_doubtful() {
         hold.unsettled.set(true);
     }
     let until = deadline.min(Instant::now() + node_timeout);

@@ -191,12 +191,9 @@ fn acknowledged(answer: &Value, wanted: u32) -> Option<u32> {
         Value::Int(count) => u32::try_from(*count).ok(),
         _ => None,
     };
-    match answer {
-        Value::Array(parts) => match parts.as_slice() {
-            [own, others] => Some(count(own)?.min(1) + count(others)?.min(wanted - 1)),
-            _ => None,
-        },
-        number => count(number),
+    match answer.as_sequence() {
+        Some([own, others]) => Some(count(own)?.min(1) + count(others)?.min(wanted - 1)),
+        _ => count(answer),
     }
 }
 
@@ -230,22 +227,10 @@ async fn wanted(
     deadline: Instant,
 ) -> Result<u32, Answer> {
     if matches!(wait.durability, Durability::WaitAof(_)) && !node.has_disk.get() {
-        probed(node, lease, wait, deadline).await.map_err(too_old)?;
+        probed(node, lease, wait, deadline).await?;
         node.has_disk.set(true);
     }
     Ok(wait.durability.acknowledgements())
-}
-
-/// A refusal of WAITAOF that says from which version on there is one.
-fn too_old(refused: Answer) -> Answer {
-    match refused {
-        Answer::Refused { code, message } if message.contains("unknown command") => {
-            let said = message.trim_end();
-            let message = format!("{said}; it needs Redis 7.2 or newer, or Valkey");
-            Answer::Refused { code, message }
-        }
-        other => other,
-    }
 }
 
 /// Asks a master for a WAITAOF of nothing. Whatever goes wrong, nothing was done.
@@ -254,7 +239,13 @@ async fn probed(node: &Node, lease: &Lease<'_>, wait: WaitFor, deadline: Instant
     let patience = node.dialer.response_timeout + wait.timeout * lease.busy();
     let limit = deadline.min(Instant::now() + patience);
     match timeout_at(limit, lease.conn.command(&question)).await {
-        Ok(Ok(Value::ServerError(error))) => Err(Answer::refused(error.code(), error.to_string())),
+        Ok(Ok(Value::ServerError(error))) => {
+            let mut said = error.to_string();
+            if said.contains("unknown command") {
+                said = format!("{}; it needs Redis 7.2 or newer, or Valkey", said.trim_end());
+            }
+            Err(Answer::refused(error.code(), said))
+        }
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(Answer::try_again(format!("before a request with WAIT: {error}"))),
         Err(_) => {

@@ -24,8 +24,10 @@ pub(crate) struct Conn {
     probing: AtomicBool,
     driver: AbortHandle,
     dialer: Arc<Dialer>,
-    grants_from: OnceLock<Instant>,
-    vote: OnceLock<Vote>,
+    /// The server was restarted, and grants nothing before this.
+    pub(super) grants_from: OnceLock<Instant>,
+    /// Which of several masters it leads to, and to which server.
+    pub(super) vote: OnceLock<Vote>,
 }
 
 impl Conn {
@@ -41,16 +43,6 @@ impl Conn {
             grants_from: OnceLock::new(),
             vote: OnceLock::new(),
         })
-    }
-
-    /// Which of several masters it leads to, and to which server.
-    pub(super) fn votes_by(&self, vote: Vote) {
-        let _ = self.vote.set(vote);
-    }
-
-    /// The server was restarted, and grants nothing before this.
-    pub(super) fn grants_from(&self, from: Instant) {
-        let _ = self.grants_from.set(from);
     }
 
     /// For how long the server grants nothing yet.

@@ -320,12 +320,12 @@ impl Dialer {
         self.check_greeting(&greeting, &answers, credentials.is_some(), optional)?;
         let info = asked.and_then(|at| answers.get(at));
         if let Some(delay) = self.restart_delay {
-            conn.grants_from(Instant::now() + delay.saturating_sub(age(info)?));
+            let _ = conn.grants_from.set(Instant::now() + delay.saturating_sub(age(info)?));
         }
         if let (Some(voter), Some(Value::BulkString(info))) = (&self.voter, info)
             && let Some(run_id) = info_field(&String::from_utf8_lossy(info), "run_id")
         {
-            conn.votes_by(voter.is(run_id)?);
+            let _ = conn.vote.set(voter.is(run_id)?);
         }
         if proof == Proof::IsMaster {
             is_master(answers.last())?;

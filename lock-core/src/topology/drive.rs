@@ -115,42 +115,36 @@ pub(super) async fn drive(
                     node.loads_nothing.set(true);
                 }
                 let text = node.loads_nothing.get();
-                let load = !text;
                 if attempt > 3 {
                     Box::pin(rest(&mut pause, deadline)).await;
                 }
-                let asking = before.asking;
-                next = Some((node.clone(), RequestPrefix { asking, load, text }));
+                next = Some((node.clone(), RequestPrefix { load: !text, text, ..before }));
             }
             "MOVED" | "ASK" => {
                 let asking = code == "ASK";
-                let (load, text) = (false, before.text);
                 let to = router.redirected(&node, &message);
                 if !asking {
                     router.moved(to.as_ref());
                 }
-                next = to.map(|to| (to, RequestPrefix { asking, load, text }));
+                next = to.map(|to| (to, RequestPrefix { asking, load: false, ..before }));
                 if next.is_none() || attempt > 4 {
                     Box::pin(rest(&mut pause, deadline)).await;
                 }
             }
             "TRYAGAIN" | "LOADING" | "BUSY" => Box::pin(rest(&mut pause, deadline)).await,
-            "READONLY" | "MASTERDOWN" => {
-                node.drop_connections();
-                router.rediscover(deadline).await;
-                Box::pin(rest(&mut pause, deadline)).await;
-            }
-            "CLUSTERDOWN" => {
+            "READONLY" | "MASTERDOWN" | "CLUSTERDOWN" => {
+                if code != "CLUSTERDOWN" {
+                    node.drop_connections();
+                }
                 router.rediscover(deadline).await;
                 Box::pin(rest(&mut pause, deadline)).await;
             }
             // The text says the same: once more for each request, on a server that is not as usual.
             "NOPERM" | "ERR" if !before.text && is_about_digests(request, &message) => {
-                let before = RequestPrefix::default();
-                next = Some((node.clone(), RequestPrefix { text: true, ..before }));
+                next = Some((node.clone(), RequestPrefix { text: true, ..RequestPrefix::default() }));
             }
-            // Who may not send a script's text may send its digest.
-            "NOPERM" | "ERR" if by_text && !before.text => {
+            // Who may not send a script's text may send its digest, unless digests end the connection.
+            "NOPERM" | "ERR" if by_text && !before.text && !node.wants_texts() => {
                 if let RequestCommand::Script(script) = request.what() {
                     node.learn(script);
                 }

@@ -1,13 +1,12 @@
 //! One task for many simultaneous requests for the same work; all of them get its result.
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::time::sleep;
+use tokio::{task::AbortHandle, time::sleep};
 
 use crate::clock::{Instant, timeout_at};
 use crate::machine::ClientRuntime;
@@ -17,7 +16,7 @@ use crate::sync::Mutex;
 pub(crate) type Joined<T> = Shared<BoxFuture<'static, Option<T>>>;
 
 /// At most one task at a time. The task is its own: a caller that gives up does not stop it.
-pub(crate) struct Flight<T: Clone>(Mutex<Option<(Arc<AtomicBool>, Joined<T>)>>);
+pub(crate) struct Flight<T: Clone>(Mutex<Option<(AbortHandle, Joined<T>)>>);
 
 impl<T: Clone> Default for Flight<T> {
     fn default() -> Self {
@@ -32,20 +31,14 @@ impl<T: Clone + Send + Sync + 'static> Flight<T> {
         F: Future<Output = T> + Send + 'static,
     {
         let mut slot = self.0.lock();
-        if let Some((landed, shared)) = slot.as_ref()
-            && !landed.load(Ordering::Acquire)
-        {
+        // One whose task has panicked is over, too.
+        if let Some((_, shared)) = slot.as_ref().filter(|(task, _)| !task.is_finished()) {
             return shared.clone();
         }
-        let landed = Arc::new(AtomicBool::new(false));
-        let guard = FlightCompletion(landed.clone());
-        let work = work();
-        let task = runtime.spawn(async move {
-            let _guard = guard;
-            work.await
-        });
+        let task = runtime.spawn(work());
+        let handle = task.abort_handle();
         let shared = async move { task.await.ok() }.boxed().shared();
-        *slot = Some((landed, shared.clone()));
+        *slot = Some((handle, shared.clone()));
         shared
     }
 }
@@ -120,19 +113,10 @@ pub(crate) enum AnswerValue {
     Enough,
 }
 
-/// Marks the flight as over even if its task panics: the next caller then starts anew.
-struct FlightCompletion(Arc<AtomicBool>);
-
-impl Drop for FlightCompletion {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test(start_paused = true)]
     async fn looks_are_joined_and_held_off() {

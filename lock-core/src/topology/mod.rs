@@ -46,7 +46,7 @@ use self::drive::drive;
 use self::flight::Joined;
 pub(crate) use self::node::Node;
 use self::pubsub::Channels;
-pub(crate) use self::pubsub::{KeyFollower, ReceivedMessages, Subscription};
+pub(crate) use self::pubsub::{ReceivedMessages, Subscription};
 pub(crate) use self::refusal::{
     CLOSED, MAX_CLIENTS, RESTARTED, RequestPurpose, UNREADABLE, WRONG_TYPE, passes, unreadable,
 };
@@ -162,28 +162,8 @@ pub(crate) trait Topology: Send + Sync {
     }
     fn close_nodes(&self);
 
-    /// Subscribes to a lock's channel at the node that owns `key`; shared by all its waiters; ends on drop.
-    fn subscribe(&self, key: &[u8], channel_name: ChannelName<'_>) -> Subscription {
-        self.channels().subscribe(key, channel_name)
-    }
-    /// Hints whenever a key may no longer answer as expected; nothing where the server says no changes.
-    fn follow_key(&self, key: &str, check: KeyCheck) -> KeyFollower {
-        self.channels().follow_key(key, check)
-    }
-    /// What this client has heard on a lock's channel, if it listens there.
-    fn heard(&self, channel: &str) -> Option<ReceivedMessages> {
-        self.channels().heard(channel)
-    }
-    /// `PUBLISH`, `SPUBLISH` or `BOTH`: what release scripts must use here.
-    fn publish_command(&self) -> &'static str {
-        self.channels().publish_command()
-    }
     fn hears_patterns(&self) -> bool {
-        self.publish_command() == "PUBLISH"
-    }
-    /// Commands written so far by this route; handshakes, discovery and PING included.
-    fn commands(&self) -> u64 {
-        self.dialer().commands()
+        self.channels().publish_command() == "PUBLISH"
     }
     fn close(&self) {
         self.channels().close();
@@ -234,33 +214,27 @@ pub(crate) fn connect<'a>(
     tls: Option<Secure>,
     runtime: &'a ClientRuntime,
 ) -> BoxFuture<'a, Result<Vec<Arc<Route>>, NodeError>> {
-    Box::pin(connect_to(target, options, tls, runtime))
-}
-
-async fn connect_to(
-    target: &Target,
-    options: &ClientOptions,
-    tls: Option<Secure>,
-    runtime: &ClientRuntime,
-) -> Result<Vec<Arc<Route>>, NodeError> {
-    // A dial that takes all of its time has a moment left to say why.
-    let deadline = Instant::now() + options.connect_timeout + Duration::from_millis(20);
-    match target.shape {
-        TopologyKind::Single | TopologyKind::Masters => {
-            reached(masters(target, options, tls, runtime), deadline).await
+    Box::pin(async move {
+        // A dial that takes all of its time has a moment left to say why.
+        let deadline = Instant::now() + options.connect_timeout + Duration::from_millis(20);
+        match target.shape {
+            TopologyKind::Single | TopologyKind::Masters => {
+                reached(masters(target, options, tls, runtime), deadline).await
+            }
+            TopologyKind::Sentinel => {
+                let sentinel = Sentinel::new(target, options, tls, runtime);
+                sentinel.reach(target, deadline).await?;
+                Ok(vec![Arc::new(sentinel) as Arc<Route>])
+            }
+            TopologyKind::Cluster => {
+                let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
+                let cluster =
+                    Cluster::connect(target.endpoints.clone(), dialer, target.pub_sub(options), deadline)
+                        .await?;
+                Ok(vec![Arc::new(cluster) as Arc<Route>])
+            }
         }
-        TopologyKind::Sentinel => {
-            let sentinel = Sentinel::new(target, options, tls, runtime);
-            sentinel.reach(target, deadline).await?;
-            Ok(vec![Arc::new(sentinel)])
-        }
-        TopologyKind::Cluster => {
-            let dialer = Arc::new(Dialer::new(target, options, tls, runtime));
-            let cluster =
-                Cluster::connect(target.endpoints.clone(), dialer, target.pub_sub(options), deadline).await?;
-            Ok(vec![Arc::new(cluster)])
-        }
-    }
+    })
 }
 
 /// The same, where nobody is dialled before the first request or subscription. Not for a cluster of which

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::dial::{Dialer, Proof};
 use super::node::{Node, Purpose};
-use super::pubsub::{ChannelRouter, Channels};
+use super::pubsub::{Channels, FixedNode};
 use super::{NodeError, Request, Topology};
 use crate::client::target::Endpoint;
 use crate::{PubSub, clock::Instant};
@@ -18,7 +18,7 @@ impl Single {
     /// Nothing is dialled before the first request or subscription.
     pub(crate) fn new(endpoint: Endpoint, dialer: Arc<Dialer>, way: PubSub) -> Self {
         let node = Node::new(endpoint, dialer, Proof::Answers);
-        let channels = Channels::new(Arc::new(OneNode(node.clone())), way, &node.dialer.runtime);
+        let channels = Channels::new(Arc::new(FixedNode(node.clone())), way, &node.dialer.runtime);
         Single { node, channels }
     }
 
@@ -50,13 +50,4 @@ impl Topology for Single {
     fn close_nodes(&self) {
         self.node.close();
     }
-}
-
-struct OneNode(Arc<Node>);
-
-impl ChannelRouter for OneNode {
-    fn place(&self, _: u16) -> Option<Arc<Node>> {
-        Some(self.0.clone())
-    }
-    fn misplaced(&self) {}
 }

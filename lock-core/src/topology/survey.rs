@@ -1,5 +1,5 @@
 //! Reads a server's INFO and CONFIG GET into a report; a refusal makes a gap in it, never an error.
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use redis::Value;
 
@@ -139,16 +139,10 @@ fn silent(node: &Node, why: String) -> ServerReport {
     ServerReport { node: node.label.to_string(), silence: Some(why), ..ServerReport::default() }
 }
 
-fn info(answers: &[Value]) -> Option<Cow<'_, str>> {
-    match answers.first() {
-        Some(Value::BulkString(info)) => Some(String::from_utf8_lossy(info)),
-        _ => None,
-    }
-}
-
 fn read(node: &Node, answers: &[Value]) -> ServerReport {
     let mut report = ServerReport { node: node.label.to_string(), ..ServerReport::default() };
-    if let Some(info) = info(answers) {
+    if let Some(Value::BulkString(info)) = answers.first() {
+        let info = String::from_utf8_lossy(info);
         let field = |name: &str| info_field(&info, name).map(str::to_owned);
         report.version = match field("valkey_version") {
             Some(version) => Some(format!("valkey {version}")),

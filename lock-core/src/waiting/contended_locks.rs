@@ -36,17 +36,17 @@ const LATELY: Duration = Duration::from_secs(1);
 const KEPT: Duration = Duration::from_secs(5);
 
 /// The locks that others listened to when this client gave them back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ContendedLocks {
     turns: Mutex<Table>,
     /// How many there are, so that nobody needs the table while nobody listens.
     count: AtomicUsize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
     of: HashMap<LineKey, ContendedLock>,
-    swept_at: Instant,
+    swept_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -62,15 +62,6 @@ struct ContendedLock {
     vain: u32,
     /// So many do not come, as it seems, until then.
     absent: Option<(u32, Instant)>,
-}
-
-impl Default for ContendedLocks {
-    fn default() -> Self {
-        ContendedLocks {
-            turns: Mutex::new(Table { of: HashMap::new(), swept_at: Instant::now() }),
-            count: AtomicUsize::new(0),
-        }
-    }
 }
 
 impl ContendedLocks {
@@ -91,7 +82,7 @@ impl ContendedLocks {
         if listeners == 0 && self.is_empty() {
             return;
         }
-        let heard = route.heard(&lock.names.channel);
+        let heard = route.channels().heard(&lock.names.channel);
         let rivals = listeners.saturating_sub(heard.is_some().into());
         if rivals == 0 && self.is_empty() {
             return;
@@ -163,8 +154,8 @@ impl ContendedLocks {
 
     fn table(&self, now: Instant) -> MutexGuard<'_, Table> {
         let mut table = self.turns.lock();
-        if now.saturating_duration_since(table.swept_at) > KEPT {
-            table.swept_at = now;
+        if table.swept_at.is_none_or(|at| now.saturating_duration_since(at) > KEPT) {
+            table.swept_at = Some(now);
             (table.of).retain(|_, turn| now.saturating_duration_since(turn.used_at) <= KEPT);
             self.count.store(table.of.len(), Ordering::Relaxed);
         }
@@ -175,7 +166,7 @@ impl ContendedLocks {
 /// What was heard on the lock's channel, if this client listens.
 fn heard(lock: &LockInner) -> Option<ReceivedMessages> {
     match &lock.servers {
-        Servers::One(route) => route.heard(&lock.names.channel),
+        Servers::One(route) => route.channels().heard(&lock.names.channel),
         Servers::Majority(_) => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Lines of waiters for the same thing. Those in a line come to its front one by one, in the order of
 //! arrival; nothing is left behind when the last one goes.
 
-use std::{borrow::Borrow, collections::HashMap, hash::Hash};
+use std::{collections::HashMap, hash::Hash};
 
 use futures_util::FutureExt;
 use tokio::sync::{Notify, OwnedMutexGuard};
@@ -55,20 +55,14 @@ impl<K: Hash + Eq + Clone, S> Lines<K, S> {
     }
 
     /// How many have left the front of this line with what they waited for, if anybody waits.
-    pub(crate) fn served<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<u64>
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn served(&self, key: &K) -> Option<u64> {
         let lines = self.lines.lock();
         lines.get(key).map(|line| line.served)
     }
 
     /// Calls the first of those who wait for this, unless somebody was served since there were `served`. The
     /// call waits where nobody is at the front yet.
-    pub(crate) fn call<Q: Hash + Eq + ?Sized>(&self, key: &Q, served: u64)
-    where
-        K: Borrow<Q>,
-    {
+    pub(crate) fn call(&self, key: &K, served: u64) {
         let lines = self.lines.lock();
         if let Some(line) = lines.get(key).filter(|line| line.served == served) {
             line.front.call.notify_one();

@@ -260,7 +260,7 @@ impl Seat {
             && let Some(channel) = self.queue.line.own_channel(&lock.names, &self.owner)
         {
             self.subscription =
-                Some(route.subscribe(lock.names.key.as_bytes(), ChannelName::Channel(&channel)));
+                Some(route.channels().subscribe(lock.names.key.as_bytes(), ChannelName::Channel(&channel)));
         }
     }
 
@@ -422,7 +422,7 @@ impl WaitQueue {
             ChannelSpec::Pattern(pattern) if route.hears_patterns() => ChannelName::Pattern(pattern),
             ChannelSpec::Pattern(_) => return None,
         };
-        let mut subscription = route.subscribe(names.key.as_bytes(), channel_name);
+        let mut subscription = route.channels().subscribe(names.key.as_bytes(), channel_name);
         let queue = Arc::downgrade(self);
         subscription.read(Box::new(move |message| {
             let Some(queue) = queue.upgrade() else {
@@ -460,7 +460,6 @@ impl WaitQueue {
             owners: &owners,
             waited,
             subscribed,
-            publish: client.publish_command(),
         });
         let deadline = Instant::now() + client.options.response_timeout;
         let answer = self.lock.servers.routes()[0].send(&request, deadline).await;

@@ -36,7 +36,7 @@ impl Subscriptions {
         for channel in channels {
             let channel_name = ChannelName::Channel(channel);
             let each = routes.iter();
-            subscriptions.extend(each.map(|route| route.subscribe(key.as_bytes(), channel_name)));
+            subscriptions.extend(each.map(|route| route.channels().subscribe(key.as_bytes(), channel_name)));
         }
         Subscriptions {
             voices: vec![MessageStatus::Silent; subscriptions.len()],

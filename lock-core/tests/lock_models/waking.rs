@@ -156,7 +156,7 @@ pub(crate) fn three_in_line() {
     for other in others {
         other.join().unwrap();
     }
-    assert!(lines.is_empty() && lines.served("n").is_none(), "an empty line stays");
+    assert!(lines.is_empty() && lines.served(&"n").is_none(), "an empty line stays");
 }
 
 /// Two give up at one moment, and nobody is left to end the line.
@@ -172,7 +172,7 @@ pub(crate) fn two_leave_at_once() {
     let other = thread::spawn(comer.clone());
     comer();
     other.join().unwrap();
-    assert!(lines.is_empty() && lines.served("n").is_none(), "an empty line stays");
+    assert!(lines.is_empty() && lines.served(&"n").is_none(), "an empty line stays");
 }
 
 /// A line whose last one knows that it is the last by the `Arc` that each position has: those who leave let

@@ -15,15 +15,11 @@ pub(super) struct View {
     pub(super) shards: Vec<Shard>,
     /// Whether the node believes that the cluster serves.
     serves: bool,
-    epoch: u64,
+    pub(super) epoch: u64,
     covered: u32,
 }
 
 impl View {
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
     /// A newer configuration wins, and among equals the one that covers more.
     pub(super) fn rank(&self) -> (u64, bool, u32) {
         (self.epoch, self.serves, self.covered)

@@ -255,10 +255,10 @@ impl State {
             }
         })
         .await;
-        let epochs: Vec<u64> = views.iter().map(View::epoch).collect();
+        let epochs: Vec<u64> = views.iter().map(|view| view.epoch).collect();
         match views.into_iter().max_by_key(View::rank) {
             Some(view) => {
-                let agreeing = epochs.iter().filter(|epoch| **epoch == view.epoch()).count();
+                let agreeing = epochs.iter().filter(|epoch| **epoch == view.epoch).count();
                 self.adopt(view, agreeing > asked.len() / 2);
             }
             None => *self.why_none.lock() = why_none,

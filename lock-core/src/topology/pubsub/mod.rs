@@ -17,8 +17,8 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use self::board::Board;
+pub(crate) use self::channel::ReceivedMessages;
 use self::channel::{Channel, Waiter};
-pub(crate) use self::channel::{ReceivedMessages, Waiter as KeyFollower};
 use super::{ChannelName, KeyCheck, MessageReader, node::Node, slot};
 use crate::PubSub;
 use crate::machine::ClientRuntime;
@@ -28,10 +28,19 @@ pub(crate) trait ChannelRouter: Send + Sync {
     /// The node to subscribe at, as far as known.
     fn place(&self, slot: u16) -> Option<Arc<Node>>;
     /// A subscription was refused or ended by the server, or a connection was lost: look again.
-    fn misplaced(&self);
+    fn misplaced(&self) {}
     /// Changes whenever `place` may answer differently.
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         None
+    }
+}
+
+/// A node whose place never changes.
+pub(super) struct FixedNode(pub(super) Arc<Node>);
+
+impl ChannelRouter for FixedNode {
+    fn place(&self, _: u16) -> Option<Arc<Node>> {
+        Some(self.0.clone())
     }
 }
 

@@ -4,13 +4,13 @@ mod state;
 
 use std::sync::Arc;
 
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
-use self::state::{SentinelNode, State};
-use super::dial::Dialer;
+use self::state::State;
+use super::dial::{Dialer, Proof};
 use super::flight::Joined;
 use super::node::Node;
-use super::pubsub::{Channels, Hub, Listening};
+use super::pubsub::{Channels, FixedNode, Hub, Listening};
 use super::{ChannelName, NodeError, Request, Secure, Topology};
 use crate::ClientOptions;
 use crate::client::target::{Target, addresses};
@@ -25,7 +25,7 @@ pub(crate) struct Sentinel {
     state: Arc<State>,
     channels: Channels,
     announcements: Vec<Hub>,
-    watchers: Vec<AbortHandle>,
+    watchers: Vec<AbortOnDropHandle<()>>,
 }
 
 impl Sentinel {
@@ -40,14 +40,16 @@ impl Sentinel {
         let witnesses: Vec<_> = target
             .endpoints
             .iter()
-            .map(|endpoint| SentinelNode::new(endpoint, dialer.for_sentinel(target)))
+            .map(|endpoint| {
+                Node::new(endpoint.clone(), Arc::new(dialer.for_sentinel(target)), Proof::Answers)
+            })
             .collect();
         let name = target.master_name.clone().unwrap_or_default();
         let state = State::new(name, addresses(&target.endpoints), dialer, witnesses);
         let announcements: Vec<_> = state
             .witnesses
             .iter()
-            .map(|witness| Hub::new(witness.clone(), Listening::Plain, runtime))
+            .map(|witness| Hub::new(Arc::new(FixedNode(witness.clone())), Listening::Plain, runtime))
             .collect();
         let watchers = announcements.iter().map(|hub| watch_for_switch(hub, &state)).collect();
         Sentinel {
@@ -75,7 +77,7 @@ impl Sentinel {
 }
 
 /// Looks for the master at every announcement, and whenever announcements may have been missed.
-fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
+fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortOnDropHandle<()> {
     let mut announcements = hub.join(b"", ChannelName::Channel(SWITCHED));
     let runtime = state.dialer.runtime.clone();
     let state = Arc::downgrade(state);
@@ -86,7 +88,7 @@ fn watch_for_switch(hub: &Hub, state: &Arc<State>) -> AbortHandle {
             drop(state.search());
         }
     });
-    watcher.abort_handle()
+    AbortOnDropHandle::new(watcher)
 }
 
 impl Topology for Sentinel {
@@ -113,13 +115,7 @@ impl Topology for Sentinel {
     }
     fn close_nodes(&self) {
         self.announcements.iter().for_each(Hub::close);
-        self.watchers.iter().for_each(AbortHandle::abort);
+        self.watchers.iter().for_each(|watcher| watcher.abort());
         self.state.close();
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        self.watchers.iter().for_each(AbortHandle::abort);
     }
 }

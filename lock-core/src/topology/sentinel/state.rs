@@ -7,7 +7,6 @@ use redis::Value;
 use tokio::{sync::watch, time::timeout};
 
 use super::report::{Report, candidates};
-use crate::client::target::Endpoint;
 use crate::clock::Instant;
 use crate::sync::{Flag, Mutex};
 use crate::topology::dial::{Dialer, Proof};
@@ -22,7 +21,7 @@ const GRACE: Duration = Duration::from_millis(100);
 pub(super) struct State {
     pub(super) name: String,
     pub(super) dialer: Arc<Dialer>,
-    pub(super) witnesses: Vec<Arc<SentinelNode>>,
+    pub(super) witnesses: Vec<Arc<Node>>,
     label: String,
     master: Mutex<Option<Arc<Node>>>,
     epoch: AtomicU64,
@@ -42,7 +41,7 @@ impl State {
         name: String,
         label: String,
         dialer: Arc<Dialer>,
-        witnesses: Vec<Arc<SentinelNode>>,
+        witnesses: Vec<Arc<Node>>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| State {
             name,
@@ -96,7 +95,7 @@ impl State {
     }
 
     async fn reports(&self) -> (Vec<Report>, Vec<String>) {
-        let answers = self.witnesses.iter().map(|witness| witness.ask(&self.name)).collect();
+        let answers = self.witnesses.iter().map(|witness| ask(witness, &self.name)).collect();
         let (mut reports, mut complaints): (Vec<Report>, _) = (Vec::new(), Vec::new());
         hear(answers, GRACE, |answer| match answer {
             Err(complaint) => {
@@ -200,56 +199,36 @@ impl ChannelRouter for State {
     }
 }
 
-pub(super) struct SentinelNode(Arc<Node>);
-
-impl SentinelNode {
-    pub(super) fn new(endpoint: &Endpoint, dialer: Dialer) -> Arc<Self> {
-        Arc::new(SentinelNode(Node::new(endpoint.clone(), Arc::new(dialer), Proof::Answers)))
+/// What a sentinel says about the master `name`, or why there is nothing to be had.
+async fn ask(node: &Arc<Node>, name: &str) -> Result<Report, String> {
+    let deadline = Instant::now() + node.dialer.connect_timeout;
+    let lease = node.dialled(Purpose::Command, deadline).await;
+    let lease = lease.map_err(|error| error.message)?;
+    let mut pipe = redis::pipe();
+    for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER"] {
+        pipe.cmd("SENTINEL").arg(question).arg(name);
     }
-
-    /// What this sentinel says about the master `name`, or why there is nothing to be had.
-    pub(super) async fn ask(&self, name: &str) -> Result<Report, String> {
-        let SentinelNode(node) = self;
-        let deadline = Instant::now() + node.dialer.connect_timeout;
-        let lease = node.dialled(Purpose::Command, deadline).await;
-        let lease = lease.map_err(|error| error.message)?;
-        let mut pipe = redis::pipe();
-        for question in ["GET-MASTER-ADDR-BY-NAME", "MASTER"] {
-            pipe.cmd("SENTINEL").arg(question).arg(name);
+    let failed = |why: String| format!("{}: {why}", node.label);
+    let patience = node.dialer.response_timeout;
+    let answers = match timeout(patience, lease.conn.pipeline(&pipe, pipe.len())).await {
+        Ok(answers) => answers.map_err(|error| failed(error.to_string()))?,
+        Err(_) => {
+            lease.conn.suspect(patience);
+            return Err(failed(format!("no answer within {patience:?}")));
         }
-        let failed = |why: String| format!("{}: {why}", node.label);
-        let patience = node.dialer.response_timeout;
-        let answers = match timeout(patience, lease.conn.pipeline(&pipe, pipe.len())).await {
-            Ok(answers) => answers.map_err(|error| failed(error.to_string()))?,
-            Err(_) => {
-                lease.conn.suspect(patience);
-                return Err(failed(format!("no answer within {patience:?}")));
-            }
-        };
-        if answers.first() == Some(&Value::Nil) {
-            return Err(failed(format!("knows no master `{name}`")));
+    };
+    if answers.first() == Some(&Value::Nil) {
+        return Err(failed(format!("knows no master `{name}`")));
+    }
+    let refused = answers.iter().find_map(|answer| match answer {
+        Value::ServerError(error) => Some(error.to_string()),
+        _ => None,
+    });
+    match refused {
+        Some(text) if text.contains("unknown command") => {
+            Err(failed(format!("{text}; it is no sentinel: a server's URL begins with redis://")))
         }
-        let refused = answers.iter().find_map(|answer| match answer {
-            Value::ServerError(error) => Some(error.to_string()),
-            _ => None,
-        });
-        match refused {
-            Some(text) if text.contains("unknown command") => {
-                Err(failed(format!("{text}; it is no sentinel: a server's URL begins with redis://")))
-            }
-            Some(text) => Err(failed(text)),
-            None => Report::read(&answers).ok_or_else(|| failed(unreadable(&Value::Array(answers)))),
-        }
+        Some(text) => Err(failed(text)),
+        None => Report::read(&answers).ok_or_else(|| failed(unreadable(&Value::Array(answers)))),
     }
-
-    pub(super) fn close(&self) {
-        self.0.close();
-    }
-}
-
-impl ChannelRouter for SentinelNode {
-    fn place(&self, _: u16) -> Option<Arc<Node>> {
-        Some(self.0.clone())
-    }
-    fn misplaced(&self) {}
 }

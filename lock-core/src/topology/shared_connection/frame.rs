@@ -1,7 +1,5 @@
 //! Reads replies from the bytes of a connection: RESP2, as the Redis documentation describes it, and what
 //! RESP3 adds to it where keys are tracked (pushes, maps, null).
-use std::fmt;
-
 use redis::Value;
 
 /// Arrays in arrays, at most: no command that is sent here is answered with more.
@@ -11,25 +9,14 @@ const DEPTH: usize = 16;
 pub(super) const REPLY_LIMIT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why the bytes of a connection are no reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(in crate::topology) enum BadReply {
+    #[error("the server sent what is no reply")]
     Malformed,
+    #[error("the server sent a reply beyond the limit of {} MiB for one reply", REPLY_LIMIT_BYTES >> 20)]
     TooLong,
+    #[error("the server sent a reply to which there is no request")]
     Unasked,
-}
-
-impl fmt::Display for BadReply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadReply::Malformed => f.write_str("the server sent what is no reply"),
-            BadReply::TooLong => write!(
-                f,
-                "the server sent a reply beyond the limit of {} MiB for one reply",
-                REPLY_LIMIT_BYTES >> 20
-            ),
-            BadReply::Unasked => f.write_str("the server sent a reply to which there is no request"),
-        }
-    }
 }
 
 /// Reads one reply after the other. Elements of an array are taken as they come: no byte is read twice.

@@ -100,6 +100,7 @@ struct Queue {
     end: Option<Arc<str>>,
 }
 
+#[derive(Default)]
 struct Slot {
     fate: Fate,
     /// Replies still to come.
@@ -110,10 +111,11 @@ struct Slot {
     waker: Option<Waker>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Fate {
     Asked,
     /// Nobody waits for the replies any more.
+    #[default]
     Abandoned,
     Answered,
     Late,
@@ -189,14 +191,7 @@ impl Queue {
     /// A place for a request; its replies are the next ones that nobody has been promised.
     fn place(&mut self, replies: u32, deadline: Option<Instant>, waker: Waker) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                fate: Fate::Abandoned,
-                left: 0,
-                values: Vec::new(),
-                value: Value::Nil,
-                deadline: None,
-                waker: None,
-            });
+            self.slots.push(Slot::default());
             u32::try_from(self.slots.len() - 1).expect("fewer requests than that fit into memory")
         });
         let slot = &mut self.slots[index as usize];

@@ -25,12 +25,9 @@ pub(in crate::topology) enum Socket {
 pub(in crate::topology) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-#[derive(Debug)]
 pub(super) enum ReadHalf {
-    Tcp(tcp::OwnedReadHalf),
+    Plain(Box<dyn AsyncRead + Unpin + Send>),
     Tls(Arc<Session>),
-    Unix(unix::OwnedReadHalf),
-    Simulated(Simulated),
 }
 
 #[derive(Debug)]
@@ -55,7 +52,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => {
                 let (reading, writing) = stream.into_split();
-                (ReadHalf::Tcp(reading), WriteHalf::Tcp(writing))
+                (ReadHalf::Plain(Box::new(reading)), WriteHalf::Tcp(writing))
             }
             Socket::Tls(stream) => {
                 let session = Arc::new(Session::new(*stream));
@@ -63,9 +60,11 @@ impl Socket {
             }
             Socket::Unix(stream) => {
                 let (reading, writing) = stream.into_split();
-                (ReadHalf::Unix(reading), WriteHalf::Unix(writing))
+                (ReadHalf::Plain(Box::new(reading)), WriteHalf::Unix(writing))
             }
-            Socket::Simulated(stream) => (ReadHalf::Simulated(stream.clone()), WriteHalf::Simulated(stream)),
+            Socket::Simulated(stream) => {
+                (ReadHalf::Plain(Box::new(stream.clone())), WriteHalf::Simulated(stream))
+            }
         }
     }
 }
@@ -78,10 +77,8 @@ impl ReadHalf {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self {
-            ReadHalf::Tcp(half) => Pin::new(half).poll_read(context, buffer),
+            ReadHalf::Plain(half) => Pin::new(half).poll_read(context, buffer),
             ReadHalf::Tls(session) => session.poll_read(context, buffer),
-            ReadHalf::Unix(half) => Pin::new(half).poll_read(context, buffer),
-            ReadHalf::Simulated(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }

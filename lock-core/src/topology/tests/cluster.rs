@@ -11,7 +11,7 @@ async fn a_killed_master_is_followed_by_its_replica() {
     let key = "a";
     let shard = usize::from(slot(key.as_bytes())) * 3 / 16_384;
     assert_eq!(route.send(&incr_and_wait(key), within(20_000)).await.unwrap().acked, Some((1, 1)));
-    let mut waiter = route.subscribe(key.as_bytes(), ChannelName::Channel("{a}:channel"));
+    let mut waiter = route.channels().subscribe(key.as_bytes(), ChannelName::Channel("{a}:channel"));
     ready(&mut waiter).await;
     // Many requests in flight when their master dies, and none is stuck.
     let flying: Vec<_> = (0..200)

@@ -13,7 +13,7 @@ async fn a_killed_master_is_followed_by_the_promoted_one() {
     let first = route.send(&incr_and_wait("k"), within(20_000)).await.unwrap();
     assert_eq!((number(&first), first.acked), (1, Some((1, 1))));
     assert_eq!(first.node.to_string(), format!("127.0.0.1:{}", group.data[0].port));
-    let mut waiter = route.subscribe(b"k", ChannelName::Channel("channel"));
+    let mut waiter = route.channels().subscribe(b"k", ChannelName::Channel("channel"));
     ready(&mut waiter).await;
 
     group.data[0].kill();

@@ -35,7 +35,7 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
         tokio::spawn(async move { route.send(&incr("k"), within(20_000)).await })
     };
     // The paused server has the request once it has read it; only the client's count shows the write.
-    while route.commands() < 2 {
+    while route.dialer().commands() < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -56,13 +56,13 @@ async fn a_killed_server_leaves_the_request_in_flight_unknown_and_then_recovers(
 async fn a_subscription_survives_its_connection_and_says_so() {
     let mut server = Server::start(&[]);
     let route = route(&server.url()).await;
-    let mut waiter = route.subscribe(b"k", ChannelName::Channel("channel"));
+    let mut waiter = route.channels().subscribe(b"k", ChannelName::Channel("channel"));
     ready(&mut waiter).await;
     assert!(no_hint_waiting(&mut waiter));
     server.ok(&["PUBLISH", "channel", "0"]);
     hint(&mut waiter).await;
 
-    let mut second = route.subscribe(b"k", ChannelName::Channel("channel"));
+    let mut second = route.channels().subscribe(b"k", ChannelName::Channel("channel"));
     ready(&mut second).await;
     assert_eq!(server.ok(&["PUBSUB", "NUMSUB", "channel"]), "channel\n1", "waiters share a subscription");
 
@@ -97,11 +97,10 @@ async fn a_feed_and_a_board_that_a_panic_ended_are_started_anew() {
             assert!(self.1.swap(true, Ordering::Relaxed), "on purpose");
             Some(Arc::clone(&self.0))
         }
-        fn misplaced(&self) {}
     }
     let server = Server::start(&[]);
     let route = route(&server.url()).await;
-    let mut waiter = route.subscribe(b"k", ChannelName::Channel("channel"));
+    let mut waiter = route.channels().subscribe(b"k", ChannelName::Channel("channel"));
     ready(&mut waiter).await;
     let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
     let panics = heard.clone();
