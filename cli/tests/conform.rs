@@ -172,7 +172,7 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
     });
 }
 
-/// Each lock is right but for the defect of a public report, and so are the steps beside the one that finds it.
+/// Each lock has the defect of a public report and no other, so that one step is broken.
 #[test]
 fn the_defects_that_steps_were_made_after_are_found_by_them() {
     let tries = [
