@@ -97,8 +97,12 @@ fn every_peer_that_is_built_conforms() {
             scope.spawn(move || {
                 let output = peers(dir, None, &["--json", "conform", &name]);
                 let report = json(&output);
-                assert_eq!(code(&output), 0, "{name}: {report:#}");
                 let steps = report["steps"].as_array().expect("steps");
+                let broken = steps.iter().filter(|step| step["outcome"] == "broken");
+                let broken: Vec<_> = broken.filter_map(|step| step["name"].as_str()).collect();
+                // node-redlock#296: the lease counts from the first try, however long the caller waited.
+                let known: &[&str] = if name == "peer:node-redlock" { &["lease after a wait"] } else { &[] };
+                assert_eq!(broken, known, "{name}: {report:#}");
                 let load = steps.iter().find(|step| step["name"] == "load");
                 assert_eq!(load.expect("a step")["outcome"], "kept", "{name}");
             });
