@@ -256,6 +256,17 @@ impl Watcher {
         self.lose(self.group_of(source), None, self.last_us, "its server was started without its keys");
     }
 
+    /// The connection to a server ended: its last command may be in no line, though its keys show it.
+    pub fn disconnected(&mut self, source: usize) {
+        self.apply_until(u64::MAX, u64::MAX);
+        let group = self.group_of(source);
+        self.with_each(
+            |of, _| of == group,
+            self.last_us,
+            |step| step.lock.holds.iter_mut().for_each(|hold| hold.may_be_given_back = true),
+        );
+    }
+
     /// A server died, or another took its place, right after a command at `last_us`: a grant of that moment
     /// may never have been answered, or never have reached a disk or a replica, and accuses nobody.
     pub fn unanswered(&mut self, source: usize, last_us: u64) {

@@ -25,6 +25,8 @@ impl WatchStep<'_> {
             let hold = self.lock.holds.remove(place);
             self.note(client, what, "{subject} by {owner}: it is not there", *owner);
             return match hold.is_promised() {
+                // It is the repetition of a release that nobody saw.
+                true if what == RELEASE && hold.may_be_given_back => self.record_release(&hold),
                 true => self.end_unseen(hold, self.time_us),
                 false => self.lapse(hold),
             };
@@ -110,7 +112,7 @@ impl WatchStep<'_> {
         let hold = &mut self.lock.holds[place];
         self.votes.push(LockAct::Renew(HoldChange::by(hold.attempt.owner), until_us));
         let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
-        hold.until_us = until_us;
+        (hold.until_us, hold.may_be_given_back) = (until_us, false);
         let hold = *hold;
         let renewal = AcquireAttempt { time_us: self.time_us, until_us, ..hold.attempt };
         self.lock.note_attempt(&renewal, "renewal by {owner}{lease}");

@@ -109,6 +109,8 @@ pub(crate) struct ServerHold {
     pub(crate) is_lapsed: bool,
     /// Its key was deleted by a connection that had no lease before: another's, or one of the holder's pool.
     pub(crate) is_in_doubt: bool,
+    /// Its server's connection has ended since: a release of that moment may be in no line.
+    pub(crate) may_be_given_back: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -161,8 +163,17 @@ pub(crate) struct LockState {
 impl ServerHold {
     /// One that was taken once, as it was asked for.
     pub(crate) fn of(attempt: AcquireAttempt, origin: HoldOrigin) -> Self {
-        let (until_us, is_lapsed, is_in_doubt) = (attempt.until_us, false, false);
-        ServerHold { attempt, until_us, number: 0, depth: 1, renewals: 0, origin, is_lapsed, is_in_doubt }
+        ServerHold {
+            attempt,
+            until_us: attempt.until_us,
+            number: 0,
+            depth: 1,
+            renewals: 0,
+            origin,
+            is_lapsed: false,
+            is_in_doubt: false,
+            may_be_given_back: false,
+        }
     }
 
     /// Whether it was granted during the watch.

@@ -272,6 +272,7 @@ impl Listeners {
                     // same, nothing is known of its locks.
                     self.watcher.unanswered(place, last_us);
                 }
+                self.watcher.disconnected(place);
             }
             ListenerEvent::Stopped => (source.listens, source.is_followed) = (false, false),
             ListenerEvent::Reopened(info) => {
@@ -430,6 +431,12 @@ mod tests {
         }
     }
 
+    /// A release, which deletes the key if it is there.
+    const RELEASE: [&str; 2] = [
+        "127.0.0.1:5001] \"EVALSHA\" \"bb\" \"1\" \"order:1\" \"token-of-one-1\"",
+        "lua] \"get\" \"order:1\"",
+    ];
+
     /// A lock is granted and given back, granted once more, and granted to another by the server that comes
     /// after.
     fn findings(
@@ -454,7 +461,8 @@ mod tests {
         let [one, two] = [take(5001, "token-of-one-1"), take(5002, "token-of-two-2")];
         let [one, two] = [&one, &two].map(|lines| lines.each_ref().map(String::as_str));
         say(&mut listeners, 0, 0, &one);
-        say(&mut listeners, 0, 10, &["127.0.0.1:5001] \"DEL\" \"order:1\""]);
+        say(&mut listeners, 0, 10, &RELEASE);
+        say(&mut listeners, 0, 10, &["lua] \"del\" \"order:1\""]);
         say(&mut listeners, 0, 1_000, &one);
         say(&mut listeners, 0, 1_000 + after_ms, &["127.0.0.1:5003] \"PING\""]);
         let place = came_after(&mut listeners);
@@ -490,6 +498,23 @@ mod tests {
             assert_eq!(findings(TopologyKind::Sentinel, after_ms, failed_over), expected);
             assert_eq!(findings(TopologyKind::Sentinel, after_ms, promoted), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn a_release_of_the_moment_in_which_a_server_dies_accuses_nobody() {
+        let restarted = |listeners: &mut Listeners, repeats: &[&str]| {
+            listeners.take(0, ListenerEvent::Closed);
+            listeners.take(0, ListenerEvent::Reopened(Some(info("3", "master"))));
+            let line = |line: &&str| format!("1700000002.500000 [0 {line}\n");
+            let lines: String = repeats.iter().map(line).collect();
+            listeners.take(0, ListenerEvent::Lines(lines.into_bytes(), None));
+            0
+        };
+        let after =
+            |repeats: &[&str]| findings(TopologyKind::Single, 100, |listeners| restarted(listeners, repeats));
+        // It finds nothing to release: the one that nobody saw had been done.
+        assert_eq!(after(&RELEASE), Vec::<String>::new());
+        assert_eq!(after(&[]), ["overlap", "lost-by-server"]);
     }
 
     #[tokio::test]
