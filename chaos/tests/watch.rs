@@ -179,6 +179,17 @@ fn a_holder_that_gives_back_what_the_server_has_lost_holds_it_no_longer() {
 }
 
 #[test]
+fn a_release_that_looks_at_its_own_record_alone_says_nothing_of_the_key() {
+    let again = Traffic::begun().set(20, 5001, A, 1000).line(30, 5001, &["EVAL", RELEASE, "1", "order:1", A]);
+    let of_an_earlier_acquire = |key: &str| {
+        let looked = Traffic(again.0.clone()).line(30, 0, &["get", key]);
+        kinds(&looked.release(40, 5001, A, true).seen())
+    };
+    assert_eq!(of_an_earlier_acquire("records:{order:1}:7"), []);
+    assert_eq!(of_an_earlier_acquire("order:1"), [("lost-by-server".to_owned(), Certainty::Sure)]);
+}
+
+#[test]
 fn a_grant_that_was_a_dying_servers_last_command_accuses_nobody() {
     let seen = |last_ms: u64| {
         let traffic = Traffic::begun().set(1_000, 5001, A, 60_000).line(last_ms, 5002, &["PING"]);

@@ -437,7 +437,8 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, scr
     let argument = |at: Option<usize>| unit.call.as_ref()?.args().get(at?);
     let (Some(key), Some(owner)) = (argument(role.key_arg), argument(role.owner_arg)) else { return };
     let place = LockPlace { key, ..*place };
-    let change = change(&place, Some(owner), true, false);
+    let looks_at_key = unit.commands.iter().any(|command| command.arg(1) == Some(place.key));
+    let change = change(&place, Some(owner), looks_at_key, false);
     let act = match role.takes {
         Some(recipe) => LockAct::Attempt(attempt(&place, recipe, owner, None, true), AttemptOutcome::Refused),
         None if role.releases => LockAct::Release(change),
