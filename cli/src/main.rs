@@ -67,8 +67,7 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr().lock(), "{said}");
             // What was asked for could not be read as a whole; this word of it can.
             if std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json") {
-                let document =
-                    serde_json::json!({"schema": 1, "error": said.trim_end(), "exit_code": exit::USAGE});
+                let document = terminal::error_document(said.trim_end(), exit::USAGE);
                 let _ = writeln!(std::io::stdout().lock(), "{document}");
             }
             return ExitCode::from(exit::USAGE);

@@ -55,6 +55,11 @@ pub(crate) struct Terminal {
     has_output: Arc<AtomicBool>,
 }
 
+/// What `--json` prints of a command that ends without a result.
+pub(crate) fn error_document(why: &str, code: u8) -> serde_json::Value {
+    serde_json::json!({"schema": 1, "error": why, "exit_code": code})
+}
+
 impl Terminal {
     pub(crate) fn new(common: Common) -> Self {
         let shows_bars = std::io::stderr().is_terminal() && !common.quiet;
@@ -194,9 +199,8 @@ impl Terminal {
     /// With `--json` the document of a command that ends without a result: why, unless it printed one.
     pub(crate) fn no_result(&self, why: &str, code: u8) {
         if !self.has_output.load(Ordering::Relaxed) {
-            let document = serde_json::json!({"schema": 1, "error": why, "exit_code": code});
             // Nobody can be told that this failed: the exit code stands already.
-            let _ = self.json(&document);
+            let _ = self.json(&error_document(why, code));
         }
     }
 

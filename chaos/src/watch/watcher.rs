@@ -228,6 +228,10 @@ impl Watcher {
         }
     }
 
+    fn apply_all(&mut self) {
+        self.apply_until(u64::MAX, u64::MAX);
+    }
+
     fn apply(&mut self, news: ServerNews, time_us: u64) {
         match news {
             ServerNews::Ran(unit) => {
@@ -241,7 +245,7 @@ impl Watcher {
     /// Nothing is known of a source since its last line, as after a lost connection. What was held may be
     /// over.
     pub fn gap(&mut self, source: usize) {
-        self.apply_until(u64::MAX, u64::MAX);
+        self.apply_all();
         self.assembler.forget(source);
         let group = self.group_of(source);
         let is_concerned = |of: usize| of == group || of == WHOLE_SET;
@@ -252,13 +256,13 @@ impl Watcher {
 
     /// A server that is the only one of its group was started anew without its keys.
     pub fn lost(&mut self, source: usize) {
-        self.apply_until(u64::MAX, u64::MAX);
+        self.apply_all();
         self.lose(self.group_of(source), None, self.last_us, "its server was started without its keys");
     }
 
     /// The connection to a server ended: its last command may be in no line, though its keys show it.
     pub fn disconnected(&mut self, source: usize) {
-        self.apply_until(u64::MAX, u64::MAX);
+        self.apply_all();
         let group = self.group_of(source);
         self.with_each(
             |of, _| of == group,
@@ -495,7 +499,7 @@ impl Watcher {
 
     /// What was seen, once all lines were taken.
     pub fn finish(mut self) -> WatchedTraffic {
-        self.apply_until(u64::MAX, u64::MAX);
+        self.apply_all();
         self.with_each(|_, _| true, self.last_us, |step| step.end());
         // What is made of it needs memory too.
         drop((self.locks, self.votes, self.of_members));

@@ -98,11 +98,11 @@ struct WatchedServer {
     dear: u32,
 }
 
-/// What a question to servers has shown, as the watch takes it.
-type Finding = Box<dyn FnOnce(&mut RunningWatch<'_>) + Send>;
+/// What servers have answered, as the watch takes it.
+type ServerAnswer = Box<dyn FnOnce(&mut RunningWatch<'_>) + Send>;
 
 /// What a server says of itself, and what waits at it for connections of a watch; `ids`: their numbers.
-async fn look_at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> Finding {
+async fn look_at_server(servers: External, address: SocketAddr, ids: Vec<String>) -> ServerAnswer {
     let info = ServerInfo::of(&servers, address).await;
     let waiting = waits_at(&servers, address, &ids).await;
     Box::new(move |watch| watch.see_server(address, info, waiting))
@@ -115,7 +115,7 @@ async fn find_servers(
     light: bool,
     followed: Vec<SocketAddr>,
     has_new: bool,
-) -> Finding {
+) -> ServerAnswer {
     if servers.find_again().await.is_err() {
         return Box::new(|watch| watch.is_finding = false);
     }
@@ -204,7 +204,7 @@ struct RunningWatch<'a> {
     cost: WatchCost,
     watched: HashMap<SocketAddr, WatchedServer>,
     /// Questions to servers, beside the listening: one that does not answer keeps no line waiting.
-    looks: JoinSet<Finding>,
+    looks: JoinSet<ServerAnswer>,
     is_finding: bool,
     /// Servers whose clocks were asked while they answered.
     timed: HashSet<SocketAddr>,
@@ -225,8 +225,8 @@ impl RunningWatch<'_> {
         while !self.is_over(end) {
             let changed = tokio::select! {
                 changed = self.listeners.next(look.min(end)) => changed,
-                Some(Ok(finding)) = self.looks.join_next() => {
-                    finding(self);
+                Some(Ok(take_answer)) = self.looks.join_next() => {
+                    take_answer(self);
                     continue;
                 }
                 () = cancelled(&mut cancel) => return,

@@ -109,9 +109,7 @@ impl Trial<'_> {
         if self.driver(B).has(waiting) {
             return Err("a waiter was answered while the lock was held".to_owned());
         }
-        self.release_of(A, &grant).await?;
-        let within = self.patience() + Duration::from_secs(8);
-        let reply = self.driver(B).reply(waiting, within).await?;
+        let reply = self.answer_after_release(&grant, waiting, 8_000).await?;
         self.release_of(B, &granted(&reply, "a waiter for a lock that was released")?).await?;
         Ok(String::new())
     }
@@ -130,9 +128,7 @@ impl Trial<'_> {
         let answered = |driver: &ScriptedDriver| driver.has(waiting);
         self.driver(B).listen(Duration::from_millis(lasts_ms), answered).await;
         let is_early = self.driver(B).has(waiting);
-        self.release_of(A, &held).await?;
-        let within = self.patience() + Duration::from_secs(8);
-        let reply = self.driver(B).reply(waiting, within).await?;
+        let reply = self.answer_after_release(&held, waiting, 8_000).await?;
         if is_early && reply.ending == "failed" {
             return skip(&format!("no wait without a bound: {}", error_text(&reply.body)));
         }

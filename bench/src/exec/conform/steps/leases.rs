@@ -45,9 +45,7 @@ impl Trial<'_> {
         let request = self.acquire_request(&lock, "t0", NEXT_MS, Some(SHORT_MS));
         let waiting = self.driver(B).send(request).await;
         self.listen(B, Duration::from_millis(SHORT_MS + SHORT_MS / 2)).await;
-        self.release_of(A, &held).await?;
-        let within = self.patience() + Duration::from_millis(NEXT_MS);
-        let reply = self.driver(B).reply(waiting, within).await?;
+        let reply = self.answer_after_release(&held, waiting, NEXT_MS).await?;
         let granted_at = Instant::now();
         let grant = granted(&reply, "a waiter for a lock that was released")?;
         let answer = self.ask(B, json!({"op": "held", "grant": grant})).await?;

@@ -273,6 +273,18 @@ impl<'a> Trial<'a> {
         self.ask(which, json!({"op": "release", "grant": grant})).await
     }
 
+    /// `A` gives its lock back: what the request of `B` is answered that waits for `wait_ms`.
+    async fn answer_after_release(
+        &mut self,
+        held: &str,
+        waiting: u64,
+        wait_ms: u64,
+    ) -> Result<Reply, String> {
+        self.release_of(A, held).await?;
+        let within = self.patience() + Duration::from_millis(wait_ms);
+        self.driver(B).reply(waiting, within).await
+    }
+
     async fn extend_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
         self.ask(which, json!({"op": "extend", "grant": grant, "lease_ms": LONG_MS})).await
     }

@@ -105,8 +105,7 @@ impl Trial<'_> {
             ));
         }
         let got = granted(&reply, "a free lock")?;
-        self.release_of(A, &held).await?;
-        let reply = self.driver(B).reply(waiting, within).await?;
+        let reply = self.answer_after_release(&held, waiting, 5_000).await?;
         for grant in [got, granted(&reply, "the waiter")?] {
             self.release_of(B, &grant).await?;
         }
