@@ -114,6 +114,7 @@ async fn the_other_scenarios_convict_their_controls() {
 async fn defects_of_reports_are_convicted_by_the_scenarios_that_were_made_after_them() {
     let tries = [
         ("renewed-reply-lost", "renews-what-was-given-up", "plain"),
+        ("renewed-reply-lost", "failed-release-is-renewed", "plain"),
         ("lost-reply-release", "forgets-before-it-releases", "plain"),
         ("readers-short-leases", "readers-share-one-lease", "write read"),
         ("script-flush", "scripts-by-hash-only", "plain"),
