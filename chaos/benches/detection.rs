@@ -2,11 +2,12 @@
 //! often it accuses a sound lock.
 //!
 //! `cargo build --release -p cli && cargo bench -p chaos --bench detection` prints tables in Markdown: for
-//! each lock its defect, in how many seeds it was convicted, and by which scenarios; and the score by family.
-//! The locks are those of `drivers/controls/defects.py`, and of the zoo those of [`ZOO`], which has what is
-//! known of other families. What the environment may say: `DETECTION_SUITE` (quick), `DETECTION_SEEDS` (how
-//! many, 20), `DETECTION_LOCKS` (only names that contain one of these words, by commas), `DETECTION_JOBS`
-//! (audits at a time, 1), `LOCKLAB` (the program). It ends with 1 if a sound lock was accused.
+//! each lock its defect, in how many seeds it was convicted, and by which scenarios or by `conform`; and the
+//! score by family. The locks are those of `drivers/controls/defects.py`, and of the zoo those of [`ZOO`],
+//! which has what is known of other families. What the environment may say: `DETECTION_SUITE` (quick),
+//! `DETECTION_SEEDS` (how many, 20), `DETECTION_LOCKS` (only names that contain one of these words, by
+//! commas), `DETECTION_JOBS` (audits at a time, 1), `LOCKLAB` (the program). It ends with 1 if a sound lock
+//! was accused.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -20,6 +21,9 @@ use std::sync::Mutex;
 use std::thread;
 
 use serde_json::Value;
+
+/// What is counted beside scenarios: a promise that was broken step by step.
+const CONFORM: &str = "conform";
 
 const DEFECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
 
@@ -72,7 +76,9 @@ struct Lock {
 struct Convictions {
     audits: u64,
     convicted: u64,
-    /// In how many audits a scenario found the lock broken.
+    /// Of these, by a scenario or a drawn fault, and not by `conform` alone.
+    by_scenarios: u64,
+    /// In how many audits a scenario, or `conform`, found the lock broken.
     by_scenario: BTreeMap<String, u64>,
     /// Why audits gave no answer.
     errors: Vec<String>,
@@ -145,7 +151,7 @@ fn locks(locklab: &Path) -> Result<Vec<Lock>, Box<dyn Error>> {
     Ok(locks)
 }
 
-/// The scenarios that found the lock broken.
+/// The scenarios that found the lock broken, and `conform` if it broke a promise there.
 fn audit(locklab: &Path, lock: &Lock, suite: &str, seed: u64) -> Result<Vec<String>, Box<dyn Error>> {
     let kept = tempfile::tempdir()?;
     let out = kept.path().join("run");
@@ -163,7 +169,10 @@ fn audit(locklab: &Path, lock: &Lock, suite: &str, seed: u64) -> Result<Vec<Stri
         return Err("no scenario applies".into());
     }
     let broken = outcomes().filter(|one| one["outcome"] == "broken");
-    Ok(broken.map(|one| one["name"].as_str().unwrap_or_default().to_owned()).collect())
+    let scenarios = broken.map(|one| one["name"].as_str().unwrap_or_default().to_owned());
+    let findings = document["subjects"][0]["conform"]["findings"].as_array();
+    let promises = findings.into_iter().flatten().filter(|one| one["is_promise"] == true);
+    Ok(scenarios.chain(promises.take(1).map(|_| CONFORM.to_owned())).collect())
 }
 
 /// Audits each lock with each seed, so many at a time.
@@ -184,6 +193,7 @@ fn audit_all(locklab: &Path, locks: &[Lock], suite: &str, seeds: u64, jobs: usiz
                         Ok(broken) => {
                             found.audits += 1;
                             found.convicted += u64::from(!broken.is_empty());
+                            found.by_scenarios += u64::from(broken.iter().any(|name| name != CONFORM));
                             for scenario in broken {
                                 *found.by_scenario.entry(scenario).or_default() += 1;
                             }
@@ -204,7 +214,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let locks = locks(&locklab)?;
     let found = audit_all(&locklab, &locks, &suite, seeds, jobs);
     println!("| family | lock | what is wrong | convicted | by |\n|---|---|---|---|---|");
-    let mut families: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    let mut families: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     let mut accused = 0;
     for (lock, found) in locks.iter().zip(&found) {
         let mut by: Vec<(&String, &u64)> = found.by_scenario.iter().collect();
@@ -212,20 +222,23 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let by = by.iter().map(|(name, times)| format!("{name} {times}"));
         let by: Vec<String> = by.chain(found.errors.iter().cloned()).collect();
         let Lock { name, family, defect, .. } = lock;
-        let Convictions { audits, convicted, .. } = found;
+        let Convictions { audits, convicted, by_scenarios, .. } = found;
         println!("| {family} | {name} | {defect} | {convicted} of {audits} | {} |", by.join(", "));
         if lock.is_sound {
             accused += convicted;
             continue;
         }
         // A defect counts as found where more than half of the audits find it.
-        let [is_found, all] = families.entry(family).or_default();
+        let [is_found, by_scenario, all] = families.entry(family).or_default();
         *is_found += usize::from(2 * convicted > *audits);
+        *by_scenario += usize::from(2 * by_scenarios > *audits);
         *all += 1;
     }
-    println!("\n| family | found in more than half of {seeds} seeds of `{suite}` |\n|---|---|");
-    for (family, [found, all]) in families {
-        println!("| {family} | {found} of {all} |");
+    println!(
+        "\n| family | found in more than half of {seeds} seeds of `{suite}` | by a scenario |\n|---|---|---|"
+    );
+    for (family, [found, by_scenario, all]) in families {
+        println!("| {family} | {found} of {all} | {by_scenario} of {all} |");
     }
     println!("\nSound locks were accused {accused} times.");
     Ok(ExitCode::from(u8::from(accused > 0)))

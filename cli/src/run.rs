@@ -171,7 +171,7 @@ impl Keeper {
 
     pub(crate) fn is_empty(&self) -> bool {
         let audited = self.run.audit.as_deref();
-        let tried = |audit: &Audit| audit.score().worst().is_some();
+        let tried = |audit: &Audit| audit.worst().is_some();
         self.run.rows.is_empty() && self.run.scenarios.is_empty() && !audited.is_some_and(tried)
     }
 

@@ -265,6 +265,36 @@ fn a_driver_that_does_not_conform_is_tried_all_the_same_but_not_without_a_hello(
     assert_eq!(of(&json, 1, "calm")["outcome"], "unknown", "{said}");
 }
 
+/// Every scenario is kept: what `conform` finds decides.
+#[test]
+fn a_promise_that_is_broken_step_by_step_counts_and_what_else_does_not_conform_is_a_doubt() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    scenario(dir.path(), "calm", "2s");
+    let defects = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
+    let lock = |name: &str| format!("exec:python3 {defects} {name}");
+    let tries = [
+        (lock("sound"), 0, None, "kept by"),
+        (lock("release-says-ok"), 1, Some(("late release", true)), "BROKEN by"),
+        (driver("ends-badly"), 2, Some(("bye", false)), "does not conform"),
+    ];
+    for (lock, expected, finding, words) in tries {
+        let more = ["--scenario", "calm.toml", "--out", "run", "--junit", "audit.xml"];
+        let (code, json, said) = audit(dir.path(), &[&lock], &more);
+        assert_eq!(code, expected, "{lock}: {said}");
+        assert_eq!(of(&json, 0, "calm")["outcome"], "kept", "{said}");
+        let found = json["subjects"][0]["conform"]["findings"].as_array().and_then(|all| all.first());
+        let found = found.map(|one| (one["name"].as_str().unwrap_or(""), one["is_promise"] == true));
+        assert_eq!(found, finding, "{said}");
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("it was written");
+        let page = read("run/report.md");
+        assert!(page.contains(words), "{page}");
+        let (junit, badge) = (read("audit.xml"), read("run/badge.svg"));
+        assert_eq!(junit.contains("<failure"), expected == 1, "{junit}");
+        assert_eq!(badge.contains("kept in all"), expected == 0, "{badge}");
+        std::fs::remove_dir_all(dir.path().join("run")).expect("it was there");
+    }
+}
+
 #[test]
 fn a_lock_on_several_masters_is_met_there() {
     let dir = tempfile::tempdir().expect("a temporary directory");

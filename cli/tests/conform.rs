@@ -182,6 +182,8 @@ fn the_defects_that_steps_were_made_after_are_found_by_them() {
         ("begins-with-the-last-lease", "plain", "renewal"),
         ("expired-stays-locked-within", "reentrant", "late release"),
         ("read-release-ends-the-write", "write", "reading in writing"),
+        ("misses-the-release", "plain", "hand-off"),
+        ("inner-release-shortens", "reentrant", "owners"),
     ];
     let defects = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
     std::thread::scope(|scope| {

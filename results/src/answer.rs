@@ -271,7 +271,8 @@ fn of_audit(audit: &Audit) -> Vec<Part> {
         all => {
             let count = |wanted: fn(&&AuditedSubject) -> bool| subjects.iter().filter(wanted).count();
             let lost = count(|subject| subject.lost() > 0);
-            let broke = count(|subject| subject.score.broken > 0);
+            let broke =
+                count(|subject| subject.score.broken > 0 || subject.broken_promises().next().is_some());
             let rest = all - broke;
             let mut parts = Vec::new();
             parts.extend((lost > 0).then(|| (Tone::Lost, format!("LOST by {lost} of {all} locks"))));
@@ -294,6 +295,16 @@ fn of_subject(subject: &AuditedSubject) -> Vec<Part> {
     if lost > 0 {
         let words = format!("LOST by {name} in {lost} of {could} {scenarios} that a lock can keep");
         parts.push((Tone::Lost, words));
+    }
+    let promises = subject.broken_promises().count();
+    if promises > 0 {
+        let steps = subject.broken_promises().map(|finding| format!("`{}`", finding.name)).format(", ");
+        let words = format!("BROKEN by {name} in {} of conform: {steps}", units::several(promises, "step"));
+        parts.push((Tone::Lost, words));
+    } else if subject.conform.as_ref().is_some_and(|conform| !conform.conforms) {
+        let words =
+            format!("the driver of {name} does not conform: what its scenarios show may be its doing");
+        parts.push((Tone::Doubt, words));
     }
     let further = score.broken as usize - lost.min(score.broken as usize);
     if further > 0 {

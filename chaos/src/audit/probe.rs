@@ -160,9 +160,17 @@ pub(super) async fn meet(
             if let (Some(command), None, false) = (program.clone(), &audited.conform, not) {
                 let library = has.as_ref().map(|has| has.library.clone());
                 audited.library = library.unwrap_or_default();
-                // Its keys can be deleted on one deployment only.
-                let ours = target.is_none() && shape != TopologyKind::Masters;
-                audited.conform = Some(conformance(command, url, prefix, logs, ours).await);
+                let options = ConformOptions {
+                    command,
+                    target: url.to_owned(),
+                    prefix: prefix.to_owned(),
+                    kind: None,
+                    patience: PATIENCE,
+                    // Its keys can be deleted on one deployment only.
+                    may_flush: target.is_none() && shape != TopologyKind::Masters,
+                    log: Some(logs.join("conform.log")),
+                };
+                audited.conform = Some(conformance(&options).await);
             }
             has
         };
@@ -180,24 +188,27 @@ pub(super) async fn meet(
     Ok(met)
 }
 
-/// What `conform` finds, in so far as it ended in time.
-async fn conformance(command: Vec<String>, url: &str, prefix: &str, logs: &Path, ours: bool) -> Conformance {
-    let options = ConformOptions {
-        command,
-        target: url.to_owned(),
-        prefix: prefix.to_owned(),
-        kind: None,
-        patience: PATIENCE,
-        may_flush: ours,
-        log: Some(logs.join("conform.log")),
-    };
+/// What `conform` finds, in so far as it ended in time. Where a promise is broken the steps are tried once
+/// more: what does not come again, such as an answer that a busy machine delayed, is not counted.
+async fn conformance(options: &ConformOptions) -> Conformance {
+    let mut found = conform_once(options).await;
+    if found.broken_promises().next().is_some() {
+        let again = conform_once(options).await;
+        let comes_again = |name: &str| again.broken_promises().any(|one| one.name == name);
+        found.findings.retain(|finding| !finding.is_promise || comes_again(&finding.name));
+        found.conforms = found.findings.is_empty();
+    }
+    found
+}
+
+async fn conform_once(options: &ConformOptions) -> Conformance {
     let steps = Arc::new(Mutex::new(Vec::<Step>::new()));
     let told = steps.clone();
     let tell = move |step: &Step| {
         let mut steps = told.lock().unwrap_or_else(PoisonError::into_inner);
         steps.push(step.clone());
     };
-    let in_time = tokio::time::timeout(CONFORM_WITHIN, conform(&options, tell)).await;
+    let in_time = tokio::time::timeout(CONFORM_WITHIN, conform(options, tell)).await;
     let steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
     let of = |outcome: Outcome| steps.iter().filter(move |step| step.outcome == outcome);
     let mut findings: Vec<Finding> = of(Outcome::Broken).map(finding).collect();
@@ -212,6 +223,7 @@ async fn conformance(command: Vec<String>, url: &str, prefix: &str, logs: &Path,
             ),
             remedy: "Answer each request, or end.".to_owned(),
             paragraph: "docs/src/driver-protocol.md#what-goes-wrong".to_owned(),
+            is_promise: false,
         });
     }
     Conformance {
@@ -228,5 +240,6 @@ fn finding(step: &Step) -> Finding {
         found: step.found.clone(),
         remedy: step.remedy.to_owned(),
         paragraph: step.protocol_reference(),
+        is_promise: step.is_promise,
     }
 }

@@ -85,6 +85,26 @@ pub struct Finding {
     pub remedy: String,
     /// Where the protocol says it.
     pub paragraph: String,
+    /// It asks for a promise of the lock, such as exclusion, and was broken again when the steps were tried
+    /// once more; otherwise it is about how the driver says what the lock does.
+    #[serde(default)]
+    pub is_promise: bool,
+}
+
+impl Conformance {
+    /// The promises of the lock that were broken.
+    pub fn broken_promises(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.is_promise)
+    }
+
+    /// A broken promise is as bad as a broken scenario; what else does not conform leaves it unknown what the
+    /// scenarios show.
+    fn outcome(&self) -> Option<AuditOutcome> {
+        match self.broken_promises().next() {
+            Some(_) => Some(AuditOutcome::Broken),
+            None => (!self.conforms).then_some(AuditOutcome::Unknown),
+        }
+    }
 }
 
 /// What became of one scenario.
@@ -256,6 +276,11 @@ impl AuditedSubject {
         Some(format!("{name}: faults drawn at {tried} of {points} points of its protocol"))
     }
 
+    /// The promises that it broke step by step; none of a lock that is no driver.
+    pub fn broken_promises(&self) -> impl Iterator<Item = &Finding> {
+        self.conform.iter().flat_map(Conformance::broken_promises)
+    }
+
     /// How many of its scenarios lost the lock.
     pub fn lost(&self) -> usize {
         self.scenarios.iter().filter(|one| one.is_lost()).count()
@@ -310,6 +335,13 @@ impl Audit {
     /// The score of all locks together.
     pub fn score(&self) -> Score {
         self.scenarios().map(|scenario| scenario.outcome).collect()
+    }
+
+    /// The worst of all scenarios and of what `conform` found; `None` where no scenario was tried.
+    pub fn worst(&self) -> Option<AuditOutcome> {
+        let conform = self.subjects.iter().flat_map(|subject| &subject.conform);
+        let worst = self.score().worst()?;
+        Some(conform.filter_map(Conformance::outcome).fold(worst, AuditOutcome::max))
     }
 }
 

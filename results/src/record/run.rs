@@ -608,7 +608,7 @@ impl Run {
     pub fn outcome(&self) -> Outcome {
         let worst = match &self.audit {
             // Its scenarios were made for other locks: what they expect is not what an audit asks.
-            Some(audit) => audit.score().worst().map(AuditOutcome::of_run),
+            Some(audit) => audit.worst().map(AuditOutcome::of_run),
             None => self.scenarios.iter().map(ScenarioResult::outcome).max(),
         };
         let stated = match self.as_expected {

@@ -115,9 +115,19 @@ pub fn document(
     })
 }
 
-/// A lock's scenarios: broken is a failure, unknown an error, not applicable skipped.
+/// What does not conform of a lock, and its scenarios: broken is a failure, unknown an error, not applicable
+/// skipped.
 fn scorecard<'a>(run: &'a Run, subject: &'a AuditedSubject) -> impl Iterator<Item = TestCase> + 'a {
-    subject.scenarios.iter().map(move |scenario| {
+    let findings = subject.conform.iter().flat_map(|conform| &conform.findings).map(|finding| {
+        let status = match finding.is_promise {
+            true => problem(NonSuccessKind::Failure, &finding.found, "broken"),
+            false => problem(NonSuccessKind::Error, &finding.found, "unknown"),
+        };
+        let mut case = test_case(&finding.name, &format!("audit.conform.{}", subject.name), status);
+        case.set_system_out(printable(&format!("{} See {}.", finding.remedy, finding.paragraph)));
+        case
+    });
+    findings.chain(subject.scenarios.iter().map(move |scenario| {
         let why = printable(&scenario.why);
         let status = match scenario.outcome {
             AuditOutcome::Kept | AuditOutcome::Inherent => TestCaseStatus::success(),
@@ -135,7 +145,7 @@ fn scorecard<'a>(run: &'a Run, subject: &'a AuditedSubject) -> impl Iterator<Ite
             point_at(&mut case, result);
         }
         case
-    })
+    }))
 }
 
 fn place(of: &ScenarioResult) -> (&str, &str, &str) {

@@ -10,8 +10,9 @@ pub fn badge(audit: &Audit) -> String {
     let score = audit.score();
     let lost: usize = audit.subjects.iter().map(AuditedSubject::lost).sum();
     let (kept, could) = (score.kept, score.kept + score.broken);
-    let (colour, words) = match score.worst() {
+    let (colour, words) = match audit.worst() {
         Some(AuditOutcome::Broken) if lost > 0 => ("#ad2418", format!("LOST in {lost} of {could}")),
+        Some(AuditOutcome::Broken) if score.broken == 0 => ("#ad2418", "broken in conform".to_owned()),
         Some(AuditOutcome::Broken) => ("#ad2418", format!("{} of {could} broken", score.broken)),
         Some(AuditOutcome::Kept | AuditOutcome::Inherent) => ("#00674e", format!("kept in all of {kept}")),
         _ => ("#775400", format!("{kept} kept, {} unknown", score.unknown)),

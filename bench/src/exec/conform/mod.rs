@@ -69,6 +69,8 @@ pub struct Step {
     pub remedy: &'static str,
     /// The heading of its paragraph in `docs/src/driver-protocol.md`.
     pub paragraph: &'static str,
+    /// Whether it asks for what the lock promises, such as exclusion, and not how a driver says so.
+    pub is_promise: bool,
 }
 
 impl Step {

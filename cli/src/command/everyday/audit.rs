@@ -192,7 +192,7 @@ fn finish(
         if let Some(base) = base {
             audit.regressions = results::audit::regressions(base, audit);
         }
-        worst = audit.score().worst();
+        worst = audit.worst();
         for lost in &audit.regressions {
             keeper
                 .terminal

@@ -110,7 +110,7 @@ fn make_whole(
 
 fn nothing_tried(joined: &Run) -> bool {
     match &joined.audit {
-        Some(audit) => audit.score().worst().is_none(),
+        Some(audit) => audit.worst().is_none(),
         None => joined.scenarios.is_empty() && !joined.not_applicable.is_empty(),
     }
 }

@@ -1,6 +1,6 @@
 //! One lock after the other: granted, asked about, refused, waited for, extended, given back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -112,6 +112,36 @@ impl Trial<'_> {
         let reply = self.answer_after_release(&grant, waiting, 8_000).await?;
         self.release_of(B, &granted(&reply, "a waiter for a lock that was released")?).await?;
         Ok(String::new())
+    }
+
+    /// Again and again a lock is released while another client begins to wait for it, each time a little
+    /// later.
+    pub(super) async fn hand_off(&mut self) -> StepResult {
+        const WAIT_MS: u64 = 5_000;
+        const ROUNDS: u32 = 100;
+        const ROUNDS_WITHIN: Duration = Duration::from_secs(2);
+        const LATER: Duration = Duration::from_micros(20);
+        let (lock, mut held) = self.granted(LONG_MS).await?;
+        let began = Instant::now();
+        let mut rounds = 0;
+        while rounds < ROUNDS && began.elapsed() < ROUNDS_WITHIN {
+            let request = self.acquire_request(&lock, "t0", WAIT_MS, Some(LONG_MS));
+            let waiting = self.driver(B).send(request).await;
+            let sent = Instant::now();
+            // Timers count whole milliseconds.
+            while sent.elapsed() < LATER * rounds {
+                tokio::task::yield_now().await;
+            }
+            let reply = self.answer_after_release(&held, waiting, WAIT_MS).await?;
+            let who = "a waiter that came while the lock was released";
+            let next = granted(&reply, who).map_err(|wrong| format!("{wrong} after {:?}", reply.took))?;
+            self.release_of(B, &next).await?;
+            let reply = self.ask_for(A, &lock, "t0", 2_000, Some(LONG_MS)).await?;
+            held = granted(&reply, "a free lock")?;
+            rounds += 1;
+        }
+        self.release_of(A, &held).await?;
+        Ok(format!("{rounds} times"))
     }
 
     /// Longer than the holder's lease, where the driver renews a short one.

@@ -116,8 +116,8 @@ impl<'a> Trial<'a> {
         // Every further step begins with a grant.
         if !self.result.steps.last().is_some_and(broken) {
             steps! {
-                held busy wait endless_wait extend release tokens unknown_grant unknown_kind owners two_locks
-                read_in_write concurrency many names cancel owner_moves block expiry lease_after_wait late_extend
+                held busy wait endless_wait hand_off extend release tokens unknown_grant unknown_kind owners
+                many_locks read_in_write concurrency many names cancel owner_moves block expiry lease_after_wait late_extend
                 late_release notice renewal loss kill load malformed bye end_of_input
             }
         }
@@ -139,8 +139,8 @@ impl<'a> Trial<'a> {
                 (Outcome::Broken, wrong, self.remedy.take().unwrap_or(rule.remedy))
             }
         };
-        let Rule { name, asks, paragraph, .. } = rule;
-        let step = Step { name, rule: asks, outcome, found, remedy, paragraph };
+        let Rule { name, asks, paragraph, is_promise, .. } = rule;
+        let step = Step { name, rule: asks, outcome, found, remedy, paragraph, is_promise };
         report(&step);
         self.result.steps.push(step);
     }
@@ -171,7 +171,9 @@ impl<'a> Trial<'a> {
 
     fn lock(&mut self) -> String {
         self.locks += 1;
-        format!("{}conform-{}", self.options.prefix, self.locks)
+        // A library that keeps its locks by a short hash does not mix up names that differ in a digit alone.
+        let spread = (self.locks.wrapping_mul(0x9E37_79B1) >> 16) as u16;
+        format!("{}conform-{}-{spread:04x}", self.options.prefix, self.locks)
     }
 
     fn patience(&self) -> Duration {

@@ -51,21 +51,36 @@ impl Trial<'_> {
             }
             _ => {}
         }
-        for grant in again.into_iter().chain([first]) {
-            expect(&self.release_of(A, &grant).await?, &["ok"], "a release was")?;
+        if let Some(again) = again {
+            expect(&self.release_of(A, &again).await?, &["ok"], "the release of a re-entry was")?;
+            // A release that shortens the lease of the outer hold leaves less than this.
+            self.listen(A, Duration::from_millis(SHORT_MS)).await;
+            let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
+            self.expect_taken(&reply, "the release of a re-entry freed the lock")?;
         }
-        Ok(String::new())
+        expect(&self.release_of(A, &first).await?, &["ok"], "a release was")
     }
 
-    pub(super) async fn two_locks(&mut self) -> StepResult {
-        let (first, first_grant) = self.granted(LONG_MS).await?;
-        let (second, second_grant) = self.granted(LONG_MS).await?;
-        expect(&self.release_of(A, &first_grant).await?, &["ok"], "the release of one of two locks was")?;
-        let reply = self.ask_for(B, &first, "t0", 2_000, Some(LONG_MS)).await?;
-        self.release_of(B, &granted(&reply, "after its release one of two locks")?).await?;
-        let reply = self.ask_for(B, &second, "t0", 0, Some(LONG_MS)).await?;
-        self.expect_taken(&reply, "the release of one of two locks freed the other one")?;
-        expect(&self.release_of(A, &second_grant).await?, &["ok"], "the release of the other one was")
+    /// So many that a library which mixes up some of their names is likely to be found.
+    pub(super) async fn many_locks(&mut self) -> StepResult {
+        let mut held = Vec::new();
+        for _ in 0..32 {
+            held.push(self.granted(LONG_MS).await?);
+        }
+        let (released, kept) = held.split_at(16);
+        for (_, grant) in released {
+            expect(&self.release_of(A, grant).await?, &["ok"], "the release of one of many locks was")?;
+        }
+        for (lock, _) in released {
+            let reply = self.ask_for(B, lock, "t0", 2_000, Some(LONG_MS)).await?;
+            self.release_of(B, &granted(&reply, "after its release one of many locks")?).await?;
+        }
+        for (lock, grant) in kept {
+            let reply = self.ask_for(B, lock, "t0", 0, Some(LONG_MS)).await?;
+            self.expect_taken(&reply, "the releases of many locks freed another one")?;
+            expect(&self.release_of(A, grant).await?, &["ok"], "the release of one of many locks was")?;
+        }
+        Ok(String::new())
     }
 
     pub(super) async fn read_in_write(&mut self) -> SkippableResult {

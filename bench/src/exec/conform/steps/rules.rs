@@ -10,6 +10,8 @@ pub(super) struct Rule {
     pub(super) excludes: bool,
     /// Whether it is about a lease.
     pub(super) is_of_leases: bool,
+    /// Whether it asks for what the lock promises, and not how a driver says so.
+    pub(super) is_promise: bool,
     pub(super) asks: &'static str,
     pub(super) remedy: &'static str,
 }
@@ -21,9 +23,9 @@ pub(super) fn rules() -> Vec<Rule> {
         let (name, about) = lines[0].split_once(": ").expect("a name, and where the protocol says it");
         let mut about = about.split(' ');
         let paragraph = about.next().unwrap_or_default();
-        let [excludes, is_of_leases] =
-            ["exclusion", "lease"].map(|word| about.clone().any(|said| said == word));
-        Rule { name, paragraph, excludes, is_of_leases, asks: lines[1], remedy: lines[2] }
+        let [excludes, is_of_leases, is_promise] =
+            ["exclusion", "lease", "promise"].map(|word| about.clone().any(|said| said == word));
+        Rule { name, paragraph, excludes, is_of_leases, is_promise, asks: lines[1], remedy: lines[2] }
     };
     lines.chunks_exact(3).map(rule).collect()
 }
@@ -42,22 +44,25 @@ answer {"id":…,"ok":{"grant":"…"}}; a token is a whole number from 0 to 2^63
 held: held
 says what the library believes of a grant that it has
 answer {"id":…,"ok":{"held":true}} while the grant is held
-busy: endings exclusion
+busy: endings exclusion promise
 answers `busy` at once when another client has the lock and `wait_ms` is 0
 one try with wait_ms 0, and `busy` if the library says that another has it (`unknown` with the feature open_busy)
-wait: acquire exclusion
+wait: acquire exclusion promise
 waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile
 hand wait_ms to the library as the longest wait, in milliseconds
-endless wait: acquire exclusion
+endless wait: acquire exclusion promise
 waits for as long as another has the lock where `wait_ms` is null, and has it then
 wait without a bound where wait_ms is null, also for a lock that is renewed; `failed` if the library has no such wait
-extend: extend exclusion lease
+hand-off: acquire exclusion promise
+a waiter gets a lock that is released in the moment when it begins to wait
+listen for the release before the last look at the lock, and look again from time to time
+extend: extend exclusion lease promise
 extends a lease that it has: the lock outlives the lease that it was acquired with
 extend to lease_ms from now on, and answer `ok` only when the server has done it
-release: release
+release: release promise
 releases the lock, and answers `not_held` to a second release of the same grant (`ok` with the feature release_blind)
 release by the grant's own value, forget it, and answer `not_held` for what is not held; list release_blind if the library cannot tell
-tokens: kinds
+tokens: kinds promise
 gives each grant of a fenced lock a token that is greater than all before it
 hand on the token that the library got from the server with the grant, or do not call the kind `fenced`
 unknown grant: endings
@@ -66,13 +71,13 @@ look the grant up, and do not end when it is not there
 unknown kind: kinds
 answers `failed` to a kind that it does not list
 compare `kind` with the list of hello
-owners: kinds
-grants a re-entrant kind again to the same owner, with a new grant, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does
+owners: kinds promise
+grants a re-entrant kind again to the same owner, with a new grant whose release leaves the first one as it was, and to nobody else in the same client; a plain kind to nobody (unless the features list reentrant), a fenced kind as the library does
 use `owner` as the identity of the caller (a thread's, a task's), and give each re-entry a grant of its own
-two locks: acquire exclusion
-frees one lock of an owner that has two, and no other
+many locks: acquire exclusion promise
+frees those locks of an owner with many that it releases, and no others
 keep what is known of a hold by its lock and its grant, not by its owner alone
-reading in writing: kinds
+reading in writing: kinds promise
 the release of what a writer reads ends its reading, and leaves its writing alone
 release the hold that the grant names, at the server too
 concurrency: lines exclusion
@@ -81,40 +86,40 @@ give each request a thread or a task of its own
 many at once: lines
 grants twenty free locks that are asked for at once, each with a grant of its own
 guard what requests share, above all standard output: a line is written whole
-several names: kinds
+several names: kinds promise
 has each of the `locks` of a `multi` until it is released, and refuses what names one of them
 lock every name in `locks`, and release every one
-cancel: cancel exclusion
+cancel: cancel exclusion promise
 gives up a request that waits for a lock when its caller cancels it, and answers both
 end the call as your language does it (a task, a signal, a context, an interrupt), answer the cancel with `ok`, and the request with what became of it
-owner moves: release
+owner moves: release promise
 frees the lock when another owner of the same client releases the grant
 let the grant be released by whom `owner` of the release names, or take `owner_moves` out of the features
 block: block
 lets nothing of the library run for as long as it is asked to, and says for how long that was
 block the event loop or each thread of the pool that the library works on, or take `block` out of the features
-expiry: acquire exclusion lease
+expiry: acquire exclusion lease promise
 a lock that is neither extended nor released is free after its lease, and not before
 hand lease_ms to the library as the lease, in milliseconds, with no renewal of its own when lease_ms is a number
-lease after a wait: acquire exclusion lease
+lease after a wait: acquire exclusion lease promise
 gives a waiter its whole lease from the grant on, also if it has waited for longer than that
 count the lease from the attempt that succeeded, not from the first one
-late extend: extend exclusion lease
+late extend: extend exclusion lease promise
 answers `not_held` to an extend after the lease has lapsed and another client has the lock
 extend only where the value at the server is the grant's own, in one atomic step
-late release: release exclusion lease
+late release: release exclusion lease promise
 a release after the lease has lapsed does not take the lock from the client that has it now; afterwards its own client gets it again
 delete only where the value at the server is the grant's own, in one atomic step, and answer `not_held` otherwise; list release_blind if the library cannot tell
-notice: events lease
+notice: events lease promise
 says `lost` of no lock that it has; with the feature lost, says it when a lease ends that it does not renew
 print {"event":"lost","grant":…} when the library tells its caller that the lock is gone and at no other time, or take `lost` out of the features
-renewal: acquire exclusion lease
+renewal: acquire exclusion lease promise
 a renewed lock is held from its grant on, also after a short lease on the same name, until one and a half of the leases that it says it renews
 let something renew the lock for as long as it is held, and answer as `watchdog_ms` the lease that is really renewed
-loss: events exclusion lease
+loss: events exclusion lease promise
 a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend
 print {"event":"lost","grant":…} when the library finds the lock gone, and do not create it anew
-kill: acquire lease
+kill: acquire lease promise
 the lock of a killed client is free after its lease
 let the server keep the lease; nothing of a lock may depend on an orderly end
 load: load
