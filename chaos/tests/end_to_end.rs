@@ -72,6 +72,12 @@ async fn a_holder_is_told_of_each_way_to_lose_its_key() {
     let text = builtin.text.replace("told_ms = \"< 50\"", "told_ms = \"< 1000\"");
     assert_ne!(text, builtin.text);
     let run = text_as_expected(&text).await;
+    assert_eq!(
+        run.result.verdicts.get("belief").map(|one| one.state),
+        Some(results::verdict::State::Clean),
+        "{}",
+        told(&run)
+    );
     // Each found the key.
     let proofs = run.result.faults.iter().map(|fault| &fault.proof[..]).collect::<Vec<_>>();
     assert!(proofs[0].starts_with("n1 forgot "), "{proofs:?}");
