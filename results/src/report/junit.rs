@@ -124,7 +124,7 @@ fn scorecard<'a>(run: &'a Run, subject: &'a AuditedSubject) -> impl Iterator<Ite
             false => problem(NonSuccessKind::Error, &finding.found, "unknown"),
         };
         let mut case = test_case(&finding.name, &format!("audit.conform.{}", subject.name), status);
-        case.set_system_out(printable(&format!("{} See {}.", finding.remedy, finding.paragraph)));
+        case.set_system_out(printable(&format!("{}; see {}", finding.remedy, finding.paragraph)));
         case
     });
     findings.chain(subject.scenarios.iter().map(move |scenario| {

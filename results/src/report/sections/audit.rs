@@ -105,12 +105,20 @@ fn conform(subject: &AuditedSubject) -> Block {
     let lines = subject.conform.iter().flat_map(|conform| &conform.findings).map(|one| {
         let (rule, found, remedy) = (&one.rule, &one.found, &one.remedy);
         let name = Phrase::new(Tone::Lost, format!("✗ {}", one.name));
-        vec![name, format!("({rule}): {found} {remedy} See {}.", one.paragraph).into()]
+        let remedy = remedy.trim_end_matches('.');
+        vec![name, format!("({rule}): {found}. Remedy: {remedy}. See {}.", one.paragraph).into()]
     });
     let lines: Vec<Vec<Phrase>> = lines.collect();
-    let note =
-        "Its scenarios were run all the same. What they show may be the driver's doing and not the lock's.";
-    let title = format!("The driver of {} does not conform", subject.name);
+    let (title, note) = match subject.broken_promises().next() {
+        Some(_) => (
+            format!("{} breaks promises in conform", subject.name),
+            "A promise counts that was broken each of the two times that the steps were tried.",
+        ),
+        None => (
+            format!("The driver of {} does not conform", subject.name),
+            "Its scenarios were run all the same. What they show may be the driver's doing and not the lock's.",
+        ),
+    };
     let body = if lines.is_empty() { Vec::new() } else { vec![Block::note(note), Block::List(lines)] };
     Block::section(&format!("conform-{}", subject.name), &title, body)
 }

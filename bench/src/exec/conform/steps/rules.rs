@@ -83,7 +83,7 @@ release the hold that the grant names, at the server too
 concurrency: lines exclusion
 answers one request while another one waits for a lock
 give each request a thread or a task of its own
-many at once: lines
+many at once: lines promise
 grants twenty free locks that are asked for at once, each with a grant of its own
 guard what requests share, above all standard output: a line is written whole
 several names: kinds promise
