@@ -71,7 +71,7 @@ impl WatchStep<'_> {
                 (!self.lock.is_known || is_free).then(|| self.adopt(attempt, HoldOrigin::Inferred, 1))
             });
             return match place {
-                Some(place) => self.renewed(place, until_us),
+                Some(place) => self.renewed(place, until_us, 0),
                 // A script that names its own value and renews somebody else's.
                 None if !self.lock.holds.is_empty() && !change.is_checked => {
                     self.extended_by_another(change, until_us, false)
@@ -98,7 +98,9 @@ impl WatchStep<'_> {
         if has_client {
             pattern.count_client(own.is_some(), had_asked);
         }
-        self.renewed(own.unwrap_or(0), until_us);
+        // Its answer is not seen.
+        let by_us = if self.options.effects_only { 0 } else { self.time_us + self.doubt_us() };
+        self.renewed(own.unwrap_or(0), until_us, by_us);
     }
 
     fn extended_by_another(&mut self, change: &HoldChange, until_us: Option<u64>, is_pending: bool) {
@@ -108,11 +110,12 @@ impl WatchStep<'_> {
         self.found_once_sure(FindingKind::ExtendedByAnother, 0, "", is_pending);
     }
 
-    pub(crate) fn renewed(&mut self, place: usize, until_us: Option<u64>) {
+    fn renewed(&mut self, place: usize, until_us: Option<u64>, by_us: u64) {
         let hold = &mut self.lock.holds[place];
         self.votes.push(LockAct::Renew(HoldChange::by(hold.attempt.owner), until_us));
         let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
-        (hold.until_us, hold.may_be_given_back) = (until_us, false);
+        hold.extend_by(by_us, until_us);
+        hold.may_be_given_back = false;
         let hold = *hold;
         let renewal = AcquireAttempt { time_us: self.time_us, until_us, ..hold.attempt };
         self.lock.note_attempt(&renewal, "renewal by {owner}{lease}");
@@ -120,14 +123,15 @@ impl WatchStep<'_> {
             let gap_us = self.time_us.saturating_sub(hold.attempt.time_us);
             self.lock.holds[place].attempt.until_us = until_us;
             self.pattern().lease(renewal.lease_us());
-            if !self.options.effects_only {
+            // In a transaction nothing comes between.
+            if !self.options.effects_only && gap_us > 0 {
                 self.found(FindingKind::ExpirySetLater, gap_us, "");
             }
             return;
         }
         self.lock.holds[place].renewals += 1;
         self.pattern().counts.renewals += 1;
-        if hold.number > 0 && !self.lock.is_shared {
+        if hold.number > 0 && !self.lock.is_shared && hold.doubtful_from_us.is_none() {
             let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
             let lease_ms = renewal.lease_us().unwrap_or(0) / 1000;
             self.record_done(id, Call::Extend { grant: grant_name(hold.number), lease_ms, by: None });

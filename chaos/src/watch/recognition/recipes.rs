@@ -268,7 +268,8 @@ fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
     Some((command, owner.clone()))
 }
 
-const READS: [&str; 9] = ["GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN"];
+const READS: [&str; 11] =
+    ["GET", "MGET", "EXISTS", "HEXISTS", "HGET", "HMGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN"];
 
 /// What a unit does to one key; whether that is something that locks do.
 fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Option<u64>) -> bool {
@@ -287,7 +288,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let known_owner =
         |watcher: &Watcher| arguments.iter().skip(1).find(|word| watcher.knows_owner(place, word)).cloned();
     let names = of_key().take(6).map(|command| String::from_utf8_lossy(command.name()));
-    let inner = names.collect::<Vec<_>>().join(" ").to_ascii_lowercase();
+    let inner = names.collect::<Vec<_>>().join(" ");
     let text = unit.call.as_ref().filter(|call| call.is("EVAL")).and_then(|call| call.arg(1));
     let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
     let writes = ["set", "hset", "hincrby", "setnx", "msetnx", "zadd"];
@@ -295,7 +296,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         value,
         script: text,
         inner: &inner,
-        takes: inner.split(' ').any(|word| writes.contains(&word)),
+        takes: inner.split(' ').any(|word| writes.iter().any(|known| word.eq_ignore_ascii_case(known))),
     };
     // Who has the lock and writes it again renews it; anybody else is granted it.
     let renew_or_grant = |watcher: &Watcher, recipe, value: &[u8], until_us, is_checked| {
@@ -308,7 +309,10 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let (owner, act): (Option<Vec<u8>>, LockAct);
     let (mut takes, mut next) = (None, None);
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
-    if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
+    // One of several holders, whose script may take a mark of the others' away.
+    let added = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some());
+    let removed = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]);
+    if let Some(removed) = removed.filter(|_| added.is_none()) {
         let lowered = || find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1));
         let hash_field = find(&["HDEL", "ZREM"]).or_else(lowered).map(field);
         // A key that is cleared and written again is no release.
@@ -392,7 +396,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         };
         takes = (!is_less).then_some(HASH);
         owner = Some(value);
-    } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
+    } else if let Some(added) = added {
         let member = added.args().last().cloned().unwrap_or_default();
         watcher.share(place);
         let act = renew_or_grant(watcher, SORTED_SET, &member, until_us, true);
@@ -410,7 +414,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     }
     watcher.act(place, &trace(owner.as_deref().unwrap_or_default()), act);
     if let (Some(next), Some(_)) = (next, until_us) {
-        let attempt = attempt(HASH, &field(next), until_us);
+        let mut attempt = attempt(HASH, &field(next), until_us);
+        // It waits by another connection than the releaser's.
+        attempt.owner.client = 0;
         watcher.change(place, LockAct::Attempt(attempt, AttemptOutcome::Granted));
     }
     let is_whole = text.is_some_and(|text| text.len() > 40);

@@ -28,6 +28,17 @@ impl CommandWords {
         CommandWords { words: words.iter().take(COMMANDS_MAX).map(cut).collect() }
     }
 
+    /// A command of several keys as commands of one each, which a script runs together.
+    fn key_by_key(self) -> Vec<Self> {
+        let keys_every = match () {
+            () if self.is_one_of(&["DEL", "UNLINK", "MGET", "EXISTS"]) => 1,
+            () if self.is_one_of(&["MSETNX", "MSET"]) => 2,
+            () => return vec![self],
+        };
+        let (name, args) = (&self.words[..1], &self.words[1..]);
+        args.chunks(keys_every).map(|words| CommandWords { words: [name, words].concat() }).collect()
+    }
+
     pub(crate) fn is(&self, name: &str) -> bool {
         self.words[0].eq_ignore_ascii_case(name.as_bytes())
     }
@@ -148,7 +159,7 @@ impl Assembler {
             if let Some(unit) = &mut self.scripts[source]
                 && unit.commands.len() < COMMANDS_MAX
             {
-                unit.commands.push(CommandWords::of(&line.words));
+                unit.commands.extend(CommandWords::of(&line.words).key_by_key());
             }
             return [None, None];
         }
