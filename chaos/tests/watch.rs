@@ -519,6 +519,33 @@ fn what_runs_in_one_step_is_understood_as_one() {
     }
 }
 
+#[test]
+fn a_refused_client_that_extends_in_its_transaction_extends_anothers_hold() {
+    let taken = ["MULTI", "SETNX order:1 VALUE", "EXPIRE order:1 10", "EXEC"];
+    let take = |traffic: Traffic, ms, client, value| {
+        let commands = taken.map(|command| command.replace("VALUE", value));
+        traffic.run(ms, client, &commands.each_ref().map(String::as_str))
+    };
+    let traffic = take(take(Traffic::begun(), 20, 5001, A), 30, 5002, B);
+    let seen = traffic.release(40, 5001, A, true).seen();
+    assert_eq!(dangers(&seen), ["extended-by-another"], "{:?}", seen.report.findings);
+}
+
+/// Long names are told apart, and what follows a transaction that was given up is no part of it.
+#[test]
+fn long_names_and_connections_that_are_reset_are_followed() {
+    let (one, other) = ("n".repeat(5_000) + "1", "n".repeat(5_000) + "2");
+    let mut traffic = Traffic::default().run(0, 5001, &["MULTI", "RESET"]);
+    for (ms, client, name, value) in [(10, 5001, &one, A), (11, 5002, &other, B)] {
+        traffic = traffic.line(ms, client, &["SET", name, value, "NX", "PX", "1000"]);
+    }
+    for (ms, client, name, value) in [(20, 5001, &one, A), (30, 5002, &other, B)] {
+        traffic = traffic.line(ms, client, &["DELEX", name, "IFEQ", value]);
+    }
+    let seen = traffic.seen();
+    assert_eq!((seen.report.locks[0].grants, dangers(&seen)), (2, vec![]), "{:?}", seen.report);
+}
+
 /// ShedLock's older releases write another value with a short end.
 #[test]
 fn a_holder_that_marks_its_end_by_another_value_had_the_lock() {
@@ -1129,7 +1156,7 @@ impl Traffic {
 #[test]
 fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
     // Each: commands of every round, and of every eighth after them. N: the round, K: one of three names.
-    let shapes: [(&str, &[&str], &[&str]); 15] = [
+    let shapes: [(&str, &[&str], &[&str]); 16] = [
         (
             "limiter",
             &[
@@ -1184,6 +1211,7 @@ fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
             &["DEL request:{N}"],
         ),
         ("marks", &["SET seen:{N} 1 NX EX 3600", "SET seen:{N} 1 NX EX 3600"], &[]),
+        ("counter with an end", &["SET hits:{K} 0 EX 60 NX", "INCR hits:{K}"], &["DEL hits:{K}"]),
         ("token that is used once", &["SET otp:{N} user-{N} NX EX 60", "DEL otp:{N}"], &[]),
         ("cache that anybody empties", &["DEL page:{K}", "GET page:{K}", "SET page:{K} 7 NX EX 60"], &[]),
         (

@@ -4,7 +4,7 @@ use results::history::Call;
 
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
-    AcquireAttempt, HoldChange, HoldOrigin, LockAct, LockOwner, ServerHold,
+    AcquireAttempt, HoldChange, HoldOrigin, LockAct, LockOwner, RefusedWaiter, ServerHold,
 };
 use crate::watch::lock::step_record::grant_name;
 use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep};
@@ -91,6 +91,13 @@ impl WatchStep<'_> {
         let own = self.lock.holds.iter().position(|hold| hold.attempt.owner.is_of(change.client));
         let was_late = self.lock.lapsed_of_client(change.client).is_some();
         let had_asked = was_late || self.lock.has_waiter_of_client(change.client);
+        // In one transaction, after it was refused: no pool's connection renews the holder's.
+        let time_us = self.time_us;
+        let is_refused =
+            |one: &RefusedWaiter| one.last.owner.is_of(change.client) && one.last.time_us == time_us;
+        if own.is_none() && self.lock.waiters.iter().any(is_refused) {
+            return self.extended_by_another(change, until_us, false);
+        }
         let pattern = self.pattern();
         if own.is_none() && had_asked && has_client && pattern.is_stable() {
             return self.extended_by_another(change, until_us, true);

@@ -153,7 +153,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         // Of a holder from before the watch it is not known.
         let kept_us = keeps_end.then(|| watcher.held_until_us(&place));
         let until_us = kept_us.flatten().unwrap_or(until_us);
-        let is_token = || effects_only && until_us.is_some() && is_token(value);
+        let is_token = || effects_only && until_us.is_some() && (is_token(value) || sounds_like_a_lock(key));
         // Where the value says when the lease ends, who finds that it has ended takes the lock by GETSET.
         let is_number = || value.iter().all(|byte| b"0123456789.".contains(byte));
         let is_time = || command.is("GETSET") && value.len() >= 10 && is_number();
@@ -208,6 +208,10 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         || command.is_one_of(&["LPUSH", "RPUSH", "RENAME"])
     {
         Some(LockAct::Release(unnamed))
+    } else if command.is_one_of(&["INCR", "INCRBY", "DECR", "DECRBY"]) {
+        // A counter that is begun where there is none.
+        watcher.count(&place, |pattern| pattern.changed_values += 1);
+        None
     } else if command.is("HDEL") || command.is("ZREM") {
         // It takes nobody else's away.
         Some(LockAct::Release(change(&place, Some(value), true, true)))
