@@ -1156,7 +1156,7 @@ impl Traffic {
 #[test]
 fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
     // Each: commands of every round, and of every eighth after them. N: the round, K: one of three names.
-    let shapes: [(&str, &[&str], &[&str]); 16] = [
+    let shapes: [(&str, &[&str], &[&str]); 17] = [
         (
             "limiter",
             &[
@@ -1212,6 +1212,7 @@ fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
         ),
         ("marks", &["SET seen:{N} 1 NX EX 3600", "SET seen:{N} 1 NX EX 3600"], &[]),
         ("counter with an end", &["SET hits:{K} 0 EX 60 NX", "INCR hits:{K}"], &["DEL hits:{K}"]),
+        ("flag", &["SETNX flag:{K} on", "SET flag:{K} off", "SET flag:{K} off"], &["DEL flag:{K}"]),
         ("token that is used once", &["SET otp:{N} user-{N} NX EX 60", "DEL otp:{N}"], &[]),
         ("cache that anybody empties", &["DEL page:{K}", "GET page:{K}", "SET page:{K} 7 NX EX 60"], &[]),
         (

@@ -302,6 +302,8 @@ impl LockPattern {
             "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
             // Nor is a record whose fields are written over each other.
             "hash with owner" if self.overwritten * 2 > grants && self.checked_releases == 0 => false,
+            // Nor is a window of times out of which nobody takes his own.
+            "sorted set with times" if self.counts.released == 0 => is_named,
             // Nor one that each of its writers replaces.
             "WATCH, MULTI" | "SET in a script" if !is_named && self.overwritten * 2 > grants => false,
             _ => is_named || by_owner > 0 && !is_mark && !is_entry,

@@ -148,12 +148,14 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     let unnamed = change(&place, None, false, true);
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|set| set.0).or_else(|| command.arg(2)).unwrap_or_default();
+    // Of effects alone, any value of a key with a lock's word, else one that looks like an owner's.
+    let is_telling = |value: &[u8]| is_token(value) || sounds_like_a_lock(key);
     let takes = set.is_some() || command.is_one_of(&["SETNX", "MSETNX"]);
     let act = if let Some((value, SetOptions { nx, xx, keeps_end, compares, until_us })) = set {
         // Of a holder from before the watch it is not known.
         let kept_us = keeps_end.then(|| watcher.held_until_us(&place));
         let until_us = kept_us.flatten().unwrap_or(until_us);
-        let is_token = || effects_only && until_us.is_some() && (is_token(value) || sounds_like_a_lock(key));
+        let is_token = || effects_only && until_us.is_some() && is_telling(value);
         // Where the value says when the lease ends, who finds that it has ended takes the lock by GETSET.
         let is_number = || value.iter().all(|byte| b"0123456789.".contains(byte));
         let is_time = || command.is("GETSET") && value.len() >= 10 && is_number();
@@ -164,7 +166,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             }
             None if nx => {
                 let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
-                attempt(recipe, value, until_us, by_key)
+                attempt(recipe, value, until_us, by_key).filter(|_| !effects_only || is_telling(value))
             }
             None if kept_us == Some(None) => None,
             None if (xx || is_time()) && watcher.is_followed(&place) => {
@@ -176,7 +178,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             None => None,
         }
     } else if command.is("SETNX") || command.is("MSETNX") && command.args().len() == 2 {
-        attempt(SETNX_EXPIRE, value, None, by_key)
+        attempt(SETNX_EXPIRE, value, None, by_key).filter(|_| !effects_only || is_telling(value))
     } else if command.is("INCR") && sounds_like_a_lock(key) {
         attempt(INCR, b"", None, AttemptOutcome::ByKey)
     } else if command.is("BLPOP") && sounds_like_a_lock(key) {
