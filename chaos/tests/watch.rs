@@ -546,6 +546,19 @@ fn long_names_and_connections_that_are_reset_are_followed() {
     assert_eq!((seen.report.locks[0].grants, dangers(&seen)), (2, vec![]), "{:?}", seen.report);
 }
 
+/// The server loses the key, its holder finds that as it gives back, and takes it again.
+#[test]
+fn a_lock_that_was_given_up_is_nobodys_whatever_the_server_had_promised() {
+    let lost = Traffic::begun().set(20, 5001, A, 1000).release(30, 5001, A, false);
+    let seen = lost.set(40, 5002, B, 1000).release(50, 5002, B, true).set(60, 5001, A, 1000).seen();
+    assert_eq!(dangers(&seen), ["lost-by-server"], "{:?}", seen.report.findings);
+    // One that was granted it before that had it beside the holder.
+    let lost = Traffic::begun().set(20, 5001, A, 1000).set(25, 5002, B, 1000).release(30, 5001, A, false);
+    let seen = lost.release(50, 5002, B, true).set(60, 5003, C, 1000).release(70, 5003, C, true).seen();
+    assert_eq!(dangers(&seen), ["overlap", "lost-by-server"], "{:?}", seen.report.findings);
+    assert_eq!(finding(&seen, "overlap").count, 1);
+}
+
 /// ShedLock's older releases write another value with a short end.
 #[test]
 fn a_holder_that_marks_its_end_by_another_value_had_the_lock() {
@@ -1156,7 +1169,7 @@ impl Traffic {
 #[test]
 fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
     // Each: commands of every round, and of every eighth after them. N: the round, K: one of three names.
-    let shapes: [(&str, &[&str], &[&str]); 17] = [
+    let shapes: [(&str, &[&str], &[&str]); 18] = [
         (
             "limiter",
             &[
@@ -1213,6 +1226,16 @@ fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
         ("marks", &["SET seen:{N} 1 NX EX 3600", "SET seen:{N} 1 NX EX 3600"], &[]),
         ("counter with an end", &["SET hits:{K} 0 EX 60 NX", "INCR hits:{K}"], &["DEL hits:{K}"]),
         ("flag", &["SETNX flag:{K} on", "SET flag:{K} off", "SET flag:{K} off"], &["DEL flag:{K}"]),
+        (
+            "members of a room",
+            &[
+                "EVAL enter 1 room user{N} 1",
+                "lua HEXISTS room user{N}",
+                "lua HSET room user{N} 1",
+                "lua EXPIRE room 60",
+            ],
+            &["HDEL room user{N}"],
+        ),
         ("token that is used once", &["SET otp:{N} user-{N} NX EX 60", "DEL otp:{N}"], &[]),
         ("cache that anybody empties", &["DEL page:{K}", "GET page:{K}", "SET page:{K} 7 NX EX 60"], &[]),
         (

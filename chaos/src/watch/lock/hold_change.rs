@@ -7,7 +7,7 @@ use crate::watch::lock::lock_state::{
     AcquireAttempt, HoldChange, HoldOrigin, LockAct, LockOwner, RefusedWaiter, ServerHold,
 };
 use crate::watch::lock::step_record::grant_name;
-use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep};
+use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, LOST_BY_SERVER, WatchStep};
 use crate::watch::recognition::recipe_table::SET_NX;
 
 /// What a holder does that wants its lock no longer.
@@ -27,6 +27,9 @@ impl WatchStep<'_> {
             return match hold.is_promised() {
                 // It is the repetition of a release that nobody saw.
                 true if what == RELEASE && hold.may_be_given_back => self.record_release(&hold),
+                true if what == RELEASE && !hold.may_be_over(self.time_us + self.doubt_us()) => {
+                    self.given_up(hold)
+                }
                 true => self.end_unseen(hold, self.time_us),
                 false => self.lapse(hold),
             };
@@ -50,6 +53,15 @@ impl WatchStep<'_> {
             self.found(FindingKind::OutlivedItsLease, self.time_us.saturating_sub(end_us), "");
             self.lock.lapsed.remove(place);
         }
+    }
+
+    /// A holder gives back what the server has lost: who was granted it before that overlaps, nobody later.
+    fn given_up(&mut self, hold: ServerHold) {
+        self.record_release(&hold);
+        self.break_promise(hold, FindingKind::LostByServer, LOST_BY_SERVER);
+        self.lock.broken_promise = None;
+        let until_us = Some(self.time_us);
+        self.lock.remember_lapsed(ServerHold { until_us, is_lapsed: true, ..hold }, self.remembered_max);
     }
 
     /// Whose a change is, where its value tells that. The value of a present holder may be one that all use.
@@ -121,6 +133,7 @@ impl WatchStep<'_> {
         let hold = &mut self.lock.holds[place];
         self.votes.push(LockAct::Renew(HoldChange::by(hold.attempt.owner), until_us));
         let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
+        let is_shorter = until_us.is_some() && until_us < hold.until_us;
         hold.extend_by(by_us, until_us);
         hold.may_be_given_back = false;
         let hold = *hold;
@@ -138,6 +151,7 @@ impl WatchStep<'_> {
         }
         self.lock.holds[place].renewals += 1;
         self.pattern().counts.renewals += 1;
+        self.pattern().shortened += u64::from(is_shorter);
         if hold.number > 0 && !self.lock.is_shared && hold.doubtful_from_us.is_none() {
             let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
             let lease_ms = renewal.lease_us().unwrap_or(0) / 1000;

@@ -21,7 +21,7 @@ const END_DOUBT_US: u64 = 2_000;
 const READ_PATIENCE_US: u64 = 1_000_000;
 
 /// Ending of a hold that the server promised for longer.
-const LOST_BY_SERVER: &str = "the server had lost it";
+pub(crate) const LOST_BY_SERVER: &str = "the server had lost it";
 
 /// Ending of a hold, if connections tell holders apart: only the end of the watch shows whether they do.
 pub(crate) const DELETED_BY_ANOTHER_CONNECTION: &str = "another deleted its key, as connections tell";

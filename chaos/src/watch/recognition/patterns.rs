@@ -172,6 +172,8 @@ pub(crate) struct LockPattern {
     pub(crate) doubtful_deletes: u64,
     pub(crate) confirmed_deletes: u64,
     pub(crate) overwritten: u64,
+    /// Renewals that bring the end nearer, as a holder does that gives back only later.
+    pub(crate) shortened: u64,
     /// Holds whose value its own holder changed.
     pub(crate) changed_values: u64,
     pub(crate) longest_open_us: u64,
@@ -301,7 +303,11 @@ impl LockPattern {
             // Values that are written again and again are no locks.
             "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
             // Nor is a record whose fields are written over each other.
-            "hash with owner" if self.overwritten * 2 > grants && self.checked_releases == 0 => false,
+            "hash with owner"
+                if self.overwritten * 2 > grants && (!is_named || self.checked_releases == 0) =>
+            {
+                false
+            }
             // Nor is a window of times out of which nobody takes his own.
             "sorted set with times" if self.counts.released == 0 => is_named,
             // Nor one that each of its writers replaces.
@@ -360,7 +366,7 @@ impl LockPattern {
             let words = format!("{used:.0} % of the lease used at the 99th percentile");
             find(FindingKind::LeaseNearlyUsed, nearly, None, words);
         }
-        if self.counts.expired >= 3 && self.counts.released == 0 {
+        if self.counts.expired >= 3 && self.counts.released + self.shortened == 0 {
             let words = format!("{} holds ended with their lease", self.counts.expired);
             find(FindingKind::NeverReleased, self.counts.expired, None, words);
         }

@@ -317,7 +317,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
     // One of several holders, whose script may take a mark of the others' away.
     let added = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some());
-    let removed = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]);
+    let removed = find(&["DEL", "UNLINK", "GETDEL", "HDEL", "ZREM", "DELEX", "DELIFEQ"]);
     if let Some(removed) = removed.filter(|_| added.is_none()) {
         let lowered = || find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1));
         let hash_field = find(&["HDEL", "ZREM"]).or_else(lowered).map(field);
@@ -414,7 +414,10 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             return false;
         }
         let change = change(place, owner.as_deref(), is_checked || effects_only, true);
-        act = LockAct::Renew(change, Some(until_us));
+        act = match until_us <= place.time_us {
+            true => LockAct::Release(change),
+            false => LockAct::Renew(change, Some(until_us)),
+        };
     } else {
         return false;
     }
