@@ -559,6 +559,18 @@ fn a_lock_that_was_given_up_is_nobodys_whatever_the_server_had_promised() {
     assert_eq!(finding(&seen, "overlap").count, 1);
 }
 
+#[test]
+fn a_release_by_a_digest_is_one() {
+    let mut traffic = Traffic::default();
+    for round in 0..6 {
+        let (ms, client, owner) = (round * 20, 5001 + round as u16 % 2, [A, B][round as usize % 2]);
+        traffic = traffic.set(ms, client, owner, 1000);
+        traffic = traffic.line(ms + 10, client, &["DELEX", "order:1", "IFDEQ", "b6acb9d84a38ff74"]);
+    }
+    let seen = traffic.seen();
+    assert_eq!((seen.report.locks[0].released, dangers(&seen)), (6, vec![]), "{:?}", seen.report.findings);
+}
+
 /// ShedLock's older releases write another value with a short end.
 #[test]
 fn a_holder_that_marks_its_end_by_another_value_had_the_lock() {
