@@ -571,6 +571,16 @@ fn a_release_by_a_digest_is_one() {
     assert_eq!((seen.report.locks[0].released, dangers(&seen)), (6, vec![]), "{:?}", seen.report.findings);
 }
 
+#[test]
+fn databases_that_are_swapped_take_their_locks_along() {
+    let swap = |traffic: Traffic, ms| traffic.line(ms, 5009, &["SWAPDB", "0", "1"]);
+    let away = swap(Traffic::begun().set(20, 5001, A, 1000), 30);
+    let back = swap(away.set(40, 5002, B, 1000).release(50, 5002, B, true), 60);
+    let seen = back.set(70, 5002, B, 1000).release(80, 5001, A, true).seen();
+    let lock = &seen.report.locks[0];
+    assert_eq!((lock.grants, lock.refusals, lock.released, dangers(&seen)), (3, 1, 3, vec![]));
+}
+
 /// ShedLock's older releases write another value with a short end.
 #[test]
 fn a_holder_that_marks_its_end_by_another_value_had_the_lock() {

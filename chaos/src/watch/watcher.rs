@@ -469,6 +469,15 @@ impl Watcher {
         self.with(&self.counted(place), |step| add(step.pattern()));
     }
 
+    /// Each of two databases has the other's keys.
+    pub(super) fn swap(&mut self, group: usize, one: u32, other: u32) {
+        if one != other {
+            let locks = [one, other].map(|database| self.locks.remove(&(group, database)));
+            let [of_one, of_other] = locks.map(Option::unwrap_or_default);
+            self.locks.extend([((group, one), of_other), ((group, other), of_one)]);
+        }
+    }
+
     /// All keys of a database, or of all, are gone.
     pub(super) fn lose(&mut self, group: usize, database: Option<u32>, time_us: u64, how: &'static str) {
         let is_lost = |of: usize, number: u32| of == group && database.is_none_or(|wanted| wanted == number);

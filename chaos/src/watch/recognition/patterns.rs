@@ -290,7 +290,7 @@ impl LockPattern {
             self.changed_values * 10 > grants || by_owner * 10 < grants && self.checked_releases == 0;
         let is_named = sounds_like_a_lock(self.name.as_bytes()) || !self.library().is_empty();
         let names = self.names.len() as u64;
-        // What is made once, and what any connection deletes for which nobody waits: tokens, sessions, caches.
+        // Tokens and sessions are made once; what is in a cache any connection deletes, and nobody waits for.
         let is_used_once = names >= 20 && grants * 10 <= names * 11 && self.counts.refusals == 0;
         let is_waited_for = self.counts.refusals * 10 >= grants
             && !["SET in a script", "hash with owner", "WATCH, MULTI"].contains(&recipe);

@@ -137,6 +137,13 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         let database = command.is("FLUSHDB").then_some(place.database);
         return watcher.lose(place.group, database, place.time_us, "it was flushed away");
     }
+    if command.is("SWAPDB") {
+        let [one, other] = [1, 2].map(|at| command.number(at).and_then(|number| u32::try_from(number).ok()));
+        if let (Some(one), Some(other)) = (one, other) {
+            watcher.swap(place.group, one, other);
+        }
+        return;
+    }
     let Some(key) = command.arg(1) else { return };
     let place = LockPlace { key, ..*place };
     let effects_only = watcher.options.effects_only;
