@@ -463,6 +463,147 @@ fn what_writes_a_held_key_by_another_name_is_understood() {
     assert_eq!((lock.refusals, lock.expired, lock.released), (1, 0, 7));
 }
 
+/// A renewal whose answer nobody sees may have come too late: what follows accuses nobody.
+#[test]
+fn a_renewal_at_the_end_of_a_lease_promises_nothing() {
+    for renewal in [vec!["PEXPIRE", "order:1", "1000"], vec!["SET", "order:1", A, "XX", "PX", "1000"]] {
+        let traffic = Traffic::begun().set(20, 5001, A, 1000).line(1021, 5001, &renewal);
+        let traffic = traffic.set(1030, 5002, B, 1000).release(1040, 5001, A, false);
+        let seen = traffic.release(1050, 5002, B, true).set(1060, 5001, A, 1000).seen();
+        assert_eq!(dangers(&seen), [""; 0], "{:?}", seen.report.findings);
+        assert_eq!((seen.report.locks[0].grants, seen.report.locks[0].released), (4, 2));
+    }
+    // One that came in time is one.
+    let traffic = Traffic::begun().set(20, 5001, A, 1000).line(1000, 5001, &["PEXPIRE", "order:1", "1000"]);
+    let seen = traffic.set(1030, 5002, B, 1000).release(1050, 5002, B, true).seen();
+    assert_eq!(dangers(&seen), ["overlap", "lost-by-server"], "{:?}", seen.report.findings);
+}
+
+/// What stands in one transaction is one step; a script may take, compare and free several keys at once.
+#[test]
+fn what_runs_in_one_step_is_understood_as_one() {
+    let taken = ["MULTI", "SETNX order:1 VALUE", "EXPIRE order:1 10", "EXEC"];
+    let given = ["EVAL give 1 order:1 VALUE", "lua get order:1", "lua del order:1"];
+    let of_two = [
+        "EVAL take 2 order:1 order:2 VALUE 9000",
+        "lua msetnx order:1 VALUE order:2 VALUE",
+        "lua pexpire order:1 9000",
+        "lua pexpire order:2 9000",
+        "EVAL give 2 order:1 order:2 VALUE",
+        "lua mget order:1 order:2",
+        "lua del order:1 order:2",
+    ];
+    let shared = [
+        "EVAL read 1 order:1 VALUE",
+        "lua ZREMRANGEBYSCORE order:1 -inf 1700000000000",
+        "lua ZSCORE order:1 VALUE",
+        "lua ZADD order:1 1700000009000 VALUE",
+        "lua ZREM order:1 __write__",
+        "EVAL give 1 order:1 VALUE",
+        "lua ZREM order:1 VALUE",
+        "lua ZREM order:1 __write__",
+    ];
+    let in_a_transaction = [&taken[..], &given[..]].concat();
+    for (cycle, grants) in [(&in_a_transaction[..], 6), (&of_two[..], 12), (&shared[..], 6)] {
+        let mut traffic = Traffic::default();
+        for round in 0..6 {
+            let owner = [A, B, C][round as usize % 3];
+            let cycle: Vec<String> = cycle.iter().map(|line| line.replace("VALUE", owner)).collect();
+            let cycle: Vec<&str> = cycle.iter().map(String::as_str).collect();
+            traffic = traffic.run(round * 100, 5001 + round as u16 % 3, &cycle);
+        }
+        let seen = traffic.seen();
+        assert_eq!(dangers(&seen), [""; 0], "{cycle:?}: {:?}", seen.report.findings);
+        let lock = &seen.report.locks[0];
+        assert_eq!((lock.grants, lock.released), (grants, grants), "{cycle:?}: {lock:?}");
+    }
+}
+
+#[test]
+fn a_refused_client_that_extends_in_its_transaction_extends_anothers_hold() {
+    let taken = ["MULTI", "SETNX order:1 VALUE", "EXPIRE order:1 10", "EXEC"];
+    let take = |traffic: Traffic, ms, client, value| {
+        let commands = taken.map(|command| command.replace("VALUE", value));
+        traffic.run(ms, client, &commands.each_ref().map(String::as_str))
+    };
+    let traffic = take(take(Traffic::begun(), 20, 5001, A), 30, 5002, B);
+    let seen = traffic.release(40, 5001, A, true).seen();
+    assert_eq!(dangers(&seen), ["extended-by-another"], "{:?}", seen.report.findings);
+}
+
+/// Long names are told apart, and what follows a transaction that was given up is no part of it.
+#[test]
+fn long_names_and_connections_that_are_reset_are_followed() {
+    let (one, other) = ("n".repeat(5_000) + "1", "n".repeat(5_000) + "2");
+    let mut traffic = Traffic::default().run(0, 5001, &["MULTI", "RESET"]);
+    for (ms, client, name, value) in [(10, 5001, &one, A), (11, 5002, &other, B)] {
+        traffic = traffic.line(ms, client, &["SET", name, value, "NX", "PX", "1000"]);
+    }
+    for (ms, client, name, value) in [(20, 5001, &one, A), (30, 5002, &other, B)] {
+        traffic = traffic.line(ms, client, &["DELEX", name, "IFEQ", value]);
+    }
+    let seen = traffic.seen();
+    assert_eq!((seen.report.locks[0].grants, dangers(&seen)), (2, vec![]), "{:?}", seen.report);
+}
+
+/// The server loses the key, its holder finds that as it gives back, and takes it again.
+#[test]
+fn a_lock_that_was_given_up_is_nobodys_whatever_the_server_had_promised() {
+    let lost = Traffic::begun().set(20, 5001, A, 1000).release(30, 5001, A, false);
+    let seen = lost.set(40, 5002, B, 1000).release(50, 5002, B, true).set(60, 5001, A, 1000).seen();
+    assert_eq!(dangers(&seen), ["lost-by-server"], "{:?}", seen.report.findings);
+    // One that was granted it before that had it beside the holder.
+    let lost = Traffic::begun().set(20, 5001, A, 1000).set(25, 5002, B, 1000).release(30, 5001, A, false);
+    let seen = lost.release(50, 5002, B, true).set(60, 5003, C, 1000).release(70, 5003, C, true).seen();
+    assert_eq!(dangers(&seen), ["overlap", "lost-by-server"], "{:?}", seen.report.findings);
+    assert_eq!(finding(&seen, "overlap").count, 1);
+}
+
+#[test]
+fn a_release_by_a_digest_is_one() {
+    let mut traffic = Traffic::default();
+    for round in 0..6 {
+        let (ms, client, owner) = (round * 20, 5001 + round as u16 % 2, [A, B][round as usize % 2]);
+        traffic = traffic.set(ms, client, owner, 1000);
+        traffic = traffic.line(ms + 10, client, &["DELEX", "order:1", "IFDEQ", "b6acb9d84a38ff74"]);
+    }
+    let seen = traffic.seen();
+    assert_eq!((seen.report.locks[0].released, dangers(&seen)), (6, vec![]), "{:?}", seen.report.findings);
+}
+
+#[test]
+fn databases_that_are_swapped_take_their_locks_along() {
+    let swap = |traffic: Traffic, ms| traffic.line(ms, 5009, &["SWAPDB", "0", "1"]);
+    let away = swap(Traffic::begun().set(20, 5001, A, 1000), 30);
+    let back = swap(away.set(40, 5002, B, 1000).release(50, 5002, B, true), 60);
+    let seen = back.set(70, 5002, B, 1000).release(80, 5001, A, true).seen();
+    let lock = &seen.report.locks[0];
+    assert_eq!((lock.grants, lock.refusals, lock.released, dangers(&seen)), (3, 1, 3, vec![]));
+}
+
+/// ShedLock's older releases write another value with a short end.
+#[test]
+fn a_holder_that_marks_its_end_by_another_value_had_the_lock() {
+    let write = |traffic: Traffic, ms, client, how, lease_ms: &str| {
+        let value = format!("ADDED:2026-11-30T01:00:00.{ms:06}Z@host");
+        traffic.line(ms, client, &["SET", "job-lock:default:a", &value, how, "PX", lease_ms])
+    };
+    let mut traffic = Traffic::default();
+    for (ms, client, how, lease_ms) in [
+        (0, 5001, "NX", "1000"),
+        (10, 5001, "XX", "20"),
+        // One of them gets it, as its end shows.
+        (31, 5002, "NX", "1000"),
+        (32, 5003, "NX", "1000"),
+        (40, 5002, "XX", "20"),
+        (100, 5001, "NX", "1000"),
+    ] {
+        traffic = write(traffic, ms, client, how, lease_ms);
+    }
+    let seen = traffic.seen();
+    assert_eq!((seen.report.locks[0].grants, dangers(&seen)), (3, vec![]), "{:?}", seen.report);
+}
+
 #[test]
 fn what_only_all_of_it_shows_is_likely() {
     let mut renewed = Traffic::default();
@@ -826,6 +967,7 @@ fn names_that_differ_in_numbers_share_a_pattern() {
         ("orders", "orders"),
         ("lock:2f1a9c4e-1111-2222-3333-123456789abc:v2", "lock:*:v2"),
         ("{user:17}:mutex", "{user:*}:mutex"),
+        ("otp:cdaddaea-c42f-4beb-aabe-cdbceebb1234", "otp:*"),
         ("a_20261128_b", "a_*_b"),
         ("", ""),
     ];
@@ -1015,14 +1157,14 @@ impl Traffic {
     /// What a replica gets of it: what took effect, with absolute ends, over one connection.
     fn effects(&self) -> WatchedTraffic {
         let (mut present, mut effects) = (HashSet::new(), Traffic::default());
-        let reads = ["EVAL", "GET", "HGET", "EXISTS", "PTTL", "ZCARD"];
+        let reads = ["EVAL", "GET", "HGET", "EXISTS", "PTTL", "ZCARD", "WATCH", "MULTI", "EXEC"];
         for line in self.0.lines() {
             let line = MonitorLine::parse(line.as_bytes()).unwrap();
             let words = line.words.iter().map(|word| String::from_utf8_lossy(word).into_owned());
             let mut words: Vec<String> = words.collect();
             let (name, ms) = (words[0].to_uppercase(), line.time_us / 1_000 - 1_700_000_000_000);
             let is_new = name == "SETNX" || words.iter().any(|word| word == "NX");
-            let is_there = present.contains(&words[1]);
+            let is_there = words.get(1).is_some_and(|key| present.contains(key));
             if reads.contains(&&*name) || name == "DEL" && !is_there || is_new && is_there {
                 continue;
             }
@@ -1049,7 +1191,7 @@ impl Traffic {
 #[test]
 fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
     // Each: commands of every round, and of every eighth after them. N: the round, K: one of three names.
-    let shapes: [(&str, &[&str], &[&str]); 10] = [
+    let shapes: [(&str, &[&str], &[&str]); 18] = [
         (
             "limiter",
             &[
@@ -1104,6 +1246,35 @@ fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
             &["DEL request:{N}"],
         ),
         ("marks", &["SET seen:{N} 1 NX EX 3600", "SET seen:{N} 1 NX EX 3600"], &[]),
+        ("counter with an end", &["SET hits:{K} 0 EX 60 NX", "INCR hits:{K}"], &["DEL hits:{K}"]),
+        ("flag", &["SETNX flag:{K} on", "SET flag:{K} off", "SET flag:{K} off"], &["DEL flag:{K}"]),
+        (
+            "members of a room",
+            &[
+                "EVAL enter 1 room user{N} 1",
+                "lua HEXISTS room user{N}",
+                "lua HSET room user{N} 1",
+                "lua EXPIRE room 60",
+            ],
+            &["HDEL room user{N}"],
+        ),
+        ("token that is used once", &["SET otp:{N} user-{N} NX EX 60", "DEL otp:{N}"], &[]),
+        ("cache that anybody empties", &["DEL page:{K}", "GET page:{K}", "SET page:{K} 7 NX EX 60"], &[]),
+        (
+            "record that a script replaces",
+            &["EVAL fill 1 page:{K} v{N}", "lua GET page:{K}", "lua SET page:{K} v{N} EX 60"],
+            &["DEL page:0", "DEL page:1"],
+        ),
+        (
+            "cache that a script fills",
+            &["DEL tpl:{K}", "EVAL fill 1 tpl:{K} v{N}", "lua GET tpl:{K}", "lua SET tpl:{K} v{N} EX 60"],
+            &[],
+        ),
+        (
+            "cart",
+            &["WATCH cart:{K}", "GET cart:{K}", "MULTI", "SET cart:{K} {TOKEN} EX 60", "EXEC"],
+            &["DEL cart:{K}"],
+        ),
         (
             "leaderboard",
             &[
@@ -1378,13 +1549,13 @@ fn each_library_is_known_by_what_it_sends() {
         (
             "bsm/redislock",
             "order",
-            script("q83vEjRWeJCrze8SNFZ4kA", "msetnx NAME VALUE, pexpire NAME 30000", "get NAME, del NAME"),
+            script("q83vEjRWeJCrze8SNFZ4kA", "msetnx NAME VALUE, pexpire NAME 30000", "mget NAME, del NAME"),
         ),
         ("ShedLock", "job-lock:env:order", string("ADDED:2026-11-30T04:00:00.123Z@host-1")),
         (
             "Spring Integration",
             "registry:order",
-            script(uuid, "get NAME, set NAME VALUE PX 30000", "get NAME, unlink NAME"),
+            script(uuid, "GET NAME, SET NAME VALUE PX 30000", "GET NAME, UNLINK NAME"),
         ),
         ("Laravel", "laravel_cache_:order", string("Zk3mQ9xT1bV7cR5d")),
         (

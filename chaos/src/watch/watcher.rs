@@ -19,7 +19,7 @@ use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
 use crate::watch::recognition::patterns::{LibraryTrace, LockPattern};
 use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::recipes::{self, ScriptRole};
-use crate::watch::recognition::units::{Assembler, Unit, hash};
+use crate::watch::recognition::units::{Assembler, Unit, WORD_MAX, hash};
 use crate::watch::sources::key_reads::{KeyState, WantedKey, recipe_of, value_command};
 
 /// Locks that are followed at a time.
@@ -330,6 +330,7 @@ impl Watcher {
             && let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
             && let kind = attempt.recipe.key_form.trim_start_matches("a ")
             && value_command(kind, place.key).is_some()
+            && place.key.len() <= WORD_MAX
         {
             self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;
             let (source, database, key) = (self.source, place.database, place.key.into());
@@ -466,6 +467,15 @@ impl Watcher {
     /// Counts what commands for the lock at a place tell of its pattern.
     pub(super) fn count(&mut self, place: &LockPlace<'_>, add: impl FnOnce(&mut LockPattern)) {
         self.with(&self.counted(place), |step| add(step.pattern()));
+    }
+
+    /// Each of two databases has the other's keys.
+    pub(super) fn swap(&mut self, group: usize, one: u32, other: u32) {
+        if one != other {
+            let locks = [one, other].map(|database| self.locks.remove(&(group, database)));
+            let [of_one, of_other] = locks.map(Option::unwrap_or_default);
+            self.locks.extend([((group, one), of_other), ((group, other), of_one)]);
+        }
     }
 
     /// All keys of a database, or of all, are gone.

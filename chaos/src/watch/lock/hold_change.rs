@@ -4,10 +4,10 @@ use results::history::Call;
 
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
-    AcquireAttempt, HoldChange, HoldOrigin, LockAct, LockOwner, ServerHold,
+    AcquireAttempt, HoldChange, HoldOrigin, LockAct, LockOwner, RefusedWaiter, ServerHold,
 };
 use crate::watch::lock::step_record::grant_name;
-use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep};
+use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, LOST_BY_SERVER, WatchStep};
 use crate::watch::recognition::recipe_table::SET_NX;
 
 /// What a holder does that wants its lock no longer.
@@ -27,6 +27,9 @@ impl WatchStep<'_> {
             return match hold.is_promised() {
                 // It is the repetition of a release that nobody saw.
                 true if what == RELEASE && hold.may_be_given_back => self.record_release(&hold),
+                true if what == RELEASE && !hold.may_be_over(self.time_us + self.doubt_us()) => {
+                    self.given_up(hold)
+                }
                 true => self.end_unseen(hold, self.time_us),
                 false => self.lapse(hold),
             };
@@ -52,6 +55,15 @@ impl WatchStep<'_> {
         }
     }
 
+    /// A holder gives back what the server has lost: who was granted it before that overlaps, nobody later.
+    fn given_up(&mut self, hold: ServerHold) {
+        self.record_release(&hold);
+        self.break_promise(hold, FindingKind::LostByServer, LOST_BY_SERVER);
+        self.lock.broken_promise = None;
+        let until_us = Some(self.time_us);
+        self.lock.remember_lapsed(ServerHold { until_us, is_lapsed: true, ..hold }, self.remembered_max);
+    }
+
     /// Whose a change is, where its value tells that. The value of a present holder may be one that all use.
     fn owner_by_value(&self, change: &HoldChange) -> Option<LockOwner> {
         let is_common = |one: LockOwner| !one.is_unique && one.client != 0;
@@ -71,7 +83,7 @@ impl WatchStep<'_> {
                 (!self.lock.is_known || is_free).then(|| self.adopt(attempt, HoldOrigin::Inferred, 1))
             });
             return match place {
-                Some(place) => self.renewed(place, until_us),
+                Some(place) => self.renewed(place, until_us, 0),
                 // A script that names its own value and renews somebody else's.
                 None if !self.lock.holds.is_empty() && !change.is_checked => {
                     self.extended_by_another(change, until_us, false)
@@ -91,6 +103,13 @@ impl WatchStep<'_> {
         let own = self.lock.holds.iter().position(|hold| hold.attempt.owner.is_of(change.client));
         let was_late = self.lock.lapsed_of_client(change.client).is_some();
         let had_asked = was_late || self.lock.has_waiter_of_client(change.client);
+        // In one transaction, after it was refused: no pool's connection renews the holder's.
+        let time_us = self.time_us;
+        let is_refused =
+            |one: &RefusedWaiter| one.last.owner.is_of(change.client) && one.last.time_us == time_us;
+        if own.is_none() && self.lock.waiters.iter().any(is_refused) {
+            return self.extended_by_another(change, until_us, false);
+        }
         let pattern = self.pattern();
         if own.is_none() && had_asked && has_client && pattern.is_stable() {
             return self.extended_by_another(change, until_us, true);
@@ -98,7 +117,9 @@ impl WatchStep<'_> {
         if has_client {
             pattern.count_client(own.is_some(), had_asked);
         }
-        self.renewed(own.unwrap_or(0), until_us);
+        // Its answer is not seen.
+        let by_us = if self.options.effects_only { 0 } else { self.time_us + self.doubt_us() };
+        self.renewed(own.unwrap_or(0), until_us, by_us);
     }
 
     fn extended_by_another(&mut self, change: &HoldChange, until_us: Option<u64>, is_pending: bool) {
@@ -108,11 +129,13 @@ impl WatchStep<'_> {
         self.found_once_sure(FindingKind::ExtendedByAnother, 0, "", is_pending);
     }
 
-    pub(crate) fn renewed(&mut self, place: usize, until_us: Option<u64>) {
+    fn renewed(&mut self, place: usize, until_us: Option<u64>, by_us: u64) {
         let hold = &mut self.lock.holds[place];
         self.votes.push(LockAct::Renew(HoldChange::by(hold.attempt.owner), until_us));
         let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
-        (hold.until_us, hold.may_be_given_back) = (until_us, false);
+        let is_shorter = until_us.is_some() && until_us < hold.until_us;
+        hold.extend_by(by_us, until_us);
+        hold.may_be_given_back = false;
         let hold = *hold;
         let renewal = AcquireAttempt { time_us: self.time_us, until_us, ..hold.attempt };
         self.lock.note_attempt(&renewal, "renewal by {owner}{lease}");
@@ -120,14 +143,16 @@ impl WatchStep<'_> {
             let gap_us = self.time_us.saturating_sub(hold.attempt.time_us);
             self.lock.holds[place].attempt.until_us = until_us;
             self.pattern().lease(renewal.lease_us());
-            if !self.options.effects_only {
+            // In a transaction nothing comes between.
+            if !self.options.effects_only && gap_us > 0 {
                 self.found(FindingKind::ExpirySetLater, gap_us, "");
             }
             return;
         }
         self.lock.holds[place].renewals += 1;
         self.pattern().counts.renewals += 1;
-        if hold.number > 0 && !self.lock.is_shared {
+        self.pattern().shortened += u64::from(is_shorter);
+        if hold.number > 0 && !self.lock.is_shared && hold.doubtful_from_us.is_none() {
             let id = hold.number * 4 + 1 + (u64::from(hold.renewals) << 40);
             let lease_ms = renewal.lease_us().unwrap_or(0) / 1000;
             self.record_done(id, Call::Extend { grant: grant_name(hold.number), lease_ms, by: None });

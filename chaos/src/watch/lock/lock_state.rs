@@ -101,6 +101,8 @@ pub(crate) enum HoldOrigin {
 pub(crate) struct ServerHold {
     pub(crate) attempt: AcquireAttempt,
     pub(crate) until_us: Option<u64>,
+    /// The end before a renewal that may have come too late for it.
+    pub(crate) doubtful_from_us: Option<u64>,
     pub(crate) number: u64,
     pub(crate) depth: u32,
     pub(crate) renewals: u32,
@@ -166,6 +168,7 @@ impl ServerHold {
         ServerHold {
             attempt,
             until_us: attempt.until_us,
+            doubtful_from_us: None,
             number: 0,
             depth: 1,
             renewals: 0,
@@ -193,7 +196,15 @@ impl ServerHold {
 
     /// Whether the lease may have ended by then.
     pub(crate) fn may_be_over(&self, by_us: u64) -> bool {
-        self.until_us.is_some_and(|until_us| until_us <= by_us)
+        let is_before = |end_us: Option<u64>| end_us.is_some_and(|end_us| end_us <= by_us);
+        is_before(self.until_us) || is_before(self.doubtful_from_us)
+    }
+
+    /// Renews it by a command that does nothing if the lease was over; `by_us`: it may have been by then.
+    pub(crate) fn extend_by(&mut self, by_us: u64, until_us: Option<u64>) {
+        let end_us = self.doubtful_from_us.or(self.until_us);
+        self.doubtful_from_us = end_us.filter(|_| self.may_be_over(by_us));
+        self.until_us = until_us;
     }
 }
 

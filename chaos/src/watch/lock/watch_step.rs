@@ -21,7 +21,7 @@ const END_DOUBT_US: u64 = 2_000;
 const READ_PATIENCE_US: u64 = 1_000_000;
 
 /// Ending of a hold that the server promised for longer.
-const LOST_BY_SERVER: &str = "the server had lost it";
+pub(crate) const LOST_BY_SERVER: &str = "the server had lost it";
 
 /// Ending of a hold, if connections tell holders apart: only the end of the watch shows whether they do.
 pub(crate) const DELETED_BY_ANOTHER_CONNECTION: &str = "another deleted its key, as connections tell";
@@ -131,7 +131,7 @@ impl WatchStep<'_> {
         match outcome {
             AttemptOutcome::Refused => return self.refused(attempt),
             AttemptOutcome::Granted => return self.granted_for_sure(attempt),
-            AttemptOutcome::Overwritten => return self.overwritten(attempt),
+            AttemptOutcome::Overwritten => return self.overwritten(attempt, 0),
             AttemptOutcome::OverwrittenIfThere => return self.overwritten_if_there(attempt),
             AttemptOutcome::ByKey => {}
         }
@@ -295,6 +295,7 @@ impl WatchStep<'_> {
     fn overwritten_if_there(&mut self, attempt: AcquireAttempt) {
         if self.lock.holds.is_empty() {
             let place = self.lock.candidate_of(&attempt.owner);
+            let place = place.or_else(|| self.lock.candidate_of_client(attempt.owner.client));
             if let Some(place) = place.or((self.lock.candidates.len() == 1).then_some(0)) {
                 self.decide(place);
             }
@@ -304,7 +305,7 @@ impl WatchStep<'_> {
         if !late && !hold.attempt.owner.is(&attempt.owner) {
             return self.change_value(attempt);
         }
-        self.overwritten(attempt);
+        self.overwritten(attempt, attempt.time_us + self.doubt_us());
     }
 
     /// The holder writes another value: a mark of how far it is, or of its end.
@@ -318,7 +319,7 @@ impl WatchStep<'_> {
         self.lock.note_attempt(&attempt, "{subject} of another value, {owner},{lease}");
     }
 
-    pub(crate) fn overwritten(&mut self, attempt: AcquireAttempt) {
+    fn overwritten(&mut self, attempt: AcquireAttempt, by_us: u64) {
         let value = attempt.owner.value;
         let is_takers = |owner: LockOwner| owner.is_of(attempt.owner.client) && owner.value != value;
         let taker = self.lock.candidates.iter().rposition(|one| is_takers(one.owner));
@@ -332,7 +333,7 @@ impl WatchStep<'_> {
         if let Some(hold) = own.map(|own| &mut self.lock.holds[own])
             && hold.attempt.owner.value == value
         {
-            hold.until_us = attempt.until_us;
+            hold.extend_by(by_us, attempt.until_us);
             hold.renewals += 1;
             let holder = hold.attempt.owner;
             let pattern = self.pattern();
@@ -379,8 +380,8 @@ impl WatchStep<'_> {
         if let Some(place) = self.lock.waiters.iter().position(|one| one.last.owner.is(&attempt.owner)) {
             let waiter = self.lock.waiters.swap_remove(place);
             called_us = waiter.first_us.min(attempt.time_us);
-            // A release may hand the lock to a waiter: another owner then sends it.
-            if attempt.recipe.is_by_script {
+            // A release may hand the lock to a waiter.
+            if attempt.owner.client == 0 {
                 attempt.owner.client = waiter.last.owner.client;
             }
         }

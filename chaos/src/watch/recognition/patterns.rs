@@ -33,8 +33,14 @@ pub(crate) fn pattern_of(name: &str) -> String {
         let word = part.trim_end_matches(is_mark);
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
         let is_hex = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        // What stands between the first and the last part of a UUID.
+        let is_inner = pattern.ends_with("*-") && word.len() == 4;
         let differs = !word.is_empty()
-            && (digits == word.len() || is_hex && digits > 0 || digits >= 3 || word.len() > 24);
+            && (digits == word.len()
+                || is_hex && (digits > 0 || part.ends_with('-'))
+                || digits >= 3
+                || word.len() > 24)
+            || is_inner && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         pattern.push_str(if differs { "*" } else { word });
         pattern.push_str(&part[word.len()..]);
     }
@@ -97,13 +103,15 @@ pub(crate) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
         ("Redisson", thread.is_some() || text.contains("redisson")),
         ("Laravel", name.contains("laravel") && length == 16 && alphanumeric),
         ("redis-semaphore", is_of_mutex && is_uuid(value)),
-        ("Spring Integration", is_uuid(value) && inner.contains("get set")),
+        // As its script writes them.
+        ("Spring Integration", is_uuid(value) && inner.contains("GET SET")),
         ("redis-py", text.contains("local token = redis.call('get', KEYS[1])")),
         ("node-redlock", is_hex && inner.contains("exists set")),
         // A UUID of version 1 in hexadecimal.
         ("redis-py", is_hex && value[12] == b'1' && b"89ab".contains(&value[16])),
         ("redsync", length == 24 && value.ends_with(b"==")),
-        ("bsm/redislock", length == 22 && is_base64),
+        // 16 bytes: the last letter has two bits of them.
+        ("bsm/redislock", length == 22 && is_base64 && b"AQgw".contains(&value[21])),
         ("rslock", length == 20 && value.iter().any(|byte| *byte >= 0x80)),
     ];
     signs.into_iter().find(|(_, fits)| *fits).map_or("", |(library, _)| library)
@@ -164,6 +172,8 @@ pub(crate) struct LockPattern {
     pub(crate) doubtful_deletes: u64,
     pub(crate) confirmed_deletes: u64,
     pub(crate) overwritten: u64,
+    /// Renewals that bring the end nearer, as a holder does that gives back only later.
+    pub(crate) shortened: u64,
     /// Holds whose value its own holder changed.
     pub(crate) changed_values: u64,
     pub(crate) longest_open_us: u64,
@@ -279,6 +289,13 @@ impl LockPattern {
         let is_mark =
             self.changed_values * 10 > grants || by_owner * 10 < grants && self.checked_releases == 0;
         let is_named = sounds_like_a_lock(self.name.as_bytes()) || !self.library().is_empty();
+        let names = self.names.len() as u64;
+        // Tokens and sessions are made once; what is in a cache any connection deletes, and nobody waits for.
+        let is_used_once = names >= 20 && grants * 10 <= names * 11 && self.counts.refusals == 0;
+        let is_waited_for = self.counts.refusals * 10 >= grants
+            && !["SET in a script", "hash with owner", "WATCH, MULTI"].contains(&recipe);
+        let by_anybody = self.by_other_client + self.by_asking_client > self.by_same_client;
+        let is_entry = self.checked_releases == 0 && (is_used_once || by_anybody && !is_waited_for);
         let counts = match recipe {
             "BLPOP of a token" | "INCR, EXPIRE" => {
                 self.counts.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
@@ -286,8 +303,16 @@ impl LockPattern {
             // Values that are written again and again are no locks.
             "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
             // Nor is a record whose fields are written over each other.
-            "hash with owner" if self.overwritten * 2 > grants && self.checked_releases == 0 => false,
-            _ => is_named || by_owner > 0 && !is_mark,
+            "hash with owner"
+                if self.overwritten * 2 > grants && (!is_named || self.checked_releases == 0) =>
+            {
+                false
+            }
+            // Nor is a window of times out of which nobody takes his own.
+            "sorted set with times" if self.counts.released == 0 => is_named,
+            // Nor one that each of its writers replaces.
+            "WATCH, MULTI" | "SET in a script" if !is_named && self.overwritten * 2 > grants => false,
+            _ => is_named || by_owner > 0 && !is_mark && !is_entry,
         };
         grants > 0 && counts && recipe != "BLPOP of a token"
     }
@@ -341,7 +366,7 @@ impl LockPattern {
             let words = format!("{used:.0} % of the lease used at the 99th percentile");
             find(FindingKind::LeaseNearlyUsed, nearly, None, words);
         }
-        if self.counts.expired >= 3 && self.counts.released == 0 {
+        if self.counts.expired >= 3 && self.counts.released + self.shortened == 0 {
             let words = format!("{} holds ended with their lease", self.counts.expired);
             find(FindingKind::NeverReleased, self.counts.expired, None, words);
         }

@@ -137,6 +137,13 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         let database = command.is("FLUSHDB").then_some(place.database);
         return watcher.lose(place.group, database, place.time_us, "it was flushed away");
     }
+    if command.is("SWAPDB") {
+        let [one, other] = [1, 2].map(|at| command.number(at).and_then(|number| u32::try_from(number).ok()));
+        if let (Some(one), Some(other)) = (one, other) {
+            watcher.swap(place.group, one, other);
+        }
+        return;
+    }
     let Some(key) = command.arg(1) else { return };
     let place = LockPlace { key, ..*place };
     let effects_only = watcher.options.effects_only;
@@ -148,12 +155,14 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     let unnamed = change(&place, None, false, true);
     let set = written(command, place.time_us);
     let value = set.as_ref().map(|set| set.0).or_else(|| command.arg(2)).unwrap_or_default();
+    // Of effects alone, any value of a key with a lock's word, else one that looks like an owner's.
+    let is_telling = |value: &[u8]| is_token(value) || sounds_like_a_lock(key);
     let takes = set.is_some() || command.is_one_of(&["SETNX", "MSETNX"]);
     let act = if let Some((value, SetOptions { nx, xx, keeps_end, compares, until_us })) = set {
         // Of a holder from before the watch it is not known.
         let kept_us = keeps_end.then(|| watcher.held_until_us(&place));
         let until_us = kept_us.flatten().unwrap_or(until_us);
-        let is_token = || effects_only && until_us.is_some() && is_token(value);
+        let is_token = || effects_only && until_us.is_some() && is_telling(value);
         // Where the value says when the lease ends, who finds that it has ended takes the lock by GETSET.
         let is_number = || value.iter().all(|byte| b"0123456789.".contains(byte));
         let is_time = || command.is("GETSET") && value.len() >= 10 && is_number();
@@ -164,7 +173,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             }
             None if nx => {
                 let recipe = until_us.map_or(SETNX_EXPIRE, |_| SET_NX);
-                attempt(recipe, value, until_us, by_key)
+                attempt(recipe, value, until_us, by_key).filter(|_| !effects_only || is_telling(value))
             }
             None if kept_us == Some(None) => None,
             None if (xx || is_time()) && watcher.is_followed(&place) => {
@@ -176,7 +185,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             None => None,
         }
     } else if command.is("SETNX") || command.is("MSETNX") && command.args().len() == 2 {
-        attempt(SETNX_EXPIRE, value, None, by_key)
+        attempt(SETNX_EXPIRE, value, None, by_key).filter(|_| !effects_only || is_telling(value))
     } else if command.is("INCR") && sounds_like_a_lock(key) {
         attempt(INCR, b"", None, AttemptOutcome::ByKey)
     } else if command.is("BLPOP") && sounds_like_a_lock(key) {
@@ -193,6 +202,9 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     } else if !watcher.is_followed(&place) {
         // What follows concerns locks that are known already.
         None
+    } else if command.is("DELEX") && !value.eq_ignore_ascii_case(b"IFEQ") {
+        // It compares digests, of which nobody knows whose they are.
+        Some(LockAct::Release(change(&place, None, !value.is_empty(), true)))
     } else if command.is("DELEX") || command.is("DELIFEQ") {
         let compared = command.args().last().map_or(&b""[..], Vec::as_slice);
         let was_done = watcher.holder_is(&place, compared) != Some(false);
@@ -208,6 +220,10 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
         || command.is_one_of(&["LPUSH", "RPUSH", "RENAME"])
     {
         Some(LockAct::Release(unnamed))
+    } else if command.is_one_of(&["INCR", "INCRBY", "DECR", "DECRBY"]) {
+        // A counter that is begun where there is none.
+        watcher.count(&place, |pattern| pattern.changed_values += 1);
+        None
     } else if command.is("HDEL") || command.is("ZREM") {
         // It takes nobody else's away.
         Some(LockAct::Release(change(&place, Some(value), true, true)))
@@ -268,7 +284,8 @@ fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
     Some((command, owner.clone()))
 }
 
-const READS: [&str; 9] = ["GET", "EXISTS", "HEXISTS", "HGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN"];
+const READS: [&str; 11] =
+    ["GET", "MGET", "EXISTS", "HEXISTS", "HGET", "HMGET", "HGETALL", "PTTL", "TTL", "TYPE", "HLEN"];
 
 /// What a unit does to one key; whether that is something that locks do.
 fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Option<u64>) -> bool {
@@ -287,7 +304,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let known_owner =
         |watcher: &Watcher| arguments.iter().skip(1).find(|word| watcher.knows_owner(place, word)).cloned();
     let names = of_key().take(6).map(|command| String::from_utf8_lossy(command.name()));
-    let inner = names.collect::<Vec<_>>().join(" ").to_ascii_lowercase();
+    let inner = names.collect::<Vec<_>>().join(" ");
     let text = unit.call.as_ref().filter(|call| call.is("EVAL")).and_then(|call| call.arg(1));
     let attempt = |recipe, value: &[u8], until_us| attempt(place, recipe, value, until_us, true);
     let writes = ["set", "hset", "hincrby", "setnx", "msetnx", "zadd"];
@@ -295,7 +312,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         value,
         script: text,
         inner: &inner,
-        takes: inner.split(' ').any(|word| writes.contains(&word)),
+        takes: inner.split(' ').any(|word| writes.iter().any(|known| word.eq_ignore_ascii_case(known))),
     };
     // Who has the lock and writes it again renews it; anybody else is granted it.
     let renew_or_grant = |watcher: &Watcher, recipe, value: &[u8], until_us, is_checked| {
@@ -308,7 +325,10 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let (owner, act): (Option<Vec<u8>>, LockAct);
     let (mut takes, mut next) = (None, None);
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
-    if let Some(removed) = find(&["DEL", "UNLINK", "HDEL", "ZREM", "DELEX", "DELIFEQ"]) {
+    // One of several holders, whose script may take a mark of the others' away.
+    let added = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some());
+    let removed = find(&["DEL", "UNLINK", "GETDEL", "HDEL", "ZREM", "DELEX", "DELIFEQ"]);
+    if let Some(removed) = removed.filter(|_| added.is_none()) {
         let lowered = || find(&["HINCRBY"]).filter(|command| command.number(3) == Some(-1));
         let hash_field = find(&["HDEL", "ZREM"]).or_else(lowered).map(field);
         // A key that is cleared and written again is no release.
@@ -392,7 +412,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         };
         takes = (!is_less).then_some(HASH);
         owner = Some(value);
-    } else if let Some(added) = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some()) {
+    } else if let Some(added) = added {
         let member = added.args().last().cloned().unwrap_or_default();
         watcher.share(place);
         let act = renew_or_grant(watcher, SORTED_SET, &member, until_us, true);
@@ -404,13 +424,18 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
             return false;
         }
         let change = change(place, owner.as_deref(), is_checked || effects_only, true);
-        act = LockAct::Renew(change, Some(until_us));
+        act = match until_us <= place.time_us {
+            true => LockAct::Release(change),
+            false => LockAct::Renew(change, Some(until_us)),
+        };
     } else {
         return false;
     }
     watcher.act(place, &trace(owner.as_deref().unwrap_or_default()), act);
     if let (Some(next), Some(_)) = (next, until_us) {
-        let attempt = attempt(HASH, &field(next), until_us);
+        let mut attempt = attempt(HASH, &field(next), until_us);
+        // It waits by another connection than the releaser's.
+        attempt.owner.client = 0;
         watcher.change(place, LockAct::Attempt(attempt, AttemptOutcome::Granted));
     }
     let is_whole = text.is_some_and(|text| text.len() > 40);

@@ -10,8 +10,8 @@ use hashbrown::{HashMap, HashSet};
 
 use crate::checkers::names::Interner;
 
-/// A script's text, or a value, beyond this is cut: nothing that tells a lock is so long.
-const WORD_MAX: usize = 2 * 1024;
+/// A script's text, a name or a value is cut beyond this, and its hash tells it from others.
+pub(crate) const WORD_MAX: usize = 2 * 1024;
 /// Commands of one unit beyond these are left out.
 const COMMANDS_MAX: usize = 256;
 /// Transactions and watches of clients beyond these are forgotten.
@@ -24,8 +24,22 @@ pub(crate) struct CommandWords {
 
 impl CommandWords {
     pub(crate) fn of(words: &[Cow<'_, [u8]>]) -> Self {
-        let cut = |word: &Cow<'_, [u8]>| word[..word.len().min(WORD_MAX)].to_vec();
+        let cut = |word: &Cow<'_, [u8]>| match word.get(..WORD_MAX) {
+            Some(begun) => [begun, format!("#{:016x}", hash(word)).as_bytes()].concat(),
+            None => word.to_vec(),
+        };
         CommandWords { words: words.iter().take(COMMANDS_MAX).map(cut).collect() }
+    }
+
+    /// A command of several keys as commands of one each, which a script runs together.
+    fn key_by_key(self) -> Vec<Self> {
+        let keys_every = match () {
+            () if self.is_one_of(&["DEL", "UNLINK", "MGET", "EXISTS"]) => 1,
+            () if self.is_one_of(&["MSETNX", "MSET"]) => 2,
+            () => return vec![self],
+        };
+        let (name, args) = (&self.words[..1], &self.words[1..]);
+        args.chunks(keys_every).map(|words| CommandWords { words: [name, words].concat() }).collect()
     }
 
     pub(crate) fn is(&self, name: &str) -> bool {
@@ -129,8 +143,8 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
 
 /// Commands that may do something to a lock; all others are passed over without a copy.
 static NAMES: LazyLock<HashSet<&[u8]>> = LazyLock::new(|| {
-    let names = "SET SETNX MSETNX SETEX PSETEX GETSET GET GETDEL GETEX DEL UNLINK DELEX DELIFEQ EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST INCR DECR HSET \
-                 HSETNX HINCRBY HDEL ZADD ZREM ZREMRANGEBYSCORE BLPOP LPUSH RPUSH MULTI EXEC DISCARD WATCH UNWATCH FLUSHALL FLUSHDB RENAME";
+    let names = "SET SETNX MSETNX SETEX PSETEX GETSET GET GETDEL GETEX DEL UNLINK DELEX DELIFEQ EXPIRE PEXPIRE EXPIREAT PEXPIREAT PERSIST INCR INCRBY DECR DECRBY HSET \
+                 HSETNX HINCRBY HDEL ZADD ZREM ZREMRANGEBYSCORE BLPOP LPUSH RPUSH MULTI EXEC DISCARD RESET WATCH UNWATCH FLUSHALL FLUSHDB SWAPDB RENAME";
     names.split(' ').map(str::as_bytes).collect()
 });
 
@@ -148,7 +162,7 @@ impl Assembler {
             if let Some(unit) = &mut self.scripts[source]
                 && unit.commands.len() < COMMANDS_MAX
             {
-                unit.commands.push(CommandWords::of(&line.words));
+                unit.commands.extend(CommandWords::of(&line.words).key_by_key());
             }
             return [None, None];
         }
@@ -174,7 +188,7 @@ impl Assembler {
             let transaction = self.transactions.entry(key).or_default();
             transaction.watches |= is("WATCH");
             transaction.commands = is("MULTI").then(Vec::new);
-        } else if is("EXEC") || is("DISCARD") || is("UNWATCH") {
+        } else if is("EXEC") || is("DISCARD") || is("RESET") || is("UNWATCH") {
             let ended = self.transactions.remove(&key);
             if let Some(OpenTransaction { watches, commands: Some(commands) }) = ended
                 && is("EXEC")
