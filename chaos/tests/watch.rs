@@ -581,6 +581,23 @@ fn databases_that_are_swapped_take_their_locks_along() {
     assert_eq!((lock.grants, lock.refusals, lock.released, dangers(&seen)), (3, 1, 3, vec![]));
 }
 
+/// A leader asks for its lock at each turn, though it has it.
+#[test]
+fn a_holder_that_asks_again_has_the_lock_all_the_same() {
+    let renew = |traffic: Traffic, ms, client| traffic.line(ms, client, &["PEXPIRE", "order:1", "1000"]);
+    let mut traffic = Traffic::begun().set(20, 5001, A, 1000);
+    for turn in 1..8 {
+        traffic = renew(traffic.set(20 + turn * 10, 5001, A, 1000), 21 + turn * 10, 5001);
+    }
+    // It ends at 1091: B has it, as its renewals show.
+    traffic = traffic.set(1092, 5002, B, 1000).set(1100, 5003, C, 1000);
+    for turn in 0..3 {
+        traffic = renew(traffic.set(1110 + turn * 10, 5002, B, 1000), 1111 + turn * 10, 5002);
+    }
+    let seen = traffic.release(1200, 5002, B, true).seen();
+    assert_eq!((seen.report.locks[0].grants, dangers(&seen)), (3, vec![]), "{:?}", seen.report.findings);
+}
+
 /// ShedLock's older releases write another value with a short end.
 #[test]
 fn a_holder_that_marks_its_end_by_another_value_had_the_lock() {

@@ -152,6 +152,8 @@ pub(crate) struct LockState {
     pub(crate) waiters: Vec<RefusedWaiter>,
     /// Several may hold it at once.
     pub(crate) is_shared: bool,
+    /// A holder asked for it again, as a leader does that is elected anew each time.
+    pub(crate) holders_ask: bool,
     /// The libraries and the forms of its key (a hash or not) by which it is taken, and how often.
     pub(crate) libraries: Vec<(&'static str, u64)>,
     pub(crate) forms: Vec<(&'static str, u64)>,

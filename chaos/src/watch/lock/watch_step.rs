@@ -136,7 +136,8 @@ impl WatchStep<'_> {
             AttemptOutcome::ByKey => {}
         }
         // An owner that asks again had not been granted.
-        if let Some(place) = self.lock.candidate_of(&attempt.owner) {
+        let place = self.lock.candidate_of(&attempt.owner).filter(|_| !self.lock.holders_ask);
+        if let Some(place) = place {
             let before = self.lock.candidates.remove(place);
             if self.lock.is_known && self.lock.holds.is_empty() && before.time_us >= self.lock.free_from_us {
                 self.lock.refused_when_free_us = before.time_us;
@@ -147,7 +148,9 @@ impl WatchStep<'_> {
         let doubt_us = self.doubt_us();
         if let Some(hold) = self.lock.holds.first() {
             let may_be_over = hold.may_be_over(self.time_us + doubt_us);
-            match may_be_over && !hold.attempt.owner.is(&attempt.owner) {
+            let is_holders = hold.attempt.owner.is(&attempt.owner);
+            self.lock.holders_ask |= is_holders && !may_be_over;
+            match may_be_over && !is_holders {
                 true => self.add_candidate(attempt),
                 false => self.refused(attempt),
             }
