@@ -105,6 +105,14 @@ fn tables(audit: &str, repeats: &[String]) -> String {
         let row = row.map(|count| count.to_string()).join(" | ");
         writeln!(out, "| `{peer}`: {library} | {row} |").expect("text");
         write!(sections, "\n## {peer}\n\n{library}.\n").expect("text");
+        for finding in subject.broken_promises() {
+            let (step, found) = (&finding.name, plain(&finding.found));
+            write!(
+                sections,
+                "\n**Broken in `conform`: `{step}`.** {found}.\n\n```\nlocklab conform {peer}\n```\n"
+            )
+            .expect("text");
+        }
         for one in always {
             let (_, runs) = repeated(&again, name, &one.name);
             let (about, why) = (plain(&one.about), plain(&one.why));

@@ -50,7 +50,9 @@ fn of_this_machine(topology: &Topology) -> Result<(), String> {
 
 pub(crate) fn missing(plan: &Plan) -> Option<String> {
     let asked = plan.faults.iter().any(|fault| fault.fault == NAME);
-    let one = thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+    // Another scenario's fault may have this program on one of its processors.
+    let entered = PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    let one = !entered && thread::available_parallelism().is_ok_and(|count| count.get() == 1);
     (one && asked && !plan.hooks.contains_key(NAME)).then(|| {
         "`stress` needs two processors: on one it would starve the clients and the record as well".to_owned()
     })
