@@ -63,9 +63,12 @@ impl Trial<'_> {
 
     /// So many that a library which mixes up some of their names is likely to be found.
     pub(super) async fn many_locks(&mut self) -> StepResult {
+        self.start_both().await?;
         let mut held = Vec::new();
         for _ in 0..32 {
-            held.push(self.granted(LONG_MS).await?);
+            let lock = self.lock();
+            let reply = self.ask_for(A, &lock, "t0", 2_000, Some(LONG_MS)).await?;
+            held.push((lock, granted(&reply, "a free lock")?));
         }
         let (released, kept) = held.split_at(16);
         for (_, grant) in released {
