@@ -276,6 +276,11 @@ impl AuditedSubject {
         Some(format!("{name}: faults drawn at {tried} of {points} points of its protocol"))
     }
 
+    /// The steps that it broke; none of a lock that is no driver.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.conform.iter().flat_map(|conform| &conform.findings)
+    }
+
     /// The promises that it broke step by step; none of a lock that is no driver.
     pub fn broken_promises(&self) -> impl Iterator<Item = &Finding> {
         self.conform.iter().flat_map(Conformance::broken_promises)

@@ -118,7 +118,7 @@ pub fn document(
 /// What does not conform of a lock, and its scenarios: broken is a failure, unknown an error, not applicable
 /// skipped.
 fn scorecard<'a>(run: &'a Run, subject: &'a AuditedSubject) -> impl Iterator<Item = TestCase> + 'a {
-    let findings = subject.conform.iter().flat_map(|conform| &conform.findings).map(|finding| {
+    let findings = subject.findings().map(|finding| {
         let status = match finding.is_promise {
             true => problem(NonSuccessKind::Failure, &finding.found, "broken"),
             false => problem(NonSuccessKind::Error, &finding.found, "unknown"),

@@ -32,7 +32,8 @@ pub(crate) fn pattern_of(name: &str) -> String {
     for part in name.split_inclusive(is_mark) {
         let word = part.trim_end_matches(is_mark);
         let digits = word.bytes().filter(u8::is_ascii_digit).count();
-        let is_hex = word.len() >= 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hexadecimal = word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hex = word.len() >= 8 && is_hexadecimal;
         // What stands between the first and the last part of a UUID.
         let is_inner = pattern.ends_with("*-") && word.len() == 4;
         let differs = !word.is_empty()
@@ -40,7 +41,7 @@ pub(crate) fn pattern_of(name: &str) -> String {
                 || is_hex && (digits > 0 || part.ends_with('-'))
                 || digits >= 3
                 || word.len() > 24)
-            || is_inner && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+            || is_inner && is_hexadecimal;
         pattern.push_str(if differs { "*" } else { word });
         pattern.push_str(&part[word.len()..]);
     }
@@ -308,7 +309,7 @@ impl LockPattern {
             {
                 false
             }
-            // Nor is a window of times out of which nobody takes his own.
+            // Nor is a window of times out of which nobody takes a time.
             "sorted set with times" if self.counts.released == 0 => is_named,
             // Nor one that each of its writers replaces.
             "WATCH, MULTI" | "SET in a script" if !is_named && self.overwritten * 2 > grants => false,

@@ -358,7 +358,7 @@ impl AuditRun<'_> {
         let met = meet_all(&self.names, &self.plan, target, &prefix, &|| bar.inc(1)).await?;
         bar.finish_and_clear();
         for ProbedLock { audited, .. } in &met {
-            for finding in audited.conform.iter().flat_map(|found| &found.findings) {
+            for finding in audited.findings() {
                 let line = format!("{}: {}: {}", audited.name, finding.name, finding.found);
                 self.terminal.note(&line);
             }

@@ -102,7 +102,7 @@ fn reason(subject: &str, one: &AuditedScenario) -> Option<Vec<Phrase>> {
 }
 
 fn conform(subject: &AuditedSubject) -> Block {
-    let lines = subject.conform.iter().flat_map(|conform| &conform.findings).map(|one| {
+    let lines = subject.findings().map(|one| {
         let (rule, found, remedy) = (&one.rule, &one.found, &one.remedy);
         let name = Phrase::new(Tone::Lost, format!("✗ {}", one.name));
         let remedy = remedy.trim_end_matches('.');

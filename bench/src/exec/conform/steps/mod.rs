@@ -117,8 +117,8 @@ impl<'a> Trial<'a> {
         if !self.result.steps.last().is_some_and(broken) {
             steps! {
                 held busy wait endless_wait hand_off extend release tokens unknown_grant unknown_kind owners
-                many_locks read_in_write concurrency many names cancel owner_moves block expiry lease_after_wait late_extend
-                late_release notice renewal loss kill load malformed bye end_of_input
+                many_locks read_in_write concurrency many names cancel owner_moves block expiry lease_after_wait
+                late_extend late_release notice renewal loss kill load malformed bye end_of_input
             }
         }
         self.end().await;
