@@ -1,13 +1,18 @@
 //! How much an audit finds: locks with one defect each through `locklab audit`, over several seeds; and how
 //! often it accuses a sound lock.
 //!
+//! Each lock is audited by the whole suite with the first seed. What convicted it then is tried with the other
+//! seeds, too, and nothing else: the first, by name, of the scenarios that did. A sound lock is audited by the whole suite
+//! with each.
+//!
 //! `cargo build --release -p cli && cargo bench -p chaos --bench detection` prints tables in Markdown: for
-//! each lock its defect, in how many seeds it was convicted, and by which scenarios or by `conform`; and the
+//! each lock its defect, and by which scenarios it was convicted in how many seeds; and the
 //! score by family. The locks are those of `drivers/controls/defects.py`, and of the zoo those of [`ZOO`],
 //! which has what is known of other families. What the environment may say: `DETECTION_SUITE` (quick),
-//! `DETECTION_SEEDS` (how many, 20), `DETECTION_LOCKS` (only names that contain one of these words, by
-//! commas), `DETECTION_JOBS` (audits at a time, 1), `LOCKLAB` (the program). It ends with 1 if a sound lock
-//! was accused.
+//! `DETECTION_DRAW` (as `--draw`; what the suite has), `DETECTION_SEEDS` (how many, 20), `DETECTION_FIRST`
+//! (the first, 11), `DETECTION_SCENARIOS` (how many of those that convicted are tried with the other seeds, 3),
+//! `DETECTION_LOCKS` (only names that contain one of these words, by commas),
+//! `DETECTION_JOBS` (audits at a time, 1), `LOCKLAB` (the program). It ends with 1 if a sound lock was accused.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -17,7 +22,7 @@ use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 
 use serde_json::Value;
@@ -71,17 +76,18 @@ struct Lock {
     is_sound: bool,
 }
 
-/// What became of one lock.
-#[derive(Default)]
-struct Convictions {
-    audits: u64,
-    convicted: u64,
-    /// Of these, by a scenario or a drawn fault, and not by `conform` alone.
-    by_scenarios: u64,
-    /// In how many audits a scenario, or `conform`, found the lock broken.
-    by_scenario: BTreeMap<String, u64>,
-    /// Why audits gave no answer.
-    errors: Vec<String>,
+/// In how many runs something found a lock broken, of how many, by what found it.
+type Convictions = BTreeMap<String, [usize; 2]>;
+
+/// What every lock is tried by.
+struct Plan {
+    locklab: PathBuf,
+    suite: String,
+    draw: Option<String>,
+    seeds: u64,
+    first_seed: u64,
+    /// How many of the scenarios that convicted are tried with the other seeds.
+    scenarios: usize,
 }
 
 /// A variable of the environment, or what stands for it.
@@ -151,93 +157,131 @@ fn locks(locklab: &Path) -> Result<Vec<Lock>, Box<dyn Error>> {
     Ok(locks)
 }
 
-/// The scenarios that found the lock broken, and `conform` if it broke a promise there.
-fn audit(locklab: &Path, lock: &Lock, suite: &str, seed: u64) -> Result<Vec<String>, Box<dyn Error>> {
+/// One audit, of the suite or as `what` says: what broke its promise, and how often.
+fn audit(plan: &Plan, lock: &Lock, seed: u64, what: &[&str]) -> Result<Convictions, Box<dyn Error>> {
     let kept = tempfile::tempdir()?;
     let out = kept.path().join("run");
-    let mut command = Command::new(locklab);
-    command.args(["audit", &lock.subject, "--no-bench", "--suite", suite]);
-    command.args(["--seed", &seed.to_string(), "--out"]);
-    let output = command.arg(&out).output()?;
+    let mut command = Command::new(&plan.locklab);
+    command.args(["audit", &lock.subject, "--no-bench", "--seed", &seed.to_string()]);
+    let output = command.args(what).arg("--out").arg(&out).output()?;
     let Ok(document) = std::fs::read(out.join("audit.json")) else {
         return Err(String::from_utf8_lossy(&output.stderr).trim().into());
     };
     let document: Value = serde_json::from_slice(&document)?;
-    let scenarios = document["subjects"][0]["scenarios"].as_array();
-    let outcomes = || scenarios.into_iter().flatten();
-    if outcomes().all(|one| one["outcome"] == "not-applicable") {
+    let subject = &document["subjects"][0];
+    let scenarios = || subject["scenarios"].as_array().into_iter().flatten();
+    if scenarios().all(|one| one["outcome"] == "not-applicable") {
         return Err("no scenario applies".into());
     }
-    let broken = outcomes().filter(|one| one["outcome"] == "broken");
-    let scenarios = broken.map(|one| one["name"].as_str().unwrap_or_default().to_owned());
-    let findings = document["subjects"][0]["conform"]["findings"].as_array();
-    let promises = findings.into_iter().flatten().filter(|one| one["is_promise"] == true);
-    Ok(scenarios.chain(promises.take(1).map(|_| CONFORM.to_owned())).collect())
+    let mut found = Convictions::new();
+    for scenario in scenarios().filter(|one| one["outcome"] == "broken") {
+        let runs = || scenario["runs"].as_array().into_iter().flatten();
+        let broken = runs().filter(|run| run["outcome"] == "broken").count();
+        let name = scenario["name"].as_str().unwrap_or_default();
+        found.insert(name.to_owned(), [broken.max(1), runs().count().max(1)]);
+    }
+    let mut steps = subject["conform"]["findings"].as_array().into_iter().flatten();
+    if steps.any(|step| step["is_promise"] == true) {
+        found.insert(CONFORM.to_owned(), [1, 1]);
+    }
+    Ok(found)
 }
 
-/// Audits each lock with each seed, so many at a time.
-fn audit_all(locklab: &Path, locks: &[Lock], suite: &str, seeds: u64, jobs: usize) -> Vec<Convictions> {
-    let work = (1..=seeds).flat_map(|seed| (0..locks.len()).map(move |lock| (lock, seed)));
-    let work = Mutex::new(work);
-    let found: Vec<Mutex<Convictions>> = locks.iter().map(|_| Mutex::default()).collect();
+/// The whole suite with the first seed, and with the others what convicted then; all of it again for a sound
+/// lock.
+fn audit_seeds(plan: &Plan, lock: &Lock) -> Result<Convictions, Box<dyn Error>> {
+    let mut whole = vec!["--suite", &plan.suite];
+    whole.extend(plan.draw.iter().flat_map(|draw| ["--draw", draw]));
+    let mut all = audit(plan, lock, plan.first_seed, &whole)?;
+    let add = |all: &mut Convictions, found: Convictions| {
+        for (name, [broken, runs]) in found {
+            let counted = all.entry(name).or_default();
+            *counted = [counted[0] + broken, counted[1] + runs];
+        }
+    };
+    let others = plan.first_seed + 1..plan.first_seed + plan.seeds;
+    if lock.is_sound {
+        for seed in others {
+            add(&mut all, audit(plan, lock, seed, &whole)?);
+        }
+        all.values_mut().for_each(|counted| counted[1] = plan.seeds as usize);
+        return Ok(all);
+    }
+    let scenarios = all.keys().map(String::as_str).filter(|name| is_scenario(name));
+    let scenarios: Vec<&str> = scenarios.take(plan.scenarios).collect();
+    if scenarios.is_empty() || others.is_empty() {
+        return Ok(all);
+    }
+    let (scenarios, repeat) = (scenarios.join(","), (plan.seeds - 1).to_string());
+    let what = ["--scenario", &scenarios, "--repeat", &repeat];
+    let again = audit(plan, lock, plan.first_seed + 1, &what)?;
+    for name in scenarios.split(',') {
+        let found = again.get(name).copied().unwrap_or([0, plan.seeds as usize - 1]);
+        add(&mut all, [(name.to_owned(), found)].into());
+    }
+    Ok(all)
+}
+
+/// Whether it can be run by name: no drawn fault, whose point depends on what else was drawn.
+fn is_scenario(found_by: &str) -> bool {
+    found_by != CONFORM && !found_by.starts_with("drawn-")
+}
+
+/// Audits each lock, so many at a time.
+fn audit_all(plan: &Plan, locks: &[Lock], jobs: usize) -> Vec<Result<Convictions, String>> {
+    let found: Vec<OnceLock<Result<Convictions, String>>> = locks.iter().map(|_| OnceLock::new()).collect();
+    let work = Mutex::new(locks.iter().zip(&found));
     let next = || work.lock().expect("no panic").next();
     thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                while let Some((index, seed)) = next() {
-                    let lock = &locks[index];
-                    let broken = audit(locklab, lock, suite, seed);
-                    eprintln!("{} seed {seed}: {broken:?}", lock.name);
-                    let mut found = found[index].lock().expect("no panic");
-                    match broken {
-                        Ok(broken) => {
-                            found.audits += 1;
-                            found.convicted += u64::from(!broken.is_empty());
-                            found.by_scenarios += u64::from(broken.iter().any(|name| name != CONFORM));
-                            for scenario in broken {
-                                *found.by_scenario.entry(scenario).or_default() += 1;
-                            }
-                        }
-                        Err(error) => found.errors.push(error.to_string()),
-                    }
+                while let Some((lock, found)) = next() {
+                    let result = audit_seeds(plan, lock).map_err(|error| error.to_string());
+                    eprintln!("{}: {result:?}", lock.name);
+                    found.set(result).expect("each lock has one turn");
                 }
             });
         }
     });
-    found.into_iter().map(|found| found.into_inner().expect("no panic")).collect()
+    found.into_iter().map(|found| found.into_inner().expect("each lock had a turn")).collect()
 }
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let (suite, locklab) = (setting("DETECTION_SUITE", "quick"), locklab()?);
-    let seeds: u64 = setting("DETECTION_SEEDS", "20").parse()?;
-    let jobs: usize = setting("DETECTION_JOBS", "1").parse()?;
-    let locks = locks(&locklab)?;
-    let found = audit_all(&locklab, &locks, &suite, seeds, jobs);
-    println!("| family | lock | what is wrong | convicted | by |\n|---|---|---|---|---|");
+    let plan = Plan {
+        locklab: locklab()?,
+        suite: setting("DETECTION_SUITE", "quick"),
+        draw: env::var("DETECTION_DRAW").ok(),
+        seeds: setting("DETECTION_SEEDS", "20").parse()?,
+        first_seed: setting("DETECTION_FIRST", "11").parse()?,
+        scenarios: setting("DETECTION_SCENARIOS", "3").parse()?,
+    };
+    let locks = locks(&plan.locklab)?;
+    let found = audit_all(&plan, &locks, setting("DETECTION_JOBS", "1").parse()?);
+    println!("| family | lock | what is wrong | by, in how many seeds |\n|---|---|---|---|");
     let mut families: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     let mut accused = 0;
-    for (lock, found) in locks.iter().zip(&found) {
-        let mut by: Vec<(&String, &u64)> = found.by_scenario.iter().collect();
-        by.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
-        let by = by.iter().map(|(name, times)| format!("{name} {times}"));
-        let by: Vec<String> = by.chain(found.errors.iter().cloned()).collect();
-        let Lock { name, family, defect, .. } = lock;
-        let Convictions { audits, convicted, by_scenarios, .. } = found;
-        println!("| {family} | {name} | {defect} | {convicted} of {audits} | {} |", by.join(", "));
-        if lock.is_sound {
-            accused += convicted;
+    for (Lock { name, family, defect, is_sound, .. }, found) in locks.iter().zip(&found) {
+        let mut by: Vec<_> = found.iter().flatten().collect();
+        by.sort_by_key(|(_, [broken, _])| std::cmp::Reverse(*broken));
+        let counted = by.iter().map(|(name, [broken, runs])| format!("{name} {broken} of {runs}"));
+        let counted: Vec<String> = counted.chain(found.clone().err()).collect();
+        println!("| {family} | {name} | {defect} | {} |", counted.join(", "));
+        if *is_sound {
+            accused += by.iter().map(|(_, [broken, _])| broken).sum::<usize>();
             continue;
         }
-        // A defect counts as found where more than half of the audits find it.
-        let [is_found, by_scenario, all] = families.entry(family).or_default();
-        *is_found += usize::from(2 * convicted > *audits);
-        *by_scenario += usize::from(2 * by_scenarios > *audits);
+        // A defect counts as found where something finds it in more than half of its seeds.
+        let is_found = |(_, [broken, runs]): &(&String, &[usize; 2])| 2 * broken > *runs;
+        let [all, found, by_scenario] = families.entry(family).or_default();
         *all += 1;
+        *found += usize::from(by.iter().any(is_found));
+        *by_scenario += usize::from(by.iter().any(|by| by.0 != CONFORM && is_found(by)));
     }
+    let Plan { suite, seeds, .. } = plan;
     println!(
-        "\n| family | found in more than half of {seeds} seeds of `{suite}` | by a scenario |\n|---|---|---|"
+        "\n| family | found in more than half of {seeds} seeds, `{suite}` | by a scenario |\n|---|---|---|"
     );
-    for (family, [found, by_scenario, all]) in families {
+    for (family, [all, found, by_scenario]) in families {
         println!("| {family} | {found} of {all} | {by_scenario} of {all} |");
     }
     println!("\nSound locks were accused {accused} times.");
