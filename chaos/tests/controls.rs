@@ -252,6 +252,8 @@ mod verdicts_of_an_audit {
         assert_eq!(kind("never-released", &["fair", "plain"]), Ok("fair".to_owned()));
         assert_eq!(kind("late-writes-fenced", &["plain", "fenced"]), Ok("fenced".to_owned()));
         assert_eq!(kind("masters-minority", &["plain", "redlock"]), Ok("redlock".to_owned()));
+        assert_eq!(kind("semaphore-counts", &["permits"]), Ok("permits".to_owned()));
+        assert_eq!(kind("semaphore-counts", &["permits", "semaphore"]), Ok("semaphore".to_owned()));
         for (name, kinds, lacking) in [
             ("late-writes-fenced", &["plain"][..], "no kind `fenced`"),
             ("read-write", &["plain", "write"], "no kind `read`"),

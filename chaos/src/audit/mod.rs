@@ -204,7 +204,9 @@ fn kind(scenario: &Scenario, name: &str, has: &Abilities) -> Result<String, Stri
     let first = || has.kinds.iter().find(|kind| suits(kind));
     // Of several on independent masters the one that is about them.
     let quorum = || has.kinds.iter().find(|kind| masters && *kind == "redlock");
-    quorum().or_else(first).cloned().ok_or_else(|| match any {
+    // Permits with leases are counted as those without are.
+    let permits = || has.kinds.iter().find(|kind| wanted == "semaphore" && *kind == "permits");
+    quorum().or_else(first).or_else(permits).cloned().ok_or_else(|| match any {
         true => format!("{name} has no kind that one holder has alone; it has {lists}"),
         false => format!("{name} has no kind `{wanted}`; it has {lists}"),
     })

@@ -342,11 +342,11 @@ impl Audit {
         self.scenarios().map(|scenario| scenario.outcome).collect()
     }
 
-    /// The worst of all scenarios and of what `conform` found; `None` where no scenario was tried.
+    /// The worst of all scenarios and of what `conform` found; `None` where no scenario was tried and it found
+    /// nothing.
     pub fn worst(&self) -> Option<AuditOutcome> {
         let conform = self.subjects.iter().flat_map(|subject| &subject.conform);
-        let worst = self.score().worst()?;
-        Some(conform.filter_map(Conformance::outcome).fold(worst, AuditOutcome::max))
+        conform.filter_map(Conformance::outcome).chain(self.score().worst()).max()
     }
 }
 
