@@ -184,6 +184,11 @@ fn the_defects_that_steps_were_made_after_are_found_by_them() {
         ("read-release-ends-the-write", "write", "reading in writing"),
         ("misses-the-release", "plain", "hand-off"),
         ("inner-release-shortens", "reentrant", "owners"),
+        ("extends-by-adding", "plain", "extend"),
+        ("lease-is-the-wait", "plain", "wait"),
+        ("release-ends-with-the-wait", "plain", "wait"),
+        ("reentry-leaves-a-renewal", "reentrant", "renewal"),
+        ("wakes-one-reader", "write", "readers"),
     ];
     let defects = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
     std::thread::scope(|scope| {

@@ -93,7 +93,11 @@ impl Trial<'_> {
 
     pub(super) async fn wait(&mut self) -> StepResult {
         const WAIT_MS: u64 = 500;
-        let (lock, grant) = self.granted(LONG_MS).await?;
+        /// What the holder would have waited itself, which its lock outlives.
+        const HOLDER_WAIT_MS: u64 = 1_000;
+        let lock = self.fresh_lock().await?;
+        let reply = self.ask_for(A, &lock, "t0", HOLDER_WAIT_MS, Some(LONG_MS)).await?;
+        let grant = granted(&reply, "a free lock")?;
         let reply = self.ask_for(B, &lock, "t0", WAIT_MS, Some(LONG_MS)).await?;
         self.expect_busy(&reply, "a lock that another client has was answered")?;
         if reply.took + SLACK < Duration::from_millis(WAIT_MS) {
@@ -105,7 +109,7 @@ impl Trial<'_> {
         let request = self.acquire_request(&lock, "t0", 8_000, Some(LONG_MS));
         let waiting = self.driver(B).send(request).await;
         // If the waiter takes longer to begin, the step only gets easier.
-        self.listen(B, Duration::from_millis(200)).await;
+        self.listen(B, Duration::from_millis(HOLDER_WAIT_MS - WAIT_MS + 200)).await;
         if self.driver(B).has(waiting) {
             return Err("a waiter was answered while the lock was held".to_owned());
         }
@@ -175,14 +179,24 @@ impl Trial<'_> {
     pub(super) async fn extend(&mut self) -> SkippableResult {
         self.require_extend()?;
         let (lock, grant) = self.granted(SHORT_MS).await?;
-        let reply = self.extend_of(A, &grant).await?;
+        let reply = self.extend_of(A, &grant, LONG_MS).await?;
         expect(&reply, &["ok"], "an extend of a lock that is held was")?;
         self.listen(A, Duration::from_millis(SHORT_MS + 300)).await;
         let reply = self.ask_for(B, &lock, "t0", 0, Some(LONG_MS)).await?;
         let free = format!("extended by {LONG_MS} ms, the lock was free after its first {SHORT_MS} ms");
         self.expect_taken(&reply, &free)?;
         self.release_of(A, &grant).await?;
-        Ok(String::new())
+        Ok(self.extended_lease_ends().await?)
+    }
+
+    /// Extended again and again to its first lease, and no longer than that.
+    async fn extended_lease_ends(&mut self) -> StepResult {
+        let (lock, grant) = self.granted(SHORT_MS).await?;
+        for _ in 0..3 {
+            let reply = self.extend_of(A, &grant, SHORT_MS).await?;
+            expect(&reply, &["ok"], "an extend of a lock that is held was")?;
+        }
+        self.short_lease_ends(&lock, "a lock was extended to").await
     }
 
     pub(super) async fn release(&mut self) -> StepResult {

@@ -65,6 +65,8 @@ pub(super) struct Trial<'a> {
     kind: String,
     hello: HelloReply,
     locks: u32,
+    /// How long a lock with a lease of `SHORT_MS` was kept from another client, once that was tried.
+    short_lease_ends_after: Option<Duration>,
     violations: Vec<String>,
     /// What to fix in the step that is tried, where that is less than what its rule has.
     remedy: Option<&'static str>,
@@ -79,6 +81,7 @@ impl<'a> Trial<'a> {
             kind: options.kind.clone().unwrap_or_default(),
             hello: HelloReply::default(),
             locks: 0,
+            short_lease_ends_after: None,
             violations: Vec::new(),
             remedy: None,
             result: Conformity::default(),
@@ -117,7 +120,7 @@ impl<'a> Trial<'a> {
         if !self.result.steps.last().is_some_and(broken) {
             steps! {
                 held busy wait endless_wait hand_off extend release tokens unknown_grant unknown_kind owners
-                many_locks read_in_write concurrency many names cancel owner_moves block expiry lease_after_wait
+                many_locks read_in_write readers concurrency many names cancel owner_moves block expiry lease_after_wait
                 late_extend late_release notice renewal loss kill load malformed bye end_of_input
             }
         }
@@ -287,8 +290,8 @@ impl<'a> Trial<'a> {
         self.driver(B).reply(waiting, within).await
     }
 
-    async fn extend_of(&mut self, which: DriverIndex, grant: &str) -> Result<Reply, String> {
-        self.ask(which, json!({"op": "extend", "grant": grant, "lease_ms": LONG_MS})).await
+    async fn extend_of(&mut self, which: DriverIndex, grant: &str, lease_ms: u64) -> Result<Reply, String> {
+        self.ask(which, json!({"op": "extend", "grant": grant, "lease_ms": lease_ms})).await
     }
 
     async fn listen(&mut self, which: DriverIndex, length: Duration) {

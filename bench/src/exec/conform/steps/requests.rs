@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    A, B, LONG_MS, SHORT_MS, SkippableResult, StepResult, Trial, expect, grant_of, granted, second_name,
-    shown, skip,
+    A, B, LONG_MS, SHORT_MS, SkippableResult, StepFailure, StepResult, Trial, expect, grant_of, granted,
+    second_name, shown, skip,
 };
 use crate::{driver_loop::LoadReport, protocol::error_text};
 
@@ -87,13 +87,9 @@ impl Trial<'_> {
     }
 
     pub(super) async fn read_in_write(&mut self) -> SkippableResult {
-        if self.kind != "write" || !self.hello.kinds.iter().any(|kind| kind == "read") {
-            return skip("only a writer of a lock with two sides can read what it writes");
-        }
+        self.require_readers()?;
         let (lock, writing) = self.granted(LONG_MS).await?;
-        let mut request = self.acquire_request(&lock, "t0", 0, Some(LONG_MS));
-        request["kind"] = json!("read");
-        let reply = self.ask(A, request).await?;
+        let reply = self.ask(A, self.read_request(&lock, "t0", 0)).await?;
         let Some(reading) = grant_of(&reply) else {
             self.release_of(A, &writing).await?;
             return skip(&format!("a writer that would read was answered {}", shown(&reply)));
@@ -104,6 +100,48 @@ impl Trial<'_> {
         expect(&self.release_of(A, &writing).await?, &["ok"], "the release of what it writes was")?;
         let reply = self.ask_for(B, &lock, "t0", 2_000, Some(LONG_MS)).await?;
         self.release_of(B, &granted(&reply, "after both releases the lock")?).await?;
+        Ok(String::new())
+    }
+
+    fn require_readers(&self) -> Result<(), StepFailure> {
+        match self.kind == "write" && self.hello.kinds.iter().any(|kind| kind == "read") {
+            true => Ok(()),
+            false => skip("only a lock with two sides has readers and a writer").map(drop),
+        }
+    }
+
+    fn read_request(&self, lock: &str, owner: &str, wait_ms: u64) -> Value {
+        let mut request = self.acquire_request(lock, owner, wait_ms, Some(LONG_MS));
+        request["kind"] = json!("read");
+        request
+    }
+
+    /// Readers of both clients, which wait for one writer and are granted the lock before any of them releases.
+    pub(super) async fn readers(&mut self) -> SkippableResult {
+        // Who has it only when the wait is over was not told of the release.
+        let wait_ms = self.patience().as_millis() as u64 * 3;
+        self.require_readers()?;
+        let (lock, writing) = self.granted(LONG_MS).await?;
+        let mut waiting = Vec::new();
+        for (which, owner) in [(B, "t0"), (B, "t1"), (B, "t2"), (A, "t1")] {
+            let request = self.read_request(&lock, owner, wait_ms);
+            waiting.push((which, self.driver(which).send(request).await));
+        }
+        self.listen(B, Duration::from_millis(300)).await;
+        if waiting.iter().any(|(which, id)| self.driver(*which).has(*id)) {
+            return Err("a reader was answered while another owner was writing".to_owned().into());
+        }
+        self.release_of(A, &writing).await?;
+        let (within, who) = (self.patience(), "when the writer had released, one of four readers");
+        let mut reading = Vec::new();
+        for (which, id) in waiting {
+            let reply = self.driver(which).reply(id, within).await;
+            let reply = reply.map_err(|why| format!("{who} had {why}, while others read"))?;
+            reading.push((which, granted(&reply, who)?));
+        }
+        for (which, grant) in reading {
+            expect(&self.release_of(which, &grant).await?, &["ok"], "the release of what it reads was")?;
+        }
         Ok(String::new())
     }
 

@@ -48,8 +48,8 @@ busy: endings exclusion promise
 answers `busy` at once when another client has the lock and `wait_ms` is 0
 one try with wait_ms 0, and `busy` if the library says that another has it (`unknown` with the feature open_busy)
 wait: acquire exclusion promise
-waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile
-hand wait_ms to the library as the longest wait, in milliseconds
+waits for `wait_ms`, not much less and not much longer, before it says `busy`; gets the lock when it is released meanwhile, and that is not when the holder's own `wait_ms` has passed
+hand wait_ms to the library as the longest wait, in milliseconds, which ends neither the lock nor its release
 endless wait: acquire exclusion promise
 waits for as long as another has the lock where `wait_ms` is null, and has it then
 wait without a bound where wait_ms is null, also for a lock that is renewed; `failed` if the library has no such wait
@@ -57,7 +57,7 @@ hand-off: acquire exclusion promise
 a waiter gets a lock that is released in the moment when it begins to wait
 listen for the release before the last look at the lock, and look again from time to time
 extend: extend exclusion lease promise
-extends a lease that it has: the lock outlives the lease that it was acquired with
+extends a lease that it has: the lock outlives the lease that it was acquired with, and ends with the one that it was extended to
 extend to lease_ms from now on, and answer `ok` only when the server has done it
 release: release promise
 releases the lock, and answers `not_held` to a second release of the same grant (`ok` with the feature release_blind)
@@ -80,6 +80,9 @@ keep what is known of a hold by its lock and its grant, not by its owner alone
 reading in writing: kinds promise
 the release of what a writer reads ends its reading, and leaves its writing alone
 release the hold that the grant names, at the server too
+readers: kinds promise
+grants a lock to each of the readers that wait for its writer as soon as that one releases it
+wake every reader when a writer releases, and ask the server for each
 concurrency: lines exclusion
 answers one request while another one waits for a lock
 give each request a thread or a task of its own
@@ -114,8 +117,8 @@ notice: events lease promise
 says `lost` of no lock that it has; with the feature lost, says it when a lease ends that it does not renew
 print {"event":"lost","grant":…} when the library tells its caller that the lock is gone and at no other time, or take `lost` out of the features
 renewal: acquire exclusion lease promise
-a renewed lock is held from its grant on, also after a short lease on the same name, until one and a half of the leases that it says it renews
-let something renew the lock for as long as it is held, and answer as `watchdog_ms` the lease that is really renewed
+a renewed lock is held from its grant on, also after a short lease on the same name, until one and a half of the leases that it says it renews; what has a lease of its own afterwards is not renewed
+let something renew the lock for as long as it is held and no longer, and answer as `watchdog_ms` the lease that is really renewed
 loss: events exclusion lease promise
 a renewed lock outlives its lease, and when the servers lose it the driver says so: `lost`, or `not_held` to an extend
 print {"event":"lost","grant":…} when the library finds the lock gone, and do not create it anew
