@@ -15,11 +15,11 @@ use crate::watch::lock::lock_state::{
     WatchOptions, count,
 };
 use crate::watch::lock::votes::{Votes, WHOLE_SET};
-use crate::watch::lock::watch_step::{WatchRecords, WatchStep};
+use crate::watch::lock::watch_step::{END_DOUBT_US, WatchRecords, WatchStep};
 use crate::watch::recognition::patterns::{LibraryTrace, LockPattern};
 use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::recipes::{self, ScriptRole};
-use crate::watch::recognition::units::{Assembler, Unit, WORD_MAX, hash};
+use crate::watch::recognition::units::{Assembler, LATE_MAX_US, Unit, WORD_MAX, hash};
 use crate::watch::sources::key_reads::{KeyState, WantedKey, recipe_of, value_command};
 
 /// Locks that are followed at a time.
@@ -102,6 +102,8 @@ pub(super) struct LockPlace<'a> {
     pub(super) database: u32,
     pub(super) key: &'a [u8],
     pub(super) time_us: u64,
+    /// How much earlier it may have been by the server's clock.
+    pub(super) late_us: u64,
     pub(super) client: u32,
 }
 
@@ -133,7 +135,7 @@ impl Watcher {
 
     fn place_of<'a>(&self, wanted: &'a WantedKey, time_us: u64) -> LockPlace<'a> {
         let (group, database, key) = (self.group_of(wanted.source), wanted.database, &*wanted.key);
-        LockPlace { group, database, key, time_us, client: 0 }
+        LockPlace { group, database, key, time_us, late_us: LATE_MAX_US, client: 0 }
     }
 
     fn see_key(&mut self, state: &KeyState, time_us: u64) {
@@ -183,7 +185,7 @@ impl Watcher {
         self.last_us = self.last_us.max(line.time_us);
         let group = self.group_of(source);
         self.watched_from_us.entry(group).or_insert(line.time_us);
-        for unit in self.assembler.line(source, line).into_iter().flatten() {
+        for unit in self.assembler.line(source, line) {
             self.take(source, unit.time_us, ServerNews::Ran(unit));
         }
         if self.votes.members > 0 {
@@ -295,7 +297,9 @@ impl Watcher {
     pub(super) fn holder_is(&self, place: &LockPlace<'_>, value: &[u8]) -> Option<bool> {
         let lock = self.lock_at(place)?;
         let value = hash(value);
-        let held = lock.holds.iter().any(|hold| hold.attempt.owner.value == value);
+        let over_us = place.time_us.saturating_sub(END_DOUBT_US + self.options.time_doubt_us + 1);
+        let mut holds = lock.holds.iter().filter(|hold| !hold.seems_over(over_us));
+        let held = holds.any(|hold| hold.attempt.owner.value == value);
         let may_be = lock.candidates.iter().any(|one| one.owner.value == value);
         (held || lock.is_known && !may_be).then_some(held)
     }
@@ -303,7 +307,7 @@ impl Watcher {
     /// When the lease of the holder ends, or that it never does; `None`: nobody is known to hold it.
     pub(super) fn held_until_us(&self, place: &LockPlace<'_>) -> Option<Option<u64>> {
         let holds = &self.lock_at(place)?.holds;
-        holds.first().filter(|hold| !hold.may_be_over(place.time_us)).map(|hold| hold.until_us)
+        holds.first().filter(|hold| !hold.seems_over(place.time_us)).map(|hold| hold.until_us)
     }
 
     /// How the lock at a place is taken; `None`: it is not followed, or nobody has it.
@@ -394,6 +398,7 @@ impl Watcher {
             clients: &self.assembler.clients,
             values: &self.values,
             time_us: place.time_us,
+            late_us: place.late_us,
             remembered_max: if followed > MANY_LOCKS { REMEMBERED_OF_MANY } else { REMEMBERED_MAX },
             may_read: self.wanted.is_some() && place.group != WHOLE_SET && is_paid,
             votes: Vec::new(),
@@ -455,7 +460,7 @@ impl Watcher {
     /// A connection waits for a token of a list; whether it is one of a lock, only its push shows.
     pub(super) fn blocks_for_token(&mut self, place: &LockPlace<'_>, attempt: AcquireAttempt) {
         self.with(place, |step| {
-            step.pattern().attempt(attempt.recipe, attempt.owner.client);
+            step.pattern().attempt(attempt.recipe, attempt.owner.client, 0);
             step.lock.is_shared = true;
             step.lock.candidates.retain(|one| !one.owner.is_of(attempt.owner.client));
             if step.lock.candidates.len() < REMEMBERED_MAX {
@@ -502,7 +507,7 @@ impl Watcher {
         let keys = of.flat_map(|(of, locks)| locks.keys().map(|key| (*of, key.clone())));
         // The example of a finding is the same in every run.
         for ((group, database), key) in keys.sorted_unstable() {
-            let place = LockPlace { group, database, key: &key, time_us, client: 0 };
+            let place = LockPlace { group, database, key: &key, time_us, late_us: 0, client: 0 };
             self.with(&place, &work);
         }
     }

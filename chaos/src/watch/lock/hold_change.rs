@@ -4,11 +4,14 @@ use results::history::Call;
 
 use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
-    AcquireAttempt, HoldChange, HoldOrigin, LockAct, LockOwner, RefusedWaiter, ServerHold,
+    AcquireAttempt, FindingCondition, HoldChange, HoldOrigin, LockAct, LockOwner, RefusedWaiter, ServerHold,
 };
 use crate::watch::lock::step_record::grant_name;
-use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, LOST_BY_SERVER, WatchStep};
+use crate::watch::lock::watch_step::{
+    DELETED_BY_ANOTHER_CONNECTION, DELETED_BY_ANOTHER_NAME, DELETED_THOUGH_REFUSED, LOST_BY_SERVER, WatchStep,
+};
 use crate::watch::recognition::recipe_table::SET_NX;
+use crate::watch::recognition::units::hash;
 
 /// What a holder does that wants its lock no longer.
 const RELEASE: &str = "release";
@@ -61,7 +64,10 @@ impl WatchStep<'_> {
         self.break_promise(hold, FindingKind::LostByServer, LOST_BY_SERVER);
         self.lock.broken_promise = None;
         let until_us = Some(self.time_us);
-        self.lock.remember_lapsed(ServerHold { until_us, is_lapsed: true, ..hold }, self.remembered_max);
+        self.lock.remember_lapsed(
+            ServerHold { until_us, late_us: 0, is_lapsed: true, ..hold },
+            self.remembered_max,
+        );
     }
 
     /// Whose a change is, where its value tells that. The value of a present holder may be one that all use.
@@ -77,8 +83,8 @@ impl WatchStep<'_> {
                 return self.came_too_late(owner, "renewal", change.client);
             }
             let place = self.prove(owner).or_else(|| {
-                let time_us = self.time_us;
-                let attempt = AcquireAttempt { recipe: SET_NX, owner: *owner, time_us, until_us };
+                let (time_us, late_us) = (self.time_us, self.late_us);
+                let attempt = AcquireAttempt { recipe: SET_NX, owner: *owner, time_us, late_us, until_us };
                 let is_free = self.lock.holds.is_empty() && change.is_checked;
                 (!self.lock.is_known || is_free).then(|| self.adopt(attempt, HoldOrigin::Inferred, 1))
             });
@@ -86,7 +92,7 @@ impl WatchStep<'_> {
                 Some(place) => self.renewed(place, until_us, 0),
                 // A script that names its own value and renews somebody else's.
                 None if !self.lock.holds.is_empty() && !change.is_checked => {
-                    self.extended_by_another(change, until_us, false)
+                    self.extended_by_another(change, until_us, FindingCondition::None)
                 }
                 None => {}
             };
@@ -108,11 +114,11 @@ impl WatchStep<'_> {
         let is_refused =
             |one: &RefusedWaiter| one.last.owner.is_of(change.client) && one.last.time_us == time_us;
         if own.is_none() && self.lock.waiters.iter().any(is_refused) {
-            return self.extended_by_another(change, until_us, false);
+            return self.extended_by_another(change, until_us, FindingCondition::None);
         }
         let pattern = self.pattern();
         if own.is_none() && had_asked && has_client && pattern.is_stable() {
-            return self.extended_by_another(change, until_us, true);
+            return self.extended_by_another(change, until_us, FindingCondition::Connections);
         }
         if has_client {
             pattern.count_client(own.is_some(), had_asked);
@@ -122,19 +128,25 @@ impl WatchStep<'_> {
         self.renewed(own.unwrap_or(0), until_us, by_us);
     }
 
-    fn extended_by_another(&mut self, change: &HoldChange, until_us: Option<u64>, is_pending: bool) {
-        self.lock.holds[0].until_us = until_us;
+    fn extended_by_another(
+        &mut self,
+        change: &HoldChange,
+        until_us: Option<u64>,
+        condition: FindingCondition,
+    ) {
+        (self.lock.holds[0].until_us, self.lock.holds[0].late_us) = (until_us, self.late_us);
         let owner = self.lock.holds[0].attempt.owner;
         self.note(change.client, "", "renews the lock of {owner}", owner);
-        self.found_once_sure(FindingKind::ExtendedByAnother, 0, "", is_pending);
+        self.found_if(FindingKind::ExtendedByAnother, 0, "", condition);
     }
 
     fn renewed(&mut self, place: usize, until_us: Option<u64>, by_us: u64) {
+        let late_us = self.late_us;
         let hold = &mut self.lock.holds[place];
         self.votes.push(LockAct::Renew(HoldChange::by(hold.attempt.owner), until_us));
         let sets_first_end = hold.attempt.until_us.is_none() && hold.renewals == 0 && hold.until_us.is_none();
         let is_shorter = until_us.is_some() && until_us < hold.until_us;
-        hold.extend_by(by_us, until_us);
+        hold.extend_by(by_us, until_us, late_us);
         hold.may_be_given_back = false;
         let hold = *hold;
         let renewal = AcquireAttempt { time_us: self.time_us, until_us, ..hold.attempt };
@@ -188,6 +200,13 @@ impl WatchStep<'_> {
             };
         }
         let is_checked = change.is_checked && change.owner.is_none();
+        let is_plain = !change.is_checked && !self.options.effects_only;
+        if is_plain {
+            let name = hash(self.lock.name.as_bytes());
+            self.pattern().delete(change.client, name);
+            // It gives back what was its own, whose key another has deleted.
+            self.lock.broken_promise.take_if(|(before, _)| before.attempt.owner.is_of(change.client));
+        }
         if self.lock.holds.is_empty() {
             let Some(place) = self.lock.candidate_of_client(change.client) else {
                 if change.is_checked {
@@ -195,6 +214,9 @@ impl WatchStep<'_> {
                     self.refuse_candidates();
                 }
                 self.lock.candidates.clear();
+                self.lock
+                    .lapsed
+                    .retain(|one| !one.is_deleted_by_refused || !one.attempt.owner.is_of(change.client));
                 return self.lock.mark_free(self.lock.free_from_us.min(self.time_us));
             };
             self.decide(place);
@@ -204,7 +226,7 @@ impl WatchStep<'_> {
         let place = place.filter(|_| self.lock.is_shared).unwrap_or(0);
         let Some(hold) = self.lock.holds.get(place).copied() else { return };
         // A replica gets a DEL for a key whose lease is over.
-        if self.options.effects_only && hold.may_be_over(self.time_us + self.doubt_us()) {
+        if self.options.effects_only && hold.seems_over(self.time_us + self.doubt_us()) {
             self.lock.holds.remove(place);
             self.lapse(hold);
             self.lock.free_from_us = self.time_us;
@@ -224,6 +246,21 @@ impl WatchStep<'_> {
         let late = late.filter(|late| !by_pool || !self.lock.lapsed[*late].is_in_doubt);
         let pattern = self.pattern();
         let compares = pattern.checked_releases > 0 && pattern.plain_releases == 0 && !by_pool;
+        if is_plain
+            && !same_client
+            && compares
+            && pattern.is_of_another(hold.attempt.owner.value, change.client)
+        {
+            self.pattern().doubtful_deletes += 1;
+            self.lock.holds[place].is_in_doubt = true;
+            return self.released_by_another(change, DELETED_BY_ANOTHER_NAME);
+        }
+        let is_after_that = late.is_some_and(|late| self.lock.lapsed[late].is_deleted_by_refused);
+        if is_plain && (is_after_that || !same_client && self.lock.was_refused_since(&hold, change.client)) {
+            late.and_then(|late| self.lock.lapsed.remove(late));
+            return self.deleted_though_refused(place, change);
+        }
+        let pattern = self.pattern();
         let by_another = !same_client && !is_checked && compares && (has_client || had_asked);
         if late.is_none() && !by_another {
             if has_client {
@@ -244,6 +281,19 @@ impl WatchStep<'_> {
         let hold = ServerHold { is_in_doubt, ..hold };
         self.lock.remember_lapsed(hold, self.remembered_max);
         self.lock.broken_promise = Some((hold, DELETED_BY_ANOTHER_CONNECTION));
+    }
+
+    /// A client that was refused deletes the key, or the one whose key that was, or a pool's connection gives
+    /// back what another has taken.
+    fn deleted_though_refused(&mut self, place: usize, change: &HoldChange) {
+        let hold = ServerHold { is_deleted_by_refused: true, ..self.lock.holds[place] };
+        self.pattern().by_refused_client += 1;
+        self.note(change.client, "", "deletes it while {owner} holds it", hold.attempt.owner);
+        self.released(place, change);
+        self.lock.remember_lapsed(hold, self.remembered_max);
+        self.lock.broken_promise = Some((hold, DELETED_THOUGH_REFUSED));
+        let left_us = hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
+        self.found(FindingKind::ReleasedByAnother, left_us, "");
     }
 
     pub(crate) fn released_by_another(&mut self, change: &HoldChange, how: &'static str) {

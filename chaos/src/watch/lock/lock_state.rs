@@ -62,7 +62,9 @@ pub(crate) struct AcquireAttempt {
     pub(crate) recipe: &'static Recipe,
     pub(crate) owner: LockOwner,
     pub(crate) time_us: u64,
-    /// When the lease ends that the server was asked for; `None`: never.
+    /// How much earlier it may have been by the server's clock, by which the lease ends.
+    pub(crate) late_us: u64,
+    /// When the lease ends that the server was asked for, at the latest; `None`: never.
     pub(crate) until_us: Option<u64>,
 }
 
@@ -101,6 +103,8 @@ pub(crate) enum HoldOrigin {
 pub(crate) struct ServerHold {
     pub(crate) attempt: AcquireAttempt,
     pub(crate) until_us: Option<u64>,
+    /// How much earlier that may be by the server's clock.
+    pub(crate) late_us: u64,
     /// The end before a renewal that may have come too late for it.
     pub(crate) doubtful_from_us: Option<u64>,
     pub(crate) number: u64,
@@ -111,6 +115,8 @@ pub(crate) struct ServerHold {
     pub(crate) is_lapsed: bool,
     /// Its key was deleted by a connection that had no lease before: another's, or one of the holder's pool.
     pub(crate) is_in_doubt: bool,
+    /// It was a connection that had been refused.
+    pub(crate) is_deleted_by_refused: bool,
     /// Its server's connection has ended since: a release of that moment may be in no line.
     pub(crate) may_be_given_back: bool,
 }
@@ -170,6 +176,7 @@ impl ServerHold {
         ServerHold {
             attempt,
             until_us: attempt.until_us,
+            late_us: attempt.late_us,
             doubtful_from_us: None,
             number: 0,
             depth: 1,
@@ -177,6 +184,7 @@ impl ServerHold {
             origin,
             is_lapsed: false,
             is_in_doubt: false,
+            is_deleted_by_refused: false,
             may_be_given_back: false,
         }
     }
@@ -196,17 +204,23 @@ impl ServerHold {
         self.until_us.is_none() && self.is_promised() && self.attempt.recipe != PERMITS
     }
 
-    /// Whether the lease may have ended by then.
+    /// Whether the lease may have ended by then, by the server's clock: nobody is accused of what follows.
     pub(crate) fn may_be_over(&self, by_us: u64) -> bool {
+        self.seems_over(by_us.saturating_add(self.late_us))
+    }
+
+    /// The same by the stamps of lines.
+    pub(crate) fn seems_over(&self, by_us: u64) -> bool {
         let is_before = |end_us: Option<u64>| end_us.is_some_and(|end_us| end_us <= by_us);
         is_before(self.until_us) || is_before(self.doubtful_from_us)
     }
 
     /// Renews it by a command that does nothing if the lease was over; `by_us`: it may have been by then.
-    pub(crate) fn extend_by(&mut self, by_us: u64, until_us: Option<u64>) {
+    pub(crate) fn extend_by(&mut self, by_us: u64, until_us: Option<u64>, late_us: u64) {
         let end_us = self.doubtful_from_us.or(self.until_us);
         self.doubtful_from_us = end_us.filter(|_| self.may_be_over(by_us));
         self.until_us = until_us;
+        self.late_us = if self.doubtful_from_us.is_some() { self.late_us.max(late_us) } else { late_us };
     }
 }
 
@@ -216,6 +230,13 @@ impl LockState {
         let (libraries, forms) = (Vec::with_capacity(1), Vec::with_capacity(1));
         let holds = Vec::with_capacity(1);
         LockState { name, pattern, holds, libraries, forms, ..LockState::default() }
+    }
+
+    /// Everybody who has it, had it, may have it or was refused it.
+    pub(crate) fn owners(&mut self) -> impl Iterator<Item = &mut LockOwner> {
+        let holds = self.holds.iter_mut().chain(&mut self.lapsed).map(|hold| &mut hold.attempt);
+        let waiters = self.waiters.iter_mut().map(|waiter| &mut waiter.last);
+        holds.chain(waiters).chain(&mut self.candidates).map(|attempt| &mut attempt.owner)
     }
 
     /// The place of an owner's hold.
@@ -243,6 +264,12 @@ impl LockState {
         self.waiters.iter().any(|one| one.last.owner.is_of(client))
     }
 
+    /// Whether a connection was refused since a hold began.
+    pub(crate) fn was_refused_since(&self, hold: &ServerHold, client: u32) -> bool {
+        let is_since = |one: &&RefusedWaiter| one.last.time_us >= hold.attempt.time_us;
+        self.waiters.iter().filter(is_since).any(|one| one.last.owner.is_of(client))
+    }
+
     /// Says that it is free for certain from this time on.
     pub(crate) fn mark_free(&mut self, time_us: u64) {
         (self.is_known, self.free_from_us) = (true, time_us);
@@ -260,7 +287,7 @@ impl LockState {
     }
 
     pub(crate) fn note_attempt(&mut self, attempt: &AcquireAttempt, words: &'static str) {
-        let AcquireAttempt { recipe, owner, time_us, until_us } = *attempt;
+        let AcquireAttempt { recipe, owner, time_us, until_us, .. } = *attempt;
         let (client, subject) = (owner.client, recipe.name);
         self.note(NotedEvent { time_us, client, words, owner, until_us, subject });
     }
@@ -317,8 +344,19 @@ pub(crate) struct SeenFinding {
     pub(crate) pattern: usize,
     pub(crate) worst_us: u64,
     pub(crate) found: WatchFinding,
-    /// It holds only if connections turn out to tell holders apart.
-    pub(crate) is_pending: bool,
+    pub(crate) condition: FindingCondition,
+}
+
+/// What has to turn out until the end of the watch, or a finding does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FindingCondition {
+    None,
+    /// Connections tell holders apart.
+    Connections,
+    /// Fixed values do.
+    Names,
+    /// Clients delete the key though they were refused.
+    Refused,
 }
 
 pub(crate) fn count(ways: &mut Vec<(&'static str, u64)>, name: &'static str) {

@@ -6,8 +6,12 @@ use results::timeline::{HoldBar, Span, TimelineData};
 use results::watch::WatchFinding;
 
 use crate::watch::lock::finding_kinds::FindingKind;
-use crate::watch::lock::lock_state::{AcquireAttempt, LockOwner, NotedEvent, SeenFinding, ServerHold};
-use crate::watch::lock::watch_step::{DELETED_BY_ANOTHER_CONNECTION, WatchStep};
+use crate::watch::lock::lock_state::{
+    AcquireAttempt, FindingCondition, LockOwner, NotedEvent, SeenFinding, ServerHold,
+};
+use crate::watch::lock::watch_step::{
+    DELETED_BY_ANOTHER_CONNECTION, DELETED_BY_ANOTHER_NAME, DELETED_THOUGH_REFUSED, WatchStep,
+};
 
 /// Lines of a history that are kept.
 const HISTORY_MAX: usize = 40_000;
@@ -50,17 +54,27 @@ impl WatchStep<'_> {
     /// A finding with a last line of its own, by the server, or without: "".
     pub(crate) fn found(&mut self, kind: FindingKind, worst_us: u64, last: &str) {
         let is_of_promise = [FindingKind::Overlap, FindingKind::ReleasedByAnother].contains(&kind);
-        let is_pending = self.lock.broken_promise.filter(|_| is_of_promise).is_some_and(|(before, how)| {
-            let now = self.lock.holds.last().map(|hold| hold.attempt.owner.value);
-            how == DELETED_BY_ANOTHER_CONNECTION || now == Some(before.attempt.owner.value)
-        });
-        self.found_once_sure(kind, worst_us, last, is_pending);
+        let now = self.lock.holds.last().map(|hold| hold.attempt.owner.value);
+        let condition = match self.lock.broken_promise.filter(|_| is_of_promise) {
+            None => FindingCondition::None,
+            Some((_, DELETED_THOUGH_REFUSED)) => FindingCondition::Refused,
+            Some((_, DELETED_BY_ANOTHER_NAME)) => FindingCondition::Names,
+            Some((_, DELETED_BY_ANOTHER_CONNECTION)) => FindingCondition::Connections,
+            Some((before, _)) if now == Some(before.attempt.owner.value) => FindingCondition::Connections,
+            Some(_) => FindingCondition::None,
+        };
+        self.found_if(kind, worst_us, last, condition);
     }
 
-    /// A finding that holds only if connections turn out to tell holders apart, if it is pending.
-    pub(crate) fn found_once_sure(&mut self, kind: FindingKind, worst_us: u64, last: &str, is_pending: bool) {
+    pub(crate) fn found_if(
+        &mut self,
+        kind: FindingKind,
+        worst_us: u64,
+        last: &str,
+        condition: FindingCondition,
+    ) {
         let same = |one: &&mut SeenFinding| {
-            one.is_pending == is_pending && one.kind == kind && one.pattern == self.lock.pattern
+            one.condition == condition && one.kind == kind && one.pattern == self.lock.pattern
         };
         match self.records.findings.iter_mut().find(same) {
             Some(finding) => {
@@ -76,7 +90,7 @@ impl WatchStep<'_> {
                 let (lock, picture) = (self.lock.name.to_string(), self.picture(kind));
                 let found = WatchFinding { lock, count: 1, first, picture, ..kind.finding() };
                 let pattern = self.lock.pattern;
-                self.records.findings.push(SeenFinding { kind, pattern, worst_us, found, is_pending });
+                self.records.findings.push(SeenFinding { kind, pattern, worst_us, found, condition });
             }
         }
     }

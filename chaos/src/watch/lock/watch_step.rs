@@ -11,11 +11,14 @@ use crate::watch::lock::lock_state::{
 };
 use crate::watch::recognition::patterns::{LockPattern, Patterns, sounds_like_a_lock};
 use crate::watch::recognition::recipe_table::Recipe;
-use crate::watch::recognition::units::ClientNames;
+use crate::watch::recognition::units::{ClientNames, hash};
 
 /// A server ends a lease at a whole millisecond, and stamps a line after its command. An attempt this close
 /// to the end of a lease may have come before or after that end.
-const END_DOUBT_US: u64 = 2_000;
+pub(crate) const END_DOUBT_US: u64 = 2_000;
+
+/// How late a grant may be stamped of which it is not certain that it was one: it is held against nobody.
+const UNKNOWN_US: u64 = u64::MAX / 4;
 
 /// A key that is read has been read by then.
 const READ_PATIENCE_US: u64 = 1_000_000;
@@ -25,6 +28,13 @@ pub(crate) const LOST_BY_SERVER: &str = "the server had lost it";
 
 /// Ending of a hold, if connections tell holders apart: only the end of the watch shows whether they do.
 pub(crate) const DELETED_BY_ANOTHER_CONNECTION: &str = "another deleted its key, as connections tell";
+
+/// The same, if a connection that was refused deletes all the same: the end of the watch shows whether clients
+/// do so, or the connection is one of the holder's pool.
+pub(crate) const DELETED_THOUGH_REFUSED: &str = "one that was refused deleted its key";
+
+/// The same, if values name owners.
+pub(crate) const DELETED_BY_ANOTHER_NAME: &str = "another deleted its key, as values tell";
 
 /// What is written down of locks: for the report, and for the checkers.
 #[derive(Debug, Default)]
@@ -48,6 +58,8 @@ pub(crate) struct WatchStep<'a> {
     pub(crate) clients: &'a ClientNames,
     pub(crate) values: &'a HashMap<u64, String>,
     pub(crate) time_us: u64,
+    /// How much earlier it may be by the server's clock.
+    pub(crate) late_us: u64,
     pub(crate) remembered_max: usize,
     /// The key of a lock that appears now is read.
     pub(crate) may_read: bool,
@@ -116,16 +128,18 @@ impl WatchStep<'_> {
 
     fn attempt(&mut self, mut attempt: AcquireAttempt, outcome: AttemptOutcome) {
         let value = attempt.owner.value;
-        if outcome == AttemptOutcome::ByKey && self.pattern().is_constant(value) {
-            attempt.owner.is_unique = false;
-            let holds = self.lock.holds.iter_mut().chain(&mut self.lock.lapsed);
-            let of_value = holds.filter(|hold| hold.attempt.owner.value == value);
-            of_value.for_each(|hold| hold.attempt.owner.is_unique = false);
+        if outcome == AttemptOutcome::ByKey && attempt.owner.client != 0 {
+            self.pattern().try_value(value, attempt.owner.client);
+            if let Some(is_unique) = self.pattern().names_owner(value) {
+                attempt.owner.is_unique = is_unique;
+                self.lock.owners().filter(|one| one.value == value).for_each(|one| one.is_unique = is_unique);
+            }
         }
         if self.lock.forms.is_empty() && self.may_read {
             self.lock.read_due_us = self.time_us + READ_PATIENCE_US;
         }
-        self.pattern().attempt(attempt.recipe, attempt.owner.client);
+        let name = hash(self.lock.name.as_bytes());
+        self.pattern().attempt(attempt.recipe, attempt.owner.client, name);
         count(&mut self.lock.forms, attempt.recipe.key_form);
         self.look_for_two_recipes();
         match outcome {
@@ -136,8 +150,9 @@ impl WatchStep<'_> {
             AttemptOutcome::ByKey => {}
         }
         // An owner that asks again had not been granted.
-        let place = self.lock.candidate_of(&attempt.owner).filter(|_| !self.lock.holders_ask);
-        if let Some(place) = place {
+        while !self.lock.holders_ask
+            && let Some(place) = self.lock.candidate_of(&attempt.owner)
+        {
             let before = self.lock.candidates.remove(place);
             if self.lock.is_known && self.lock.holds.is_empty() && before.time_us >= self.lock.free_from_us {
                 self.lock.refused_when_free_us = before.time_us;
@@ -147,7 +162,7 @@ impl WatchStep<'_> {
         }
         let doubt_us = self.doubt_us();
         if let Some(hold) = self.lock.holds.first() {
-            let may_be_over = hold.may_be_over(self.time_us + doubt_us);
+            let may_be_over = hold.seems_over(self.time_us + doubt_us);
             let is_holders = hold.attempt.owner.is(&attempt.owner);
             self.lock.holders_ask |= is_holders && !may_be_over;
             match may_be_over && !is_holders {
@@ -163,6 +178,10 @@ impl WatchStep<'_> {
             self.lock.is_known = watched_us > lease_us.saturating_add(doubt_us);
         }
         let is_free = self.lock.is_known && self.time_us >= self.lock.free_from_us;
+        if is_free && self.time_us.saturating_sub(self.late_us) < self.lock.free_from_us {
+            // It may have come before the end of a lease after all.
+            attempt.late_us = UNKNOWN_US;
+        }
         match is_free && self.lock.candidates.is_empty() {
             true => self.grant(attempt),
             false => self.add_candidate(attempt),
@@ -269,6 +288,7 @@ impl WatchStep<'_> {
             hold.depth += 1;
             // A shorter lease leaves the key's end as it is.
             hold.until_us = attempt.until_us.or(hold.until_us);
+            hold.late_us = hold.late_us.max(attempt.late_us);
             return;
         }
         self.make_room(&attempt);
@@ -315,7 +335,7 @@ impl WatchStep<'_> {
     fn change_value(&mut self, attempt: AcquireAttempt) {
         self.pattern().changed_values += 1;
         let Some(hold) = self.lock.holds.first_mut() else { return };
-        hold.until_us = attempt.until_us;
+        (hold.until_us, hold.late_us) = (attempt.until_us, attempt.late_us);
         hold.renewals += 1;
         let client = hold.attempt.owner.client;
         hold.attempt.owner = LockOwner { client, ..attempt.owner };
@@ -336,7 +356,7 @@ impl WatchStep<'_> {
         if let Some(hold) = own.map(|own| &mut self.lock.holds[own])
             && hold.attempt.owner.value == value
         {
-            hold.extend_by(by_us, attempt.until_us);
+            hold.extend_by(by_us, attempt.until_us, attempt.late_us);
             hold.renewals += 1;
             let holder = hold.attempt.owner;
             let pattern = self.pattern();
@@ -390,7 +410,7 @@ impl WatchStep<'_> {
         }
         let client = attempt.owner.client;
         if !attempt.recipe.is_by_script && client != 0 && self.lock.broken_promise.is_none() {
-            self.pattern().add_value(attempt.owner.value, client);
+            self.pattern().grant_value(attempt.owner.value, client);
         }
         let waited_us = attempt.time_us.saturating_sub(called_us);
         self.pattern().grant(attempt.owner.client, lease_us, waited_us);
@@ -457,7 +477,11 @@ impl WatchStep<'_> {
             self.decide(place);
             return self.lock.hold_of(owner);
         }
-        let attempt = self.lock.waiters.iter().find(|one| one.last.owner.is(owner))?.last;
+        // By several connections: the last, which is held against fewer. A script that wrote nothing was
+        // refused for certain.
+        let is_own = |one: &&RefusedWaiter| one.last.owner.is(owner) && !one.last.recipe.is_by_script;
+        let own = self.lock.waiters.iter().filter(is_own);
+        let attempt = own.max_by_key(|one| one.last.time_us)?.last;
         let refusals = &mut self.pattern().counts.refusals;
         *refusals = refusals.saturating_sub(1);
         self.make_room(&attempt);
@@ -497,7 +521,8 @@ impl WatchStep<'_> {
         let left_us = u64::try_from(left_ms).ok().map(|ms| ms * 1_000);
         let until_us = left_us.map(|left_us| self.time_us.saturating_add(left_us));
         let owner = LockOwner::of(value, 0);
-        let attempt = AcquireAttempt { recipe, owner, time_us: self.time_us, until_us };
+        let attempt =
+            AcquireAttempt { recipe, owner, time_us: self.time_us, late_us: self.late_us, until_us };
         // Values that are no names of owners are told apart by their ends.
         let ends_alike = |one: &AcquireAttempt| match (one.until_us, attempt.until_us) {
             (Some(one), Some(other)) => one.abs_diff(other) <= doubt_us,

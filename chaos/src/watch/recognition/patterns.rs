@@ -1,21 +1,25 @@
 //! Groups locks by the pattern of their names, counts, and names libraries by what they leave in traffic.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use hashbrown::{HashMap, HashSet};
 use hdrhistogram::Histogram;
 use results::watch::{PerhapsLock, WatchFinding, WatchReport, WatchedLock, WatchedTimes};
 
 use crate::watch::lock::finding_kinds::FindingKind;
-use crate::watch::lock::lock_state::SeenFinding;
+use crate::watch::lock::lock_state::{FindingCondition, SeenFinding};
 use crate::watch::recognition::recipe_table::Recipe;
 use crate::watch::recognition::units::hash;
 
 /// As many changes by the connection that took the lock, and none by another, tell holders apart.
 const STABLE_CHANGES: u64 = 5;
 
-/// So many of the last values are remembered: one that all use comes again soon.
-const RECENT_VALUES_MAX: usize = 8;
+/// Values and connections of which it is remembered who used which: one that names an owner, or that all
+/// use, comes again soon.
+const VALUES_MAX: usize = 128;
+const CONNECTIONS_MAX: usize = 1_024;
+/// A value that is tried so often is no token of one acquire.
+const FIXED_TRIES: u32 = 3;
 
 /// Distinct things, counted up to a bound.
 type Distinct = HashSet<u64>;
@@ -143,6 +147,23 @@ impl Times {
     }
 }
 
+/// How a value is used.
+#[derive(Debug, Clone, Copy, Default)]
+struct ValueUse {
+    tries: u32,
+    /// A connection that tried it tried another too.
+    is_mixed: bool,
+    /// The connection that was granted the lock by it last, and how often that was another than before.
+    client: u32,
+    changes: u32,
+}
+
+impl ValueUse {
+    fn is_fixed(&self) -> bool {
+        self.tries >= FIXED_TRIES
+    }
+}
+
 /// What was counted of the locks of one pattern.
 #[derive(Debug, Default)]
 pub(crate) struct LockPattern {
@@ -153,8 +174,9 @@ pub(crate) struct LockPattern {
     recipes: BTreeMap<&'static str, u64>,
     /// Takes by library, and those that tell of none.
     libraries: BTreeMap<&'static str, u64>,
-    /// By which connections values were granted lately, and how often another was granted one than before.
-    recent_values: VecDeque<(u64, u32, u32)>,
+    values: HashMap<u64, ValueUse>,
+    /// The value that each connection tried last.
+    values_of_clients: HashMap<u32, u64>,
     clients: Distinct,
     grants_by_client: HashMap<u32, u64>,
     leases: BTreeMap<u64, u64>,
@@ -166,6 +188,12 @@ pub(crate) struct LockPattern {
     attempts: u64,
     pub(crate) checked_releases: u64,
     pub(crate) plain_releases: u64,
+    /// Connections that asked for a lock and have not deleted its key since.
+    asked: HashSet<(u32, u64)>,
+    deletes_after_asking: u64,
+    other_deletes: u64,
+    /// Deletes of others' holds by connections that were refused, and those that follow from these.
+    pub(crate) by_refused_client: u64,
     by_same_client: u64,
     by_other_client: u64,
     by_asking_client: u64,
@@ -183,8 +211,12 @@ pub(crate) struct LockPattern {
 }
 
 impl LockPattern {
-    pub(crate) fn attempt(&mut self, recipe: &'static Recipe, client: u32) {
+    /// Counts an attempt at the lock whose name has this hash.
+    pub(crate) fn attempt(&mut self, recipe: &'static Recipe, client: u32, name: u64) {
         self.attempts += 1;
+        if self.asked.len() < DISTINCT_MAX {
+            self.asked.insert((client, name));
+        }
         *self.recipes.entry(recipe.name).or_default() += 1;
         if self.clients.len() < DISTINCT_MAX {
             self.clients.insert(client.into());
@@ -239,11 +271,27 @@ impl LockPattern {
         }
     }
 
+    /// Counts a delete that compares nothing.
+    pub(crate) fn delete(&mut self, client: u32, name: u64) {
+        match self.asked.remove(&(client, name)) {
+            true => self.deletes_after_asking += 1,
+            false => self.other_deletes += 1,
+        }
+    }
+
+    /// Whether clients delete the key though they were refused: each deletes once it has asked, and more do
+    /// so than can have been granted it.
+    fn deletes_though_refused(&self) -> bool {
+        let granted_at_most = self.attempts.saturating_sub(self.counts.refusals);
+        self.deletes_after_asking >= granted_at_most + STABLE_CHANGES
+            && self.other_deletes * 20 <= self.deletes_after_asking
+    }
+
     /// Whether connections tell holders apart: no pool of connections lies between.
     pub(crate) fn is_stable(&self) -> bool {
         self.by_same_client >= STABLE_CHANGES
             && self.by_other_client == 0
-            && self.by_asking_client * 4 <= self.by_same_client
+            && (self.by_asking_client + self.by_refused_client) * 4 <= self.by_same_client
     }
 
     /// Whether plain deletes are those of a pool's connections: a holder comes back for a lock of which
@@ -252,21 +300,56 @@ impl LockPattern {
         self.doubtful_deletes > 2 * self.confirmed_deletes + 1
     }
 
-    /// Counts by which connection a value was granted the lock.
-    pub(crate) fn add_value(&mut self, value: u64, client: u32) {
-        let known = self.recent_values.iter().position(|one| one.0 == value);
-        let known = known.and_then(|place| self.recent_values.remove(place));
-        let changes = known.map_or(0, |(_, last, changes)| changes + u32::from(last != client));
-        if self.recent_values.len() >= RECENT_VALUES_MAX {
-            self.recent_values.pop_front();
+    /// Counts by which connection a value was tried.
+    pub(crate) fn try_value(&mut self, value: u64, client: u32) {
+        if self.values.len() >= VALUES_MAX && !self.values.contains_key(&value) {
+            self.values.retain(|_, one| one.is_fixed());
+            if self.values.len() >= VALUES_MAX {
+                self.values.clear();
+            }
         }
-        self.recent_values.push_back((value, client, changes));
+        if self.values_of_clients.len() >= CONNECTIONS_MAX {
+            self.values_of_clients.clear();
+        }
+        let before = self.values_of_clients.insert(client, value).filter(|before| *before != value);
+        if let Some(other) = before.and_then(|before| self.values.get_mut(&before)) {
+            other.is_mixed = true;
+        }
+        let tried = self.values.entry(value).or_default();
+        tried.tries += 1;
+        tried.is_mixed |= before.is_some();
     }
 
-    /// Whether a value names no owner: one connection after the other was granted the lock by it. Once alone
-    /// that may be the same client, connected anew.
-    pub(crate) fn is_constant(&self, value: u64) -> bool {
-        self.recent_values.iter().any(|one| one.0 == value && one.2 >= 2)
+    /// Counts by which connection a value was granted the lock.
+    pub(crate) fn grant_value(&mut self, value: u64, client: u32) {
+        if let Some(one) = self.values.get_mut(&value) {
+            one.changes += u32::from(one.client != client && one.client != 0);
+            one.client = client;
+        }
+    }
+
+    /// Whether a value names its owner, as the fixed name of a node does, whichever connections it has: other
+    /// fixed values come by other connections. Not, if one connection after the other was granted the lock by
+    /// it, and there is no such other value; once alone that may be the same client, connected anew. `None`:
+    /// nothing tells.
+    pub(crate) fn names_owner(&self, value: u64) -> Option<bool> {
+        let used = self.values.get(&value).filter(|used| used.is_fixed())?;
+        let names = || self.values.values().filter(|one| one.is_fixed() && !one.is_mixed);
+        match used.is_mixed {
+            false if names().nth(1).is_some() => Some(true),
+            _ => (used.changes >= 2).then_some(false),
+        }
+    }
+
+    /// Whether all fixed values name owners, and there are several.
+    fn has_named_owners(&self) -> bool {
+        let fixed = || self.values.values().filter(|one| one.is_fixed());
+        fixed().nth(1).is_some() && fixed().all(|one| !one.is_mixed)
+    }
+
+    /// Whether a connection is none of the owner's whom a value names.
+    pub(crate) fn is_of_another(&self, value: u64, client: u32) -> bool {
+        self.names_owner(value) == Some(true) && self.values_of_clients.get(&client) != Some(&value)
     }
 
     fn most(of: &BTreeMap<&'static str, u64>) -> &'static str {
@@ -313,7 +396,7 @@ impl LockPattern {
             "sorted set with times" if self.counts.released == 0 => is_named,
             // Nor one that each of its writers replaces.
             "WATCH, MULTI" | "SET in a script" if !is_named && self.overwritten * 2 > grants => false,
-            _ => is_named || by_owner > 0 && !is_mark && !is_entry,
+            _ => is_named || self.deletes_though_refused() || by_owner > 0 && !is_mark && !is_entry,
         };
         grants > 0 && counts && recipe != "BLPOP of a token"
     }
@@ -435,7 +518,13 @@ impl Patterns {
         let (locks, others): (Vec<_>, Vec<_>) = self.all.iter().partition(|pattern| pattern.is_lock());
         for one in seen {
             let pattern = &self.all[one.pattern];
-            if one.is_pending && (!pattern.is_stable() || pattern.deletes_by_pool()) || !pattern.is_lock() {
+            let holds = match one.condition {
+                FindingCondition::None => true,
+                FindingCondition::Connections => pattern.is_stable() && !pattern.deletes_by_pool(),
+                FindingCondition::Refused => pattern.deletes_though_refused(),
+                FindingCondition::Names => pattern.has_named_owners() && !pattern.deletes_by_pool(),
+            };
+            if !holds || !pattern.is_lock() {
                 continue;
             }
             let mut known = findings.iter_mut();

@@ -23,8 +23,8 @@ pub(crate) struct ScriptRole {
 
 /// Applies a unit to the locks that it concerns.
 pub(crate) fn apply(watcher: &mut Watcher, group: usize, unit: &Unit) {
-    let place =
-        LockPlace { group, database: unit.database, key: b"", time_us: unit.time_us, client: unit.client };
+    let Unit { database, time_us, client, .. } = *unit;
+    let place = LockPlace { group, database, key: b"", time_us, late_us: unit.late_us(), client };
     let is_plain = match unit.kind {
         UnitKind::Transaction => !watcher.options.effects_only,
         kind => kind == UnitKind::Plain,
@@ -118,7 +118,7 @@ pub(crate) fn attempt(
 ) -> AcquireAttempt {
     let mut owner = LockOwner::of(value, place.client);
     owner.is_unique |= is_named;
-    AcquireAttempt { recipe, owner, time_us: place.time_us, until_us }
+    AcquireAttempt { recipe, owner, time_us: place.time_us, late_us: place.late_us, until_us }
 }
 
 pub(crate) fn change(

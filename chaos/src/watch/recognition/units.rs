@@ -12,6 +12,8 @@ use crate::checkers::names::Interner;
 
 /// A script's text, a name or a value is cut beyond this, and its hash tells it from others.
 pub(crate) const WORD_MAX: usize = 2 * 1024;
+/// A server's process waits for its processor for no longer than this: the period of a container's share.
+pub(crate) const LATE_MAX_US: u64 = 100_000;
 /// Commands of one unit beyond these are left out.
 const COMMANDS_MAX: usize = 256;
 /// Transactions and watches of clients beyond these are forgotten.
@@ -83,12 +85,22 @@ pub(crate) enum UnitKind {
 pub(crate) struct Unit {
     pub(crate) source: usize,
     pub(crate) time_us: u64,
+    /// When its server ran the command before it, which is earlier than this one ran; 0: not known.
+    pub(crate) after_us: u64,
     pub(crate) database: u32,
     pub(crate) client: u32,
     pub(crate) kind: UnitKind,
     /// The call of a script.
     pub(crate) call: Option<CommandWords>,
     pub(crate) commands: Vec<CommandWords>,
+}
+
+impl Unit {
+    /// How much earlier than its stamp its server may have asked the clock for it: a process that gets no
+    /// processor in between stamps late.
+    pub(crate) fn late_us(&self) -> u64 {
+        self.time_us.saturating_sub(self.after_us).min(LATE_MAX_US)
+    }
 }
 
 /// Clients by number. Number 0 is every client beyond the bound, and equals no other.
@@ -117,20 +129,32 @@ impl ClientNames {
     }
 }
 
-/// A client's transaction, from MULTI to EXEC.
+/// A client's transaction, from MULTI to EXEC. What is queued is shown once EXEC runs it, line after line: a
+/// connection that ends before leaves MULTI alone.
 #[derive(Debug, Default)]
 struct OpenTransaction {
     watches: bool,
-    commands: Option<Vec<CommandWords>>,
+    commands: Option<Vec<Unit>>,
+}
+
+/// A connection at a server; of those without a number by their name.
+type ConnectionKey = (usize, u64);
+
+/// What was said last at a server.
+#[derive(Debug, Default)]
+struct SourceState {
+    /// The last script: its commands may go on.
+    script: Option<Unit>,
+    /// The connection whose transaction is being shown.
+    shows: Option<ConnectionKey>,
+    last_us: u64,
 }
 
 /// Makes units of the lines of one server after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
-    /// The last script of each server: its commands may go on.
-    scripts: Vec<Option<Unit>>,
-    /// Of each connection; of those without a number by their name.
-    transactions: HashMap<(usize, u64), OpenTransaction>,
+    sources: Vec<SourceState>,
+    transactions: HashMap<ConnectionKey, OpenTransaction>,
     pub(crate) clients: ClientNames,
 }
 
@@ -153,34 +177,61 @@ fn matters(name: &[u8]) -> bool {
 }
 
 impl Assembler {
-    /// Takes a line and gives the units that it completes: the script before it, and itself.
-    pub(crate) fn line(&mut self, source: usize, line: &MonitorLine<'_>) -> [Option<Unit>; 2] {
-        if self.scripts.len() <= source {
-            self.scripts.resize_with(source + 1, || None);
+    /// Takes a line and gives the units that it completes: those before it, and itself.
+    pub(crate) fn line(
+        &mut self,
+        source: usize,
+        line: &MonitorLine<'_>,
+    ) -> impl Iterator<Item = Unit> + use<> {
+        if self.sources.len() <= source {
+            self.sources.resize_with(source + 1, SourceState::default);
         }
+        let state = &mut self.sources[source];
+        let after_us = std::mem::replace(&mut state.last_us, line.time_us);
+        let name = &line.words[0];
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let is_script = is("EVALSHA") || is("EVAL") || is("FCALL");
+        let (mut script, mut cut, mut completed) = (None, Vec::new(), None);
         if line.is_by_script() {
-            if let Some(unit) = &mut self.scripts[source]
+            if let Some(unit) = &mut state.script
                 && unit.commands.len() < COMMANDS_MAX
             {
                 unit.commands.extend(CommandWords::of(&line.words).key_by_key());
             }
-            return [None, None];
+        } else {
+            script = state.script.take();
+            if state.shows.is_some() || is_script || matters(name) {
+                let client = self.clients.number(line.client);
+                let key = (source, if client == 0 { hash(line.client) } else { client.into() });
+                // Nothing comes between the commands of a transaction: these ran by themselves, as those of
+                // a new connection of the same name.
+                if let Some(other) = state.shows.take_if(|shown| *shown != key || is("MULTI")) {
+                    cut = self.transactions.remove(&other).and_then(|one| one.commands).unwrap_or_default();
+                }
+                if is_script || matters(name) {
+                    let MonitorLine { time_us, database, .. } = *line;
+                    let (kind, call, commands) = (UnitKind::Plain, None, Vec::new());
+                    let unit = Unit { source, time_us, after_us, database, client, kind, call, commands };
+                    completed = self.command(key, unit, line, is_script);
+                }
+            }
         }
-        let script = self.scripts[source].take();
-        let name = &line.words[0];
-        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        let is_script = is("EVALSHA") || is("EVAL") || is("FCALL");
-        if !is_script && !matters(name) {
-            return [script, None];
-        }
-        let client = self.clients.number(line.client);
-        let MonitorLine { time_us, database, .. } = *line;
-        let unit = |kind, call, commands| Unit { source, time_us, database, client, kind, call, commands };
-        let key = (source, if client == 0 { hash(line.client) } else { client.into() });
-        let mut completed = None;
+        script.into_iter().chain(cut).chain(completed)
+    }
+
+    /// A command of a client; `unit`: without its words.
+    fn command(
+        &mut self,
+        key: ConnectionKey,
+        unit: Unit,
+        line: &MonitorLine<'_>,
+        is_script: bool,
+    ) -> Option<Unit> {
+        let is = |known: &str| line.words[0].eq_ignore_ascii_case(known.as_bytes());
+        let words = || CommandWords::of(&line.words);
+        let state = &mut self.sources[key.0];
         if is_script {
-            let call = Some(CommandWords::of(&line.words));
-            self.scripts[source] = Some(unit(UnitKind::Script, call, Vec::new()));
+            state.script = Some(Unit { kind: UnitKind::Script, call: Some(words()), ..unit });
         } else if is("WATCH") || is("MULTI") {
             if self.transactions.len() > CLIENTS_MAX {
                 self.transactions.clear();
@@ -189,43 +240,47 @@ impl Assembler {
             transaction.watches |= is("WATCH");
             transaction.commands = is("MULTI").then(Vec::new);
         } else if is("EXEC") || is("DISCARD") || is("RESET") || is("UNWATCH") {
-            let ended = self.transactions.remove(&key);
-            if let Some(OpenTransaction { watches, commands: Some(commands) }) = ended
-                && is("EXEC")
-                && !commands.is_empty()
-            {
-                let kind = if watches { UnitKind::WatchedTransaction } else { UnitKind::Transaction };
-                completed = Some(unit(kind, None, commands));
-            }
+            state.shows = None;
+            let ended = self.transactions.remove(&key)?;
+            let commands = ended.commands.filter(|commands| is("EXEC") && !commands.is_empty())?;
+            let kind = if ended.watches { UnitKind::WatchedTransaction } else { UnitKind::Transaction };
+            let after_us = commands[0].after_us;
+            let commands = commands.into_iter().flat_map(|one| one.commands).collect();
+            return Some(Unit { kind, after_us, commands, ..unit });
         } else {
-            let words = || CommandWords::of(&line.words);
             match self.transactions.get_mut(&key).and_then(|transaction| transaction.commands.as_mut()) {
-                Some(commands) if commands.len() < COMMANDS_MAX => commands.push(words()),
-                None if !is("GET") => completed = Some(unit(UnitKind::Plain, None, vec![words()])),
+                Some(commands) if commands.len() < COMMANDS_MAX => {
+                    state.shows = Some(key);
+                    commands.push(Unit { commands: vec![words()], ..unit });
+                }
+                None if !is("GET") => return Some(Unit { commands: vec![words()], ..unit }),
                 _ => {}
             }
         }
-        [script, completed]
+        None
     }
 
     /// When the script of a server began whose commands may go on.
     pub(crate) fn script_us(&self, source: usize) -> Option<u64> {
-        self.scripts.get(source)?.as_ref().map(|unit| unit.time_us)
+        self.sources.get(source)?.script.as_ref().map(|unit| unit.time_us)
     }
 
     /// The scripts that began before this time, which are complete as far as anybody knows.
     pub(crate) fn begun_before(&mut self, us: u64) -> Vec<Unit> {
-        self.scripts.iter_mut().filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
+        let scripts = self.sources.iter_mut().map(|state| &mut state.script);
+        scripts.filter_map(|script| script.take_if(|unit| unit.time_us < us)).collect()
     }
 
     /// The script of a server whose commands will not go on.
     pub(crate) fn end_script(&mut self, source: usize) -> Option<Unit> {
-        self.scripts.get_mut(source)?.take()
+        self.sources.get_mut(source)?.script.take()
     }
 
     /// Forgets what was under way at a server.
     pub(crate) fn forget(&mut self, source: usize) {
-        self.end_script(source);
+        if let Some(state) = self.sources.get_mut(source) {
+            *state = SourceState::default();
+        }
         self.transactions.retain(|(of, _), _| *of != source);
     }
 }
