@@ -278,6 +278,21 @@ fn two_steps_and_no_end_are_found() {
     assert_eq!(finding(&seen, "release-without-owner-check").count, 4);
 }
 
+/// Nodes may give a lock their addresses as values.
+#[test]
+fn addresses_that_share_a_name_or_have_several_are_of_locks() {
+    for (names, hosts) in [(1, 2), (2, 1)] {
+        let traffic = (0..8).fold(Traffic::default(), |traffic, round| {
+            let (ms, client) = (round * 100, 5001 + round as u16 % 2);
+            let (name, host) =
+                (format!("job:{}", round % names), format!("10.0.0.{}:8080", round / 2 % hosts));
+            let taken = traffic.line(ms, client, &["SETNX", &name, &host]);
+            taken.line(ms + 10, client, &["EXPIRE", &name, "30"]).line(ms + 20, client, &["DEL", &name])
+        });
+        assert_eq!(finding(&traffic.seen(), "expiry-set-later").count, 8);
+    }
+}
+
 #[test]
 fn a_late_plain_delete_is_an_overlap_where_connections_tell_holders_apart() {
     let mut traffic = Traffic::default();
@@ -578,7 +593,13 @@ fn databases_that_are_swapped_take_their_locks_along() {
     let back = swap(away.set(40, 5002, B, 1000).release(50, 5002, B, true), 60);
     let seen = back.set(70, 5002, B, 1000).release(80, 5001, A, true).seen();
     let lock = &seen.report.locks[0];
-    assert_eq!((lock.grants, lock.refusals, lock.released, dangers(&seen)), (3, 1, 3, vec![]));
+    assert_eq!((lock.grants, lock.refusals, lock.released), (3, 1, 3));
+    // Clients do not go with the keys: A had the lock when B was granted it.
+    assert_eq!(dangers(&seen), ["overlap", "lost-by-server"]);
+    assert_eq!((finding(&seen, "overlap").count, finding(&seen, "lost-by-server").count), (1, 1));
+    // Nobody had it.
+    let idle = swap(Traffic::begun(), 30).set(40, 5002, B, 1000).release(50, 5002, B, true).seen();
+    assert_eq!(dangers(&idle), [""; 0]);
 }
 
 /// A leader asks for its lock at each turn, though it has it.
@@ -1034,6 +1055,19 @@ fn the_history_is_judged_by_the_checkers_alike() {
 }
 
 #[test]
+fn a_release_and_a_grant_with_one_stamp_are_no_overlap() {
+    let traffic = Traffic::begun().set(20, 5001, A, 1_000).release(30, 5001, A, true);
+    let seen = traffic.set(30, 5002, B, 1_000).release(40, 5002, B, true).seen();
+    assert_eq!(kinds(&seen), []);
+    let history = results::history::History::from_lines(seen.history);
+    let options = chaos::checkers::CheckOptions { floors: None, ..Default::default() };
+    let judged = chaos::checkers::check(&history, &options).verdicts;
+    for verdict in [judged.belief, judged.contract, judged.effect] {
+        assert_ne!(verdict.state, results::verdict::State::Violated, "{verdict:?}");
+    }
+}
+
+#[test]
 fn effects_alone_show_grants_and_ends() {
     let stream = format!(
         "sending REPLCONF capa eof\nSYNC with master, discarding bytes of bulk transfer until EOF marker...\n\
@@ -1208,7 +1242,7 @@ impl Traffic {
 #[test]
 fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
     // Each: commands of every round, and of every eighth after them. N: the round, K: one of three names.
-    let shapes: [(&str, &[&str], &[&str]); 18] = [
+    let shapes: [(&str, &[&str], &[&str]); 20] = [
         (
             "limiter",
             &[
@@ -1274,6 +1308,12 @@ fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
                 "lua EXPIRE room 60",
             ],
             &["HDEL room user{N}"],
+        ),
+        ("registry", &["SET svc:{K} 10.0.0.{K}:8080 NX", "EXPIRE svc:{K} 30"], &["DEL svc:{K}"]),
+        (
+            "registry that is emptied",
+            &["SETNX svc:{K} http://host-{K}", "EXPIRE svc:{K} 30", "EXPIRE svc:{K} 30", "DEL svc:{K}"],
+            &[],
         ),
         ("token that is used once", &["SET otp:{N} user-{N} NX EX 60", "DEL otp:{N}"], &[]),
         ("cache that anybody empties", &["DEL page:{K}", "GET page:{K}", "SET page:{K} 7 NX EX 60"], &[]),
@@ -1459,7 +1499,7 @@ fn a_value_that_all_use_hides_no_overlap() {
         // A's lease is over when it deletes the key of B by its own value.
         let late = in_turn(8, [value; 2])
             .set(1_000, 5001, value, 100)
-            .set(1_250, 5002, value, 10_000)
+            .set(1_200, 5002, value, 10_000)
             .release(1_300, 5001, value, true)
             .set(1_400, 5003, value, 10_000)
             .release(1_500, 5002, value, true)

@@ -1155,6 +1155,28 @@ fn a_replica_shows_grants_and_ends() {
     assert_eq!(seen["watch"]["source"], "light");
 }
 
+#[test]
+fn a_light_watch_of_a_master_finds_its_replica_or_says_that_there_is_none() {
+    let (master, dir) = (Server::start(), tempfile::tempdir().unwrap());
+    let output = run(dir.path(), &["watch", &master.url(), "--light", "--for", "1s"]);
+    assert_eq!(code(&output), 69);
+    assert!(stderr(&output).contains("REPLICAOF"), "{}", stderr(&output));
+    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &master.port.to_string()]);
+    until("the replica follows", || master.cli(&["INFO", "replication"]).contains("state=online"));
+    let child = watch_of(dir.path(), &master.url(), &["--light"]);
+    until("it is watched", || replica.cli(&["CLIENT", "LIST"]).contains("cmd=monitor"));
+    assert!(!master.cli(&["CLIENT", "LIST"]).contains("cmd=monitor"));
+    for number in 1..=5 {
+        take(&master, number);
+        give_back(&master, number);
+    }
+    until("the replica has it all", || {
+        replica.cli(&["INFO", "commandstats"]).contains("cmdstat_del:calls=5")
+    });
+    let seen = json(&end(child));
+    assert_eq!((sum(&seen, "grants"), sum(&seen, "released")), (5, 5), "{seen}");
+}
+
 /// A connection that is kept, as an application has it.
 struct Client(BufReader<TcpStream>);
 

@@ -474,12 +474,29 @@ impl Watcher {
         self.with(&self.counted(place), |step| add(step.pattern()));
     }
 
-    /// Each of two databases has the other's keys.
-    pub(super) fn swap(&mut self, group: usize, one: u32, other: u32) {
-        if one != other {
-            let locks = [one, other].map(|database| self.locks.remove(&(group, database)));
-            let [of_one, of_other] = locks.map(Option::unwrap_or_default);
-            self.locks.extend([((group, one), of_other), ((group, other), of_one)]);
+    /// Each of two databases has the other's keys. Clients stay in theirs, and miss what they held there.
+    pub(super) fn swap(&mut self, group: usize, one: u32, other: u32, time_us: u64) {
+        if one == other {
+            return;
+        }
+        let databases = [one, other];
+        let is_swapped = |of: usize, database: u32| of == group && databases.contains(&database);
+        self.with_each(is_swapped, time_us, |step| step.swap_away());
+        let mut locks = databases.map(|database| self.locks.remove(&(group, database)).unwrap_or_default());
+        let mut missed = Vec::new();
+        for (database, locks) in databases.into_iter().zip(&mut locks) {
+            let promises =
+                locks.iter_mut().filter_map(|(key, lock)| Some((key.clone(), lock.broken_promise.take()?)));
+            missed.extend(promises.map(|(key, promise)| (database, key, promise)));
+        }
+        let [of_one, of_other] = locks;
+        self.locks.extend([((group, one), of_other), ((group, other), of_one)]);
+        for (database, key, (hold, how)) in missed {
+            let place = LockPlace { group, database, key: &key, time_us, late_us: 0, client: 0 };
+            self.with(&place, |step| {
+                let is_back = step.lock.hold_of(&hold.attempt.owner).is_some();
+                step.lock.broken_promise = (!is_back).then_some((hold, how));
+            });
         }
     }
 

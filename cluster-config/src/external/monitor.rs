@@ -7,10 +7,10 @@ use redis::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::discover::{ANSWER, discover};
+use super::discover::{ANSWER, discover, resolved};
 use super::{External, SecureStream};
 use crate::access::Dial;
-use crate::node_commands::ask;
+use crate::node_commands::{ask, items, text};
 use crate::{ClusterError, Role};
 
 /// A line of MONITOR longer than this is cut off: the rest of it is passed over.
@@ -102,6 +102,23 @@ impl External {
     pub fn data_servers(&self) -> Vec<(SocketAddr, Role)> {
         let data = self.found.iter().filter(|one| one.role != Role::Sentinel);
         data.map(|one| (one.address, one.role)).collect()
+    }
+
+    /// The replicas that a master says it has: none where its socket is all that is known, and none beyond this
+    /// machine where all others are on it.
+    pub async fn replicas_of(&self, master: SocketAddr) -> Vec<SocketAddr> {
+        let Ok(role) = self.ask_server(master, &["ROLE"]).await else { return Vec::new() };
+        let mut replicas = Vec::new();
+        for replica in items(&role).get(2).map_or(&[][..], items) {
+            if let [host, port, ..] = items(replica)
+                && let Ok(address) = resolved(&format!("{}:{}", text(host), text(port))).await
+                && self.target.socket.is_none()
+                && (address.ip().is_loopback() || !self.is_loopback())
+            {
+                replicas.push(address);
+            }
+        }
+        replicas
     }
 
     /// Asks again which servers there are, as after a failover.

@@ -256,7 +256,9 @@ impl WatchStep<'_> {
             return self.released_by_another(change, DELETED_BY_ANOTHER_NAME);
         }
         let is_after_that = late.is_some_and(|late| self.lock.lapsed[late].is_deleted_by_refused);
-        if is_plain && (is_after_that || !same_client && self.lock.was_refused_since(&hold, change.client)) {
+        // A connection with a lease before comes back late, whatever others ask over it.
+        let was_refused = late.is_none() && !same_client && self.lock.was_refused_since(&hold, change.client);
+        if is_plain && (is_after_that || was_refused) {
             late.and_then(|late| self.lock.lapsed.remove(late));
             return self.deleted_though_refused(place, change);
         }

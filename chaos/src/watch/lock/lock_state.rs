@@ -117,6 +117,8 @@ pub(crate) struct ServerHold {
     pub(crate) is_in_doubt: bool,
     /// It was a connection that had been refused.
     pub(crate) is_deleted_by_refused: bool,
+    /// Its key is in another database than its holder.
+    pub(crate) is_away: bool,
     /// Its server's connection has ended since: a release of that moment may be in no line.
     pub(crate) may_be_given_back: bool,
 }
@@ -185,6 +187,7 @@ impl ServerHold {
             is_lapsed: false,
             is_in_doubt: false,
             is_deleted_by_refused: false,
+            is_away: false,
             may_be_given_back: false,
         }
     }

@@ -128,8 +128,7 @@ impl WatchStep<'_> {
         time_us.saturating_sub(self.records.first_us).saturating_mul(1_000)
     }
 
-    pub(crate) fn record(&mut self, time_us: u64, entry: Entry) {
-        let t_ns = self.history_ns(time_us);
+    pub(crate) fn record(&mut self, t_ns: u64, entry: Entry) {
         match self.records.history.len() < HISTORY_MAX {
             true => self.records.history.push(Line { t_ns, entry }),
             false => self.records.history_is_cut = true,
@@ -146,10 +145,12 @@ impl WatchStep<'_> {
             lease_ms: attempt.lease_us().map(|us| us / 1000),
             ..Acquire::default()
         });
-        self.record(called_us, Entry::Call { id: number * 4, call: asked });
-        let (grant, sent_ns) = (Some(grant_name(number)), Some(self.history_ns(attempt.time_us)));
+        // Behind the release that has the same stamp: the server ran one after the other.
+        let [called_ns, granted_ns] = [called_us, attempt.time_us].map(|us| self.history_ns(us) + 1);
+        self.record(called_ns, Entry::Call { id: number * 4, call: asked });
+        let (grant, sent_ns) = (Some(grant_name(number)), Some(granted_ns));
         let end = End::Ok { grant, token: None, sent_ns, returned_ns: None, lease_ms: None, at: None };
-        self.record(attempt.time_us, Entry::End { id: number * 4, end });
+        self.record(granted_ns, Entry::End { id: number * 4, end });
     }
 
     pub(crate) fn record_release(&mut self, hold: &ServerHold) {
@@ -161,9 +162,10 @@ impl WatchStep<'_> {
 
     /// A call that was done at once.
     pub(crate) fn record_done(&mut self, id: u64, call: Call) {
-        self.record(self.time_us, Entry::Call { id, call });
+        let now_ns = self.history_ns(self.time_us);
+        self.record(now_ns, Entry::Call { id, call });
         let end = End::done();
-        self.record(self.time_us, Entry::End { id, end });
+        self.record(now_ns, Entry::End { id, end });
     }
 }
 

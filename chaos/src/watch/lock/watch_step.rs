@@ -17,6 +17,10 @@ use crate::watch::recognition::units::{ClientNames, hash};
 /// to the end of a lease may have come before or after that end.
 pub(crate) const END_DOUBT_US: u64 = 2_000;
 
+/// So long after the end of a lease an attempt is taken for granted, though a server that stood still longer
+/// may have refused it before that end.
+const REFUSED_LATE_MAX_US: u64 = 40_000;
+
 /// How late a grant may be stamped of which it is not certain that it was one: it is held against nobody.
 const UNKNOWN_US: u64 = u64::MAX / 4;
 
@@ -178,7 +182,9 @@ impl WatchStep<'_> {
             self.lock.is_known = watched_us > lease_us.saturating_add(doubt_us);
         }
         let is_free = self.lock.is_known && self.time_us >= self.lock.free_from_us;
-        if is_free && self.time_us.saturating_sub(self.late_us) < self.lock.free_from_us {
+        if is_free
+            && self.time_us.saturating_sub(self.late_us.min(REFUSED_LATE_MAX_US)) < self.lock.free_from_us
+        {
             // It may have come before the end of a lease after all.
             attempt.late_us = UNKNOWN_US;
         }
@@ -537,6 +543,16 @@ impl WatchStep<'_> {
             Some(place) if same == 1 => self.decide(place),
             Some(_) => {}
             None => _ = self.adopt(attempt, HoldOrigin::Read, *depth),
+        }
+    }
+
+    /// The key is in another database from now on, and its holders are not.
+    pub(crate) fn swap_away(&mut self) {
+        self.lock.holds.iter_mut().for_each(|hold| hold.is_away = !hold.is_away);
+        for hold in self.lock.holds.clone().into_iter().filter(|hold| hold.is_away) {
+            let how = "its database was swapped away";
+            self.note(0, how, "{subject} while {owner} held it", hold.attempt.owner);
+            self.break_promise(hold, FindingKind::LostByServer, how);
         }
     }
 

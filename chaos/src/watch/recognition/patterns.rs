@@ -69,6 +69,14 @@ pub(crate) fn sounds_like_a_lock(key: &[u8]) -> bool {
     key.chunk_by(|one, next| !ends(one, next)).any(is_one)
 }
 
+/// Whether a value says where a service listens, as `10.0.0.1:8080` and `http://host` do.
+fn is_address(value: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return false };
+    let has_port =
+        text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    has_port || text.contains("://") || text.parse::<std::net::IpAddr>().is_ok()
+}
+
 /// What a command tells of the library that sent it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LibraryTrace<'a> {
@@ -175,6 +183,10 @@ pub(crate) struct LockPattern {
     /// Takes by library, and those that tell of none.
     libraries: BTreeMap<&'static str, u64>,
     values: HashMap<u64, ValueUse>,
+    /// Addresses that were written, the same by name, and takes by other values.
+    addresses: Distinct,
+    addresses_of_names: Distinct,
+    other_takes: u64,
     /// The value that each connection tried last.
     values_of_clients: HashMap<u32, u64>,
     clients: Distinct,
@@ -226,6 +238,15 @@ impl LockPattern {
     /// Counts a command, and names the library whose take it is: "" if none can be told.
     pub(crate) fn add_command(&mut self, name: &str, trace: &LibraryTrace<'_>) -> Option<&'static str> {
         self.commands += 1;
+        if trace.takes {
+            match is_address(trace.value) && self.addresses.len() < DISTINCT_MAX {
+                true => {
+                    self.addresses.insert(hash(trace.value));
+                    self.addresses_of_names.insert(hash(&[name.as_bytes(), trace.value].join(&0)));
+                }
+                false => self.other_takes += 1,
+            }
+        }
         // After so many it is clear.
         let is_telling = trace.takes && self.commands < 10_000;
         let library = is_telling.then(|| library(name, trace))?;
@@ -364,6 +385,13 @@ impl LockPattern {
         if is_clear { library } else { "" }
     }
 
+    /// Whether each of several names has an address of its own: they say where services are.
+    fn is_registry(&self) -> bool {
+        let names = self.names.len();
+        let is_paired = [self.addresses.len(), self.addresses_of_names.len()] == [names; 2];
+        names >= 2 && is_paired && self.other_takes == 0
+    }
+
     /// Whether something but the taking shows that it is a lock: its name, its library, or that it is given
     /// back or renewed by who took it, more often than a mark is whose work has failed.
     fn is_lock(&self) -> bool {
@@ -384,6 +412,7 @@ impl LockPattern {
             "BLPOP of a token" | "INCR, EXPIRE" => {
                 self.counts.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
             }
+            "SETNX, EXPIRE" if !is_named && self.is_registry() => false,
             // Values that are written again and again are no locks.
             "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
             // Nor is a record whose fields are written over each other.
@@ -429,6 +458,9 @@ impl LockPattern {
         match Self::most(&self.recipes) {
             "BLPOP of a token" => "tokens of a list: a lock, or a queue",
             "INCR, EXPIRE" => "a counter with the name of a lock",
+            "SETNX, EXPIRE" if self.is_registry() => {
+                "each name has an address of its own: a registry of services, or locks that nobody shares"
+            }
             _ if self.counts.grants == 0 => "who had it was not decided while it was watched",
             _ if self.changed_values > 0 => "its holders write other values: a mark of how far their work is",
             _ => "taken and hardly ever given back or renewed: a lock whose work lasts longer, or a mark that something was done",

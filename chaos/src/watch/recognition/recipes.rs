@@ -140,7 +140,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     if command.is("SWAPDB") {
         let [one, other] = [1, 2].map(|at| command.number(at).and_then(|number| u32::try_from(number).ok()));
         if let (Some(one), Some(other)) = (one, other) {
-            watcher.swap(place.group, one, other);
+            watcher.swap(place.group, one, other, place.time_us);
         }
         return;
     }

@@ -191,6 +191,13 @@ async fn shards(servers: &External) -> Vec<Shard> {
             let shard = of_masters.entry((host.clone(), port));
             let shard = shard.or_insert_with(|| Shard { port, replicas: Vec::new() });
             shard.replicas.push(address);
+        } else if servers.topology().kind == TopologyKind::Single {
+            // Its URL names the master alone.
+            let (replicas, host) = (servers.replicas_of(address).await, address.ip().to_string());
+            if !replicas.is_empty() {
+                let shard = Shard { port: address.port(), replicas };
+                of_masters.insert((host.into_bytes(), address.port()), shard);
+            }
         }
     }
     of_masters.into_values().collect()
@@ -431,7 +438,7 @@ pub async fn watch_live(
         price = "a replica pays for it, no master";
     }
     if watched.is_empty() {
-        return Err(RunError::Missing("--light needs a replica, and none was found: the URL of a single replica will do; or watch the master without --light".to_owned()));
+        return Err(RunError::Missing("--light needs a replica, and no master says that it has one: give it one (REPLICAOF), give the URL of a replica, or watch the master without --light".to_owned()));
     }
     let and_replicas = match standby.is_empty() {
         true => String::new(),
