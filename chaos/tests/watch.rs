@@ -1054,17 +1054,39 @@ fn the_history_is_judged_by_the_checkers_alike() {
     assert_eq!(history.lines.len(), seen.history.len());
 }
 
-#[test]
-fn a_release_and_a_grant_with_one_stamp_are_no_overlap() {
-    let traffic = Traffic::begun().set(20, 5001, A, 1_000).release(30, 5001, A, true);
-    let seen = traffic.set(30, 5002, B, 1_000).release(40, 5002, B, true).seen();
-    assert_eq!(kinds(&seen), []);
+/// Judges what a watch has recorded as `locklab check` does.
+fn assert_no_overlap(seen: WatchedTraffic) {
     let history = results::history::History::from_lines(seen.history);
     let options = chaos::checkers::CheckOptions { floors: None, ..Default::default() };
     let judged = chaos::checkers::check(&history, &options).verdicts;
     for verdict in [judged.belief, judged.contract, judged.effect] {
         assert_ne!(verdict.state, results::verdict::State::Violated, "{verdict:?}");
     }
+}
+
+#[test]
+fn what_has_one_stamp_is_recorded_in_its_order() {
+    let traffic = Traffic::begun().set(20, 5001, A, 1_000).release(30, 5001, A, true);
+    let seen = traffic.set(30, 5002, B, 1_000).release(40, 5002, B, true).seen();
+    assert_eq!(kinds(&seen), []);
+    assert_no_overlap(seen);
+    // As in an append-only file, all of one second.
+    let second = (0..3).fold(Traffic::default(), |traffic, round| {
+        let (client, value) = [(5001, A), (5002, B)][round % 2];
+        traffic.set(1_000, client, value, 9_000).release(1_000, client, value, true)
+    });
+    assert_no_overlap(second.seen());
+    // Nobody listens any more after the grant.
+    let Traffic(before) = Traffic::begun().set(20, 5001, A, 60_000);
+    let Traffic(after) = Traffic::default().set(30, 5002, B, 1_000).release(40, 5002, B, true);
+    let mut watcher = Watcher::new(WatchOptions::default());
+    for text in [before, after] {
+        for line in text.lines() {
+            watcher.line(0, &MonitorLine::parse(line.as_bytes()).unwrap());
+        }
+        watcher.gap(0);
+    }
+    assert_no_overlap(watcher.finish());
 }
 
 #[test]
@@ -1742,8 +1764,8 @@ proptest! {
     }
 }
 
-/// What three nodes with fixed names did, each by a pool of two connections, a and b, with a lease of 10 ms on
-/// a busy machine: microseconds, node and connection, and whether a release found its value.
+/// What three nodes with fixed names did, each by a pool of two connections, a and b, with a lease of 10 ms
+/// on a busy machine: microseconds, node and connection, and whether a release found its value.
 const LOADED: &str = "\
     0 2a set, 484 3a set, 4792 2b set, 5369 3b set, 7937 2a set, 7996 1a gave, 8275 1b set, \
     8736 3a set, 9168 2b set, 11849 3b set, 11978 2a set, 13871 2b set, 14497 3a set, 15975 3b set, \

@@ -104,8 +104,8 @@ impl External {
         data.map(|one| (one.address, one.role)).collect()
     }
 
-    /// The replicas that a master says it has: none where its socket is all that is known, and none beyond this
-    /// machine where all others are on it.
+    /// The replicas that a master says it has: none where its socket is all that is known, and none beyond
+    /// this machine where all others are on it.
     pub async fn replicas_of(&self, master: SocketAddr) -> Vec<SocketAddr> {
         let Ok(role) = self.ask_server(master, &["ROLE"]).await else { return Vec::new() };
         let mut replicas = Vec::new();

@@ -168,6 +168,8 @@ pub(crate) struct LockState {
     /// Two of them were seen, and that was said.
     pub(crate) is_mixed: bool,
     pub(crate) events: VecDeque<NotedEvent>,
+    /// The time of what was recorded of it last.
+    pub(crate) recorded_ns: u64,
     /// Its key is read, and what was read is here by then.
     pub(crate) read_due_us: u64,
 }

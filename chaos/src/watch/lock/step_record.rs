@@ -128,6 +128,13 @@ impl WatchStep<'_> {
         time_us.saturating_sub(self.records.first_us).saturating_mul(1_000)
     }
 
+    /// The same, behind what has the same stamp: the server ran one after the other.
+    fn next_ns(&mut self, time_us: u64) -> u64 {
+        let (t_ns, last_ns) = (self.history_ns(time_us), self.lock.recorded_ns);
+        self.lock.recorded_ns = if last_ns / 1_000 == t_ns / 1_000 { last_ns + 1 } else { t_ns };
+        self.lock.recorded_ns
+    }
+
     pub(crate) fn record(&mut self, t_ns: u64, entry: Entry) {
         match self.records.history.len() < HISTORY_MAX {
             true => self.records.history.push(Line { t_ns, entry }),
@@ -145,8 +152,8 @@ impl WatchStep<'_> {
             lease_ms: attempt.lease_us().map(|us| us / 1000),
             ..Acquire::default()
         });
-        // Behind the release that has the same stamp: the server ran one after the other.
-        let [called_ns, granted_ns] = [called_us, attempt.time_us].map(|us| self.history_ns(us) + 1);
+        let granted_ns = self.next_ns(attempt.time_us);
+        let called_ns = if called_us < attempt.time_us { self.history_ns(called_us) } else { granted_ns };
         self.record(called_ns, Entry::Call { id: number * 4, call: asked });
         let (grant, sent_ns) = (Some(grant_name(number)), Some(granted_ns));
         let end = End::Ok { grant, token: None, sent_ns, returned_ns: None, lease_ms: None, at: None };
@@ -162,7 +169,7 @@ impl WatchStep<'_> {
 
     /// A call that was done at once.
     pub(crate) fn record_done(&mut self, id: u64, call: Call) {
-        let now_ns = self.history_ns(self.time_us);
+        let now_ns = self.next_ns(self.time_us);
         self.record(now_ns, Entry::Call { id, call });
         let end = End::done();
         self.record(now_ns, Entry::End { id, end });
