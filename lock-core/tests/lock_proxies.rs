@@ -151,7 +151,7 @@ async fn a_proxy_that_answers_otherwise_is_locked_through() {
     type Answer = fn() -> Passage;
     let tracking = Some(ConcernKind::Tracking);
     let messages = Some(ConcernKind::Messages);
-    let cases: [(&[&str], Answer, Option<ConcernKind>); 13] = [
+    let cases: [(&[&str], Answer, Option<ConcernKind>); 16] = [
         (&["HELLO"], || Passage::Said("{ok='OK'}"), tracking),
         (&["CLIENT"], || Passage::Said("7"), tracking),
         (&["SUBSCRIBE"], || Passage::Said("{ok='OK'}"), messages),
@@ -162,6 +162,10 @@ async fn a_proxy_that_answers_otherwise_is_locked_through() {
         (&["HELLO"], || Passage::HungUp, tracking),
         (&["CLIENT"], || Passage::Refused("ERR unknown command 'CLIENT'".to_owned()), tracking),
         (&["EVALSHA"], || Passage::Refused("ERR unknown command 'EVALSHA'".to_owned()), None),
+        // Redis before 7.0, a proxy that names nothing, and one whose errors have no code.
+        (&["EVALSHA"], || Passage::Refused("ERR unknown command `EVALSHA`".to_owned()), None),
+        (&["EVALSHA"], || Passage::Refused("ERR unsupported".to_owned()), None),
+        (&["EVALSHA"], || Passage::Refused("unsupported command 'evalsha'".to_owned()), None),
         (&["EVALSHA"], || Passage::HungUp, None),
         (&["SCRIPT"], || Passage::HungUp, None),
         (&["EVALSHA", "SCRIPT", "HELLO"], || Passage::HungUp, tracking),

@@ -200,7 +200,7 @@ fn refused_keys<'k>(keys: &[&'k String], answers: &'k [Value]) -> Option<String>
 /// and a replica takes no writes: that says nothing here.
 fn refused_script(answer: &Value) -> Option<String> {
     let (why, signs): (_, &[&str]) = match answer {
-        Value::ServerError(error) => (error.to_string(), &["'eval'", "unsupported"]),
+        Value::ServerError(error) => (error.to_string(), &["'eval'", "`eval`", "unsupported"]),
         Value::BulkString(refusal) => (
             String::from_utf8_lossy(refusal).into_owned(),
             &["permission", "can't run this command", "unknown"],
