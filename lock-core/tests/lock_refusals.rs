@@ -9,11 +9,11 @@ use std::{
 };
 
 use lock_core::{
-    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, Released, Wait,
+    Acquire, Client, ClientOptions, Durability, ErrorKind, Kind, Lease, Lock, PubSub, Released, Wait,
     diagnostics::{ConcernKind, Tracer},
 };
 use lock_support::{Loss, Relay, rival};
-use support::{PATIENCE, Server, cluster::Cluster};
+use support::{PATIENCE, Server, cluster::Cluster, sentinel::Group};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -195,6 +195,28 @@ async fn what_does_not_pass_is_said_at_once() {
             assert!(began.elapsed() < PATIENCE / 2, "{kind}: {code} was waited out");
             assert_eq!(server.ok(&["EXISTS", "n"]), "0", "{kind}: {code}");
         }
+    }
+}
+
+/// A client that was made without dialling learns it with its first lock, however long that may wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_keeps_a_topology_from_being_found_is_said_at_once() {
+    let single = Server::start(&["--requirepass", "secret"]);
+    let group = Group::start(3);
+    let address = single.address();
+    for (url, says) in [
+        (format!("redis-cluster://:secret@{address}"), "cluster support disabled"),
+        (format!("redis-cluster://:wrong@{address}"), "WRONGPASS"),
+        (group.url().replace("://", "://:wrong@"), "without any password"),
+    ] {
+        let options = ClientOptions::default().pub_sub(PubSub::Plain);
+        let client = Client::new(&url.parse().expect("a good URL"), options).expect("nothing is dialled");
+        let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+        let ended = tokio::time::timeout(PATIENCE, lock.acquire()).await.expect("a wait without an end");
+        let error = ended.expect_err("no master is found");
+        assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        client.close().await;
     }
 }
 

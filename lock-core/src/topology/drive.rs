@@ -47,6 +47,9 @@ pub(super) async fn drive(
             reason = NodeError::local(format!("no master is known of {}", router.name()));
             router.rediscover(deadline).await;
             if router.owner(request).is_none() {
+                if let Some(why) = router.refuses() {
+                    return Err(surface(why, attempt));
+                }
                 Box::pin(rest(&mut pause, deadline)).await;
             }
             continue;

@@ -149,6 +149,10 @@ pub(crate) trait Topology: Send + Sync {
     }
     /// For messages before any node is known.
     fn name(&self) -> String;
+    /// Why there is no owner of anything until somebody corrects it: as a server refused the last search.
+    fn refuses(&self) -> Option<NodeError> {
+        None
+    }
     /// Whether keys of one request must lie in one slot.
     fn is_sharded(&self) -> bool {
         false

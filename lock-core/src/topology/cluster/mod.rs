@@ -141,7 +141,16 @@ impl Topology for Cluster {
         self.state.masters()
     }
     fn name(&self) -> String {
-        self.state.label()
+        match &*self.state.why_none.lock() {
+            Some(none) if self.state.masters().is_empty() => {
+                format!("{}: {}", self.state.label(), none.why.message)
+            }
+            _ => self.state.label(),
+        }
+    }
+    fn refuses(&self) -> Option<NodeError> {
+        let none = self.state.why_none.lock().clone();
+        none.filter(|none| none.is_final && self.state.masters().is_empty()).map(|none| none.why)
     }
     fn close_nodes(&self) {
         self.state.close();
@@ -169,11 +178,18 @@ struct State {
     /// Whom a redirection named since the last look at the map.
     told: Mutex<Option<Arc<Node>>>,
     /// Why the last look at the map found none.
-    why_none: Mutex<Option<NodeError>>,
+    why_none: Mutex<Option<NoMap>>,
     turns: AtomicUsize,
     version: watch::Sender<u64>,
     closed: Flag,
     me: std::sync::Weak<State>,
+}
+
+/// Why a node says nothing of the map, and whether it will say the same until somebody corrects it.
+#[derive(Clone)]
+struct NoMap {
+    why: NodeError,
+    is_final: bool,
 }
 
 struct Map {
@@ -283,10 +299,13 @@ impl State {
     }
 
     /// What a node says of the map, or why it says nothing.
-    async fn ask(&self, node: &Arc<Node>) -> Result<View, NodeError> {
+    async fn ask(&self, node: &Arc<Node>) -> Result<View, NoMap> {
         let deadline = Instant::now() + self.dialer.connect_timeout;
         let lease = node.dialled(Purpose::Command, deadline).await;
-        let lease = lease.map_err(|error| NodeError::at(node, error.code, error.message))?;
+        let lease = lease.map_err(|error| NoMap {
+            is_final: error.fatal,
+            why: NodeError::at(node, error.code, error.message),
+        })?;
         let mut pipe = redis::pipe();
         for question in ["SLOTS", "INFO"] {
             pipe.cmd("CLUSTER").arg(question);
@@ -303,7 +322,8 @@ impl State {
                 (None, format!("no answer within {limit:?}"))
             }
         };
-        Err(NodeError::at(node, code, format!("{}: {why}", node.label)))
+        let is_final = ["ERR", "NOPERM"].map(Some).contains(&code.as_deref());
+        Err(NoMap { is_final, why: NodeError::at(node, code, format!("{}: {why}", node.label)) })
     }
 
     /// Goes by a view from now on. `by_majority`: more than half of the asked nodes know its configuration.
@@ -340,7 +360,7 @@ impl State {
     }
 
     fn unreached(&self) -> NodeError {
-        let why = self.why_none.lock().take().unwrap_or_else(|| {
+        let why = self.why_none.lock().take().map(|none| none.why).unwrap_or_else(|| {
             let limit = self.dialer.connect_timeout;
             NodeError::local(format!("{} within {limit:?}", self.label()))
         });

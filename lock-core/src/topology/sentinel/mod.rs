@@ -101,6 +101,10 @@ impl Topology for Sentinel {
     fn name(&self) -> String {
         format!("{}: {}", self.state.label(), self.state.why_none())
     }
+    fn refuses(&self) -> Option<NodeError> {
+        let code = self.state.refused.lock().clone()?;
+        Some(NodeError { code: Some(code), ..NodeError::local(self.name()) })
+    }
     fn dialer(&self) -> &Dialer {
         &self.state.dialer
     }

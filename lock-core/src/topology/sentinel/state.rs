@@ -10,6 +10,7 @@ use super::report::{Report, candidates};
 use crate::clock::Instant;
 use crate::sync::{Flag, Mutex};
 use crate::topology::dial::{Dialer, Proof};
+use crate::topology::dial_error::DialError;
 use crate::topology::flight::{AnswerValue, Joined, Refresh, hear};
 use crate::topology::node::{Node, Purpose};
 use crate::topology::pubsub::ChannelRouter;
@@ -31,6 +32,8 @@ pub(super) struct State {
     why_none: Mutex<String>,
     /// Whether a master was named, so that another search may find one, after a failover.
     pub(super) may_pass: Flag,
+    /// By which code the master refused the last search for good.
+    pub(super) refused: Mutex<Option<String>>,
     version: watch::Sender<u64>,
     closed: Flag,
     me: Weak<State>,
@@ -54,6 +57,7 @@ impl State {
             search: Refresh::default(),
             why_none: Mutex::new("nobody was asked".to_owned()),
             may_pass: Flag::default(),
+            refused: Mutex::default(),
             version: watch::Sender::new(0),
             closed: Flag::default(),
             me: me.clone(),
@@ -87,8 +91,9 @@ impl State {
         if let Some(least) = reports.iter().filter_map(|report| report.down_after_ms).min() {
             self.down_after_ms.store(least, Ordering::Relaxed);
         }
-        let fatal = self.follow(&reports, &mut complaints).await;
-        self.may_pass.set(!reports.is_empty() && !fatal);
+        let refused = self.follow(&reports, &mut complaints).await;
+        self.may_pass.set(!reports.is_empty() && refused.is_none());
+        *self.refused.lock() = refused.and_then(|error| error.code);
         if !complaints.is_empty() {
             *self.why_none.lock() = complaints.join("; ");
         }
@@ -116,14 +121,14 @@ impl State {
         (reports, complaints)
     }
 
-    /// Goes to the first candidate that says itself that it is the master. Says whether one refused for good.
-    async fn follow(&self, reports: &[Report], complaints: &mut Vec<String>) -> bool {
+    /// Goes to the first candidate that says itself that it is the master. Says how one refused for good.
+    async fn follow(&self, reports: &[Report], complaints: &mut Vec<String>) -> Option<DialError> {
         let seen = self.epoch.load(Ordering::Acquire);
         let Some((epoch, endpoints)) = candidates(reports, seen, self.witnesses.len()) else {
             if !reports.is_empty() {
                 complaints.push("the sentinels that answer lag behind what others said before".to_owned());
             }
-            return false;
+            return None;
         };
         let old = self.last_master();
         if let Some(old) = &old
@@ -134,7 +139,7 @@ impl State {
             self.settle(None);
             old.close();
         }
-        let mut fatal = false;
+        let mut refused = None;
         for endpoint in endpoints {
             let known = old.as_ref().filter(|old| old.endpoint == endpoint && !old.closed.get()).cloned();
             let node = known.unwrap_or_else(|| Node::new(endpoint, self.dialer.clone(), Proof::IsMaster));
@@ -145,15 +150,15 @@ impl State {
                     if let Some(old) = old.filter(|old| !Arc::ptr_eq(old, &node)) {
                         old.close();
                     }
-                    return false;
+                    return None;
                 }
                 Err(error) => {
-                    fatal |= error.fatal;
-                    complaints.push(error.message);
+                    complaints.push(error.message.clone());
+                    refused = refused.or(Some(error).filter(|error| error.fatal));
                 }
             }
         }
-        fatal
+        refused
     }
 
     fn settle(&self, node: Option<Arc<Node>>) {
