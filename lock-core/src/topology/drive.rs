@@ -174,8 +174,8 @@ fn refuse_keys(node: &Node, request: &Request, message: &str) {
     }
 }
 
-/// Whether a refusal may be of EVALSHA itself, unknown there or not allowed. Servers name the command, in quotes
-/// that differ by version; a proxy says what it likes, and what comes from inside of a script names that.
+/// Whether a refusal may be of EVALSHA itself, unknown there or not allowed. Servers name the command, in
+/// quotes that differ by version; a proxy says what it likes. What comes from inside of a script names that.
 fn is_about_digests(code: &str, message: &str) -> bool {
     let names_it = || message.to_lowercase().contains("evalsha");
     !message.contains("user_script") && (code == "ERR" || names_it())
