@@ -55,7 +55,7 @@ impl State {
             epoch: AtomicU64::new(0),
             down_after_ms: AtomicU64::new(0),
             search: Refresh::default(),
-            why_none: Mutex::new("nobody was asked".to_owned()),
+            why_none: Mutex::new("none of them has answered yet".to_owned()),
             may_pass: Flag::default(),
             refused: Mutex::default(),
             version: watch::Sender::new(0),
