@@ -1,18 +1,18 @@
 //! How much an audit finds: locks with one defect each through `locklab audit`, over several seeds; and how
 //! often it accuses a sound lock.
 //!
-//! Each lock is audited by the whole suite with the first seed. What convicted it then is tried with the other
-//! seeds, too, and nothing else: the first, by name, of the scenarios that did. A sound lock is audited by the whole suite
-//! with each.
+//! Each lock is audited by the whole suite with the first seed. What convicted it then is tried with the
+//! other seeds, too, and nothing else: the first, by name, of the scenarios that did. A sound lock is audited
+//! by the whole suite with each.
 //!
 //! `cargo build --release -p cli && cargo bench -p chaos --bench detection` prints tables in Markdown: for
-//! each lock its defect, and by which scenarios it was convicted in how many seeds; and the
-//! score by family. The locks are those of `drivers/controls/defects.py`, and of the zoo those of [`ZOO`],
-//! which has what is known of other families. What the environment may say: `DETECTION_SUITE` (quick),
-//! `DETECTION_DRAW` (as `--draw`; what the suite has), `DETECTION_SEEDS` (how many, 20), `DETECTION_FIRST`
-//! (the first, 11), `DETECTION_SCENARIOS` (how many of those that convicted are tried with the other seeds, 3),
-//! `DETECTION_LOCKS` (only names that contain one of these words, by commas),
-//! `DETECTION_JOBS` (audits at a time, 1), `LOCKLAB` (the program). It ends with 1 if a sound lock was accused.
+//! each lock its defect, and by which scenarios it was convicted in how many seeds; and the score by family.
+//! The locks are those of `drivers/controls/defects.py`, and of the zoo those of [`ZOO`], which has what is
+//! known of other families. What the environment may say: `DETECTION_SUITE` (quick), `DETECTION_DRAW` (as
+//! `--draw`; what the suite has), `DETECTION_SEEDS` (how many, 20), `DETECTION_FIRST` (the first, 11),
+//! `DETECTION_SCENARIOS` (how many of those that convicted are tried with the other seeds, 3),
+//! `DETECTION_LOCKS` (only names that contain one of these words, by commas), `DETECTION_JOBS` (audits at a
+//! time, 1), `LOCKLAB` (the program). It ends with 1 if a sound lock was accused.
 
 // A benchmark's output is what it is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

@@ -342,8 +342,7 @@ impl Audit {
         self.scenarios().map(|scenario| scenario.outcome).collect()
     }
 
-    /// The worst of all scenarios and of what `conform` found; `None` where no scenario was tried and it found
-    /// nothing.
+    /// The worst of all scenarios and of what `conform` found; `None` where neither says anything.
     pub fn worst(&self) -> Option<AuditOutcome> {
         let conform = self.subjects.iter().flat_map(|subject| &subject.conform);
         conform.filter_map(Conformance::outcome).chain(self.score().worst()).max()
