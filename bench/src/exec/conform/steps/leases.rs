@@ -41,8 +41,8 @@ impl Trial<'_> {
         Ok(format!("free after {} ms of {SHORT_MS}", after.as_millis()))
     }
 
-    /// `A` has just been given a lease of `SHORT_MS`, as `what` says, and does nothing for it: the lock is free
-    /// half of that later than others of this lease are. Nothing is asked where none of them ends.
+    /// `A` has just been given a lease of `SHORT_MS`, as `what` says, and does nothing for it: the lock is
+    /// free half of that later than others of this lease are. Nothing is asked where none of them ends.
     pub(super) async fn short_lease_ends(&mut self, lock: &str, what: &str) -> StepResult {
         let given = Instant::now();
         let ends_after = match self.short_lease_ends_after {

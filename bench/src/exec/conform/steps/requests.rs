@@ -116,7 +116,7 @@ impl Trial<'_> {
         request
     }
 
-    /// Readers of both clients, which wait for one writer and are granted the lock before any of them releases.
+    /// Readers of both clients wait for one writer, and are granted the lock before any of them releases.
     pub(super) async fn readers(&mut self) -> SkippableResult {
         // Who has it only when the wait is over was not told of the release.
         let wait_ms = self.patience().as_millis() as u64 * 3;
