@@ -1027,7 +1027,8 @@ class GivenUpStaysInLine(SoundFair):
 
 # Readers and writers: a re-entrant writer, and a sorted set of readers by the ends of their leases.
 
-NOW = "local time = redis.call('time') local now = time[1] * 1000 + math.floor(time[2] / 1000) redis.call('zremrangebyscore', KEYS[2], 0, now) "
+CLOCK = "local time = redis.call('time') local now = time[1] * 1000 + math.floor(time[2] / 1000) "
+NOW = CLOCK + "redis.call('zremrangebyscore', KEYS[2], 0, now) "
 WRITE = NOW + "if redis.call('zcard', KEYS[2]) > 0 then return 0 end " + ENTER
 READ = NOW + "if redis.call('exists', KEYS[1]) == 1 then return 0 end return redis.call('zadd', KEYS[2], now + ARGV[2], ARGV[1])"
 READ_ON = NOW + "return redis.call('zadd', KEYS[2], 'XX', 'CH', now + ARGV[2], ARGV[1])"
@@ -1152,8 +1153,6 @@ class TokenBeforeTheLock(SoundFenced):
 
 
 # Sound ones, which are written otherwise than those above, and what reports say of other locks.
-
-CLOCK = "local time = redis.call('time') local now = time[1] * 1000 + math.floor(time[2] / 1000) "
 
 
 class SoundScripted(Sound):
