@@ -154,5 +154,11 @@ fn a_target_with_a_password_is_not_repeated() {
         assert!(!said.contains("s3") && !said.contains("cret"), "{said}");
         assert!(said.contains("%2F"), "{said}");
     }
-    assert!(refused("redis://h:x").contains("redis://h:x"));
+    // The host was forgotten.
+    for url in ["redis://bob:s3cret", "redis://bob:s3cret/1", "redis://h:1,bob:s3cret", "redis://bob:s3:cret"]
+    {
+        let said = refused(url);
+        assert!(!said.contains("s3cret") && !said.contains("bob"), "{said}");
+    }
+    assert!(refused("redis://h/x").contains("redis://h/x"));
 }

@@ -71,6 +71,8 @@ fn the_urls_of_other_libraries_are_read() {
         ("redis://h?master-name=m", "redis-sentinel://"),
         ("unix:///r?master-name=m", "redis-sentinel://"),
         ("redis-sentinel://h/0?master-name=m#n", "nowhere else"),
+        ("redis-sentinel://h/m?master-name=x", "name is given twice"),
+        ("redis-sentinel://h/m#x", "name is given twice"),
     ] {
         assert!(refused(url).contains(says), "{url}: {}", refused(url));
     }
@@ -139,6 +141,22 @@ fn passwords_are_never_shown() {
     ] {
         assert!(!refused(url).contains("s3cr"), "{}", refused(url));
     }
+    // The host was forgotten, and what stands where a port belongs is the password.
+    for url in [
+        "redis://bob:s3cr",
+        "redis://:s3cr",
+        "redis://bob:99s3cr/1",
+        "redis://bob:s3:cr",
+        "redis-sentinel://a:1,bob:s3cr/m",
+        "rediss://bob:s3cr?tls-ca=/x",
+        "redis://[::1]:s3cr",
+        "redis://bob:1234567",
+    ] {
+        let said = refused(url);
+        let hidden = ["s3", "cr", "bob", "99", "1234567"].iter().all(|part| !said.contains(part));
+        assert!(hidden, "{url}: {said}");
+    }
+    assert!(refused("redis://bob:s3cr").contains("user:password@host"));
 }
 
 /// As base64 has a slash; and what else ends a part of a URL, before and behind it.

@@ -8,7 +8,7 @@ use crate::subject::SubjectError;
 /// A target by its URL; an error names the URL where it can have no password.
 pub fn parse_target(url: &str) -> Result<Target, SubjectError> {
     url.parse().map_err(|error: lock_core::TargetError| {
-        let named = if url.contains('@') { "the target's URL" } else { url };
+        let named = if error.may_hold_password { "the target's URL" } else { url };
         SubjectError::Usage(format!("{named}: {error}"))
     })
 }

@@ -10,7 +10,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode
 use crate::client::parameters::Parameters;
 use crate::{ClientOptions, PubSub};
 
-const NO_PORT: &str = "is no port: 1 to 65535 is allowed";
+const NO_PORT: &str =
+    "is no port: 1 to 65535 is allowed; a user and a password stand before the host: user:password@host";
 /// The port of a Redis server, where a URL names none.
 const SERVER_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -177,7 +178,7 @@ impl Target {
             tls: false,
             parameters: Parameters::default(),
         };
-        checked(target).map_err(|fault| TargetError { message: fault.message("") })
+        checked(target).map_err(|fault| fault.error(false))
     }
 
     /// Sets the name under which the sentinels know the master.
@@ -313,7 +314,7 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(url: &str) -> Result<Self, TargetError> {
-        read(url).map_err(|fault| TargetError { message: fault.message(url) })
+        read(url).map_err(|fault| fault.error(may_hold_password(url)))
     }
 }
 
@@ -338,6 +339,11 @@ fn read(url: &str) -> Result<Target, Fault> {
     };
     let (master_name, database) = match parameters.master_name.take() {
         None => path_parts(shape, path)?,
+        Some(_) if path.contains(|c: char| !c.is_ascii_digit()) => {
+            return bad(
+                "the master's name is given twice: in the path, and again as master-name or behind `#`",
+            );
+        }
         name => (name, database(path)?),
     };
     let database = match (database, parameters.database.take()) {
@@ -409,14 +415,13 @@ fn split_parameters(rest: &str, shape: TopologyKind, tls: bool) -> Result<(&str,
         false => Parameters::read(&texts.join("&"), tls)?,
     };
     match fragment {
-        _ if insecure.is_some() => {}
-        None => {}
+        _ if insecure.is_some() || fragment.is_none() => {}
         Some(name)
             if shape == TopologyKind::Sentinel && !name.is_empty() && parameters.master_name.is_none() =>
         {
             parameters.master_name = Some(decode(name, "master name")?);
         }
-        Some(_) => {
+        _ => {
             return bad(
                 "behind `#` may stand insecure, in a URL with TLS, or the master's name, in one of sentinels that has it nowhere else",
             );
@@ -434,18 +439,27 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Of a URL with an `@` or a password setting no part is repeated: any may be of a miswritten password.
-    fn message(self, url: &str) -> String {
+    /// Of a URL that may hold a password no part is repeated: any may be of a miswritten one.
+    fn error(self, may_hold_password: bool) -> TargetError {
         let Fault { part, says } = self;
-        match part {
-            _ if (url.contains('@') || url.contains("pass")) && !says.contains(ENCODED) => {
+        let message = match part {
+            _ if may_hold_password && !says.contains(ENCODED) => {
                 let what = part.map_or(says.clone(), |_| format!("a part of the URL {says}"));
                 format!("{what}; {ENCODED}, and no part of such a URL is shown here")
             }
             Some(part) => format!("`{part}` {says}"),
             None => says,
-        }
+        };
+        TargetError { message, may_hold_password }
     }
+}
+
+/// Whether it has an `@` or a password setting, or what is no port where one belongs: its host was forgotten.
+fn may_hold_password(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split(['/', '?', '#']).next();
+    let addresses = authority.into_iter().flat_map(|all| all.split(','));
+    let mut ports = addresses.filter_map(|address| address.split(']').next_back()?.split_once(':'));
+    url.contains('@') || url.contains("pass") || ports.any(|(_, port)| port.parse::<u16>().is_err())
 }
 
 /// How a user and a password are written.
@@ -482,9 +496,7 @@ fn split_credentials(rest: &str) -> Result<(Credentials, &str), Fault> {
         return Ok(((None, None), rest));
     };
     let Some((user, password)) = authority[..at].split_once(':') else {
-        return bad(
-            "a user needs a password: user:password@host, or :password@host without a user".to_owned()
-        );
+        return bad("a user needs a password: user:password@host, or :password@host without a user");
     };
     if password.is_empty() {
         return bad("the password before `@` is empty".to_owned());
@@ -507,9 +519,7 @@ fn endpoint(text: &str, default_port: u16) -> Result<Endpoint, Fault> {
         match after.strip_prefix(':') {
             Some(port) => (host, Some(port)),
             None if after.is_empty() => (host, None),
-            None => {
-                return refuse(after, "stands after a bracket: only :port may follow");
-            }
+            None => return refuse(after, "stands after a bracket: only :port may follow"),
         }
     } else {
         match text.split_once(':') {
@@ -536,8 +546,7 @@ fn path_parts(shape: TopologyKind, path: &str) -> Result<(Option<String>, u16), 
         TopologyKind::Sentinel => {
             let (name, rest) = path.split_once('/').unwrap_or((path, ""));
             if name.is_empty() {
-                return bad("the master's name is missing: redis-sentinel://host:26379,host:26379/mymaster"
-                    .to_owned());
+                return bad("the master's name is missing: redis-sentinel://host:26379,host:26379/mymaster");
             }
             Ok((Some(decode(name, "master name")?), database(rest)?))
         }
@@ -607,17 +616,18 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A URL that is no target, and what would be right. One with an `@` or a password is not repeated.
+/// A URL that is no target, and what would be right. One that may hold a password is not repeated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {
     message: String,
+    /// Whether a password may stand in the URL, which is then to be shown to nobody.
+    pub may_hold_password: bool,
 }
 
 #[cfg(feature = "redis-1")]
 impl TargetError {
     pub(crate) fn new(message: &str) -> Self {
-        let message = message.to_owned();
-        TargetError { message }
+        TargetError { message: message.to_owned(), may_hold_password: true }
     }
 }
