@@ -109,6 +109,10 @@ async fn permits_are_counted_named_and_listed() {
     let left_over = other.release_held(&ids).await.expect("answered");
     assert_eq!(left_over, [unknown]);
     assert_eq!(counts(&server), are("2", "1"));
+    // Of many the first are named, and how many more there are.
+    let error = other.release(&[unknown; 10_000]).await.expect_err("unknown").to_string();
+    assert!(error.contains(&unknown.to_string()) && error.ends_with(" and 9992 more"), "{error}");
+    assert!(error.len() < 500, "{error}");
     // Of the two one is gone: that is said, and the other is given back.
     let error = two.release().await.expect_err("one is gone");
     assert_eq!(error.kind(), ErrorKind::NotHeld);

@@ -153,16 +153,19 @@ impl Permits {
 
     /// Gives permits back by their ids, taken by any client.
     ///
-    /// Errors: `NotHeld` if some of them were not held (any more), and names those; the others are given
-    /// back. A lost answer is asked for again, and the repetition is recognised. After `Unknown`, and when
-    /// the future is dropped, it goes on in the background for half an hour.
+    /// Errors: `NotHeld` if some were not held (any more), and names the first of those; the others are given
+    /// back ([`release_held`](Permits::release_held) names all). A lost answer is asked for again, and the
+    /// repetition is recognised. After `Unknown` or a drop it goes on in the background for half an hour.
     pub async fn release(&self, ids: &[PermitId]) -> Result<(), LockError> {
         let unknown = self.release_held(ids).await?;
         if unknown.is_empty() {
             return Ok(());
         }
-        let unknown: Vec<_> = unknown.iter().map(PermitId::to_string).collect();
-        let why = format!("the server does not have {}", unknown.join(", "));
+        let named: Vec<_> = unknown.iter().take(8).map(PermitId::to_string).collect();
+        let mut why = format!("the server does not have {}", named.join(", "));
+        if let more @ 1.. = unknown.len() - named.len() {
+            why.push_str(&format!(" and {more} more"));
+        }
         Err(LockError::local(ErrorKind::NotHeld, "release", self.name(), why))
     }
 
