@@ -98,6 +98,35 @@ async fn who_connects_waits_while_a_server_is_not_ready_for_whatever_reason() {
     assert_eq!((error.kind(), unready.refusals()), (ErrorKind::Failed, 1), "{error}");
 }
 
+/// A wait without a bound ends for what stays, and not for what a proxy says while it starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_map_of_a_cluster_is_waited_for_unless_it_never_comes() {
+    let cluster = Cluster::start(1, false);
+    for (error, stays) in [
+        ("ERR no upstream is ready", false),
+        ("ERR unknown command 'CLUSTER'", true),
+        ("ERR Unknown subcommand or wrong number of arguments for 'SLOTS'", true),
+        ("NOPERM this user may not", true),
+    ] {
+        let unready = Unready::before(&cluster.nodes[0], "CLUSTER", error);
+        let url = format!("redis-cluster://{}?pubsub=plain", unready.proxy.address());
+        let client = Client::new(&url.parse().expect("a good URL"), ClientOptions::default());
+        let client = client.expect("nothing is dialled");
+        let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        while unready.refusals() < 6 && !waiting.is_finished() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        unready.ready.store(true, Ordering::SeqCst);
+        let ended = tokio::time::timeout(PATIENCE, waiting).await.expect("in time").expect("no panic");
+        match ended {
+            Ok(guard) => assert!(!stays && guard.release().await.is_ok(), "{error}"),
+            Err(said) => assert!(stays && said.to_string().contains(error), "{error}: {said}"),
+        }
+        client.close().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_connects_in_the_middle_of_a_failover_waits_for_its_end() {
     let mut group = Group::start(3);

@@ -28,6 +28,8 @@ use crate::topology::refusal::{UNREADABLE, is_passing, unreadable};
 const GRACE: Duration = Duration::from_millis(30);
 const WITNESSES: usize = 8;
 const NOBODY: u16 = u16::MAX;
+/// What errors say of servers that never know a map, without a code of its own.
+const FINAL: [&str; 4] = ["cluster support disabled", "unknown command", "unknown subcommand", "unsupported"];
 
 pub(crate) struct Cluster {
     state: Arc<State>,
@@ -322,7 +324,11 @@ impl State {
                 (None, format!("no answer within {limit:?}"))
             }
         };
-        let is_final = ["ERR", "NOPERM"].map(Some).contains(&code.as_deref());
+        // Any other error without a code may be of a proxy that is not ready.
+        let is_final = match code.as_deref() {
+            Some("ERR") => FINAL.iter().any(|sign| why.to_lowercase().contains(sign)),
+            code => code == Some("NOPERM"),
+        };
         Err(NoMap { is_final, why: NodeError::at(node, code, format!("{}: {why}", node.label)) })
     }
 
