@@ -238,7 +238,7 @@ fn doctor_names_what_a_server_refuses() {
         ("resetchannels", "messages", "+subscribe"),
         ("-subscribe", "messages", "+subscribe"),
         ("-client|tracking", "tracking", "+client|tracking"),
-        ("-eval", "scripts", "+eval"),
+        ("-@scripting", "scripts", "+eval"),
         ("-pexpire", "scripts", "+@write"),
     ] {
         server.cli(&["ACL", "SETUSER", "app", "reset", "on", ">secret", "~*", "&*", "+@all", rule]);

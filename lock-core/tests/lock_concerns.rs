@@ -6,7 +6,11 @@ use lock_core::{
     Client, ClientOptions, Durability, ErrorKind, Kind,
     diagnostics::{Concern, ConcernKind, ServerReport, Severity},
 };
-use support::{Server, cluster::Cluster};
+use support::{
+    Server,
+    cluster::Cluster,
+    proxy::{Passage, Proxy},
+};
 
 async fn client(url: &str, durability: Durability) -> Client {
     let target = url.parse().expect("a good URL");
@@ -80,15 +84,66 @@ async fn a_refused_question_is_unknown_and_no_error() {
     let url = format!("redis://app:s3cret@127.0.0.1:{}", server.port);
     let client = client(&url, Durability::None).await;
     assert_eq!(kinds(&client.concerns()), [ConcernKind::Unread]);
-    let found = &client.concerns()[0].found;
-    assert!(found.contains("maxmemory-policy"), "{found}");
+    let unread = &client.concerns()[0];
+    assert!(unread.found.contains("maxmemory-policy"), "{unread}");
+    assert!(unread.found.contains("permission") && unread.remedy.contains("+config|get"), "{unread}");
+}
+
+/// Of a proxy that answers otherwise, or ends connections, no right helps.
+#[tokio::test]
+async fn settings_that_a_proxy_keeps_back_are_no_missing_right() {
+    let server = Server::start(&[]);
+    for hangs_up in [false, true] {
+        let proxy = Proxy::before(server.address(), move |words| match (&*words[0], hangs_up) {
+            ("CONFIG", true) => Passage::HungUp,
+            ("CONFIG", false) => Passage::Refused("ERR unknown command 'CONFIG'".to_owned()),
+            _ => Passage::Forwarded,
+        });
+        let concerns = client(&proxy.url(), Durability::None).await.concerns();
+        let unread = concerns.iter().find(|one| one.kind == ConcernKind::Unread).expect("said");
+        assert!(!unread.why.contains("may not") && unread.remedy.contains("proxy"), "{unread}");
+        let said = if hangs_up { "connection" } else { "unknown command" };
+        assert!(unread.found.contains(said), "{unread}");
+    }
 }
 
 #[tokio::test]
 async fn a_server_without_scripts_is_no_place_for_locks() {
-    let server = Server::start(&["--rename-command", "EVAL", ""]);
+    let server = Server::start(&["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""]);
     let client = client(&server.url(), Durability::None).await;
-    assert!(kinds(&client.concerns()).contains(&ConcernKind::Scripts));
+    let concerns = client.concerns();
+    let scripts = concerns.iter().find(|one| one.kind == ConcernKind::Scripts).expect("said");
+    assert!(!scripts.to_string().contains("SCRIPT LOAD"), "{scripts}");
+    let refused = client.lock(Kind::Reentrant, "n").expect("a good name").try_acquire().await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Failed);
+}
+
+/// Locks go by their scripts' digests where texts are refused, if these can be loaded or are there.
+#[tokio::test]
+async fn a_user_without_eval_locks_by_digests() {
+    let server = Server::start(&[]);
+    let mut urls = Vec::new();
+    for (name, rules) in [("loads", &["-eval"][..]), ("runs", &["-eval", "-script"])] {
+        let user = ["ACL", "SETUSER", name, "on", ">s3cret", "~*", "&*", "+@all"];
+        server.ok(&[&user[..], rules].concat());
+        urls.push(format!("redis://{name}:s3cret@127.0.0.1:{}", server.port));
+    }
+    let taken = async |client: &Client| {
+        let lock = client.lock(Kind::Reentrant, "n").expect("a good name");
+        lock.try_acquire().await?.expect("free").release().await
+    };
+    let scripts = |client: &Client| {
+        let concerns = client.concerns();
+        concerns.into_iter().find(|one| one.kind == ConcernKind::Scripts)
+    };
+    let runs = client(&urls[1], Durability::None).await;
+    let concern = scripts(&runs).expect("none is loaded");
+    assert!(concern.found.contains("SCRIPT LOAD") && concern.why.contains("other clients"), "{concern}");
+    assert_eq!(taken(&runs).await.unwrap_err().kind(), ErrorKind::Failed);
+    let loads = client(&urls[0], Durability::None).await;
+    assert_eq!(scripts(&loads), None);
+    taken(&loads).await.expect("by digests");
+    taken(&runs).await.expect("they are there");
 }
 
 /// Such a user takes a lock, and loses it at the end of its lease.

@@ -148,6 +148,8 @@ pub struct ServerReport {
     /// The [`SETTINGS`](ServerReport::SETTINGS) that it answered, by name, and
     /// [`DOWN_AFTER`](ServerReport::DOWN_AFTER) if its sentinels say it.
     pub settings: BTreeMap<String, String>,
+    /// What it said to CONFIG GET, or to be asked, if it refused that.
+    pub refused_settings: Option<String>,
     /// What it refuses of scripts, and what it said to that, if so.
     pub refused_scripts: Option<String>,
     /// Keys that it refused to this user, of names that begin with the client's
@@ -216,7 +218,10 @@ impl ServerReport {
             concerns.push(self.concern(
                 (Severity::Danger, ConcernKind::Scripts),
                 why.clone(),
-                "no lock can be taken, renewed and given back",
+                match why.contains("SCRIPT LOAD") {
+                    true => "no lock can be taken, renewed and given back unless other clients have loaded all of its scripts",
+                    false => "no lock can be taken, renewed and given back",
+                },
                 "allow it (ACL SETUSER USER +eval +evalsha +script|load +@read +@write), or connect past the proxy that refuses it",
             ));
         }
@@ -366,11 +371,12 @@ impl ServerReport {
             .copied()
             .collect();
         if !unread.is_empty() {
+            let said = self.refused_settings.as_deref().unwrap_or("nothing is said of them");
             concerns.push(self.concern(
                 (Severity::Caution, ConcernKind::Unread),
-                format!("unknown: {}", unread.join(", ")),
-                "this user may not read them, so they are not judged",
-                "allow CONFIG GET (ACL +config|get), or look at them by hand",
+                format!("unknown: {}; CONFIG GET: {said}", unread.join(", ")),
+                "this client was not told them, so they are not judged",
+                "allow CONFIG GET where the user lacks the right (ACL +config|get), connect past a proxy that keeps it back, or look at them by hand",
             ));
         }
     }

@@ -110,12 +110,36 @@ async fn ask(node: &Arc<Node>, lease: &Lease<'_>, prefix: &str, deadline: Instan
         questions.cmd("EVAL").arg(HOLDER_COMMANDS).arg(1).arg(key);
     }
     match timeout_at(deadline, lease.conn.pipeline(&questions, questions.len())).await {
-        Ok(Ok(answers)) => {
+        Ok(Ok(mut answers)) => {
             let mut report = read(node, &answers);
             report.given_replicas = node.dialer.replicas;
-            let evals = &answers[answers.len() - keys.len()..];
+            let mut evals = answers.split_off(answers.len() - keys.len());
             report.refused_scripts = evals.iter().find_map(refused_script);
-            let refused = refused_keys(keys, evals);
+            if let Some(why) = &mut report.refused_scripts {
+                let script = redis::Script::new(HOLDER_COMMANDS);
+                let mut again = redis::pipe();
+                again.cmd("SCRIPT").arg("LOAD").arg(HOLDER_COMMANDS);
+                for key in keys {
+                    again.cmd("EVALSHA").arg(script.get_hash()).arg(1).arg(key);
+                }
+                let by_digest = timeout_at(deadline, lease.conn.pipeline(&again, again.len())).await;
+                let mut by_digest = by_digest.ok().and_then(Result::ok).unwrap_or_default();
+                match by_digest.as_slice() {
+                    [Value::ServerError(load), Value::ServerError(error), ..]
+                        if error.code() == "NOSCRIPT" =>
+                    {
+                        why.push_str(&format!("; SCRIPT LOAD: {load}"));
+                    }
+                    [_, Value::ServerError(error), ..]
+                        if !is_about_keys(error.code(), &error.to_string()) => {}
+                    [_, _, ..] => {
+                        evals = by_digest.split_off(1);
+                        report.refused_scripts = evals.iter().find_map(refused_script);
+                    }
+                    _ => {}
+                }
+            }
+            let refused = refused_keys(keys, &evals);
             match prefix.is_empty() {
                 true => report.unjudged_keys = refused,
                 false => report.refused_keys = refused,
@@ -124,7 +148,7 @@ async fn ask(node: &Arc<Node>, lease: &Lease<'_>, prefix: &str, deadline: Instan
         }
         // A proxy may end a connection at a question, and carry locks all the same: nothing is known then.
         Ok(Err(error)) => match node.dialled(Purpose::Command, deadline).await {
-            Ok(_) => read(node, &[]),
+            Ok(_) => ServerReport { refused_settings: Some(error.to_string()), ..read(node, &[]) },
             Err(_) => silent(node, error.to_string()),
         },
         Err(_) => {
@@ -170,6 +194,8 @@ fn read(node: &Node, answers: &[Value]) -> ServerReport {
             && let [_, Value::BulkString(value)] = pair.as_slice()
         {
             report.settings.insert((*name).to_owned(), String::from_utf8_lossy(value).into_owned());
+        } else if let Value::ServerError(error) = answer {
+            report.refused_settings = Some(error.to_string());
         }
     }
     report.refused_waits = answers.get(ServerReport::SETTINGS.len() + 1).and_then(refused_wait);
