@@ -155,3 +155,49 @@ async fn in_the_middle_of_a_move_every_kind_is_extended_and_given_back() {
         }
     }
 }
+
+/// Its script empties the lock's key for the next one and cannot make it again before the move is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_the_middle_of_a_move_a_lock_with_waiters_is_given_back() {
+    let cluster = Cluster::start(2, false);
+    let target = cluster.url().parse().expect("a good URL");
+    let options = ClientOptions::default().response_timeout(PATIENCE / 4);
+    let [client, other] =
+        [Client::connect(&target, options.clone()).await, Client::connect(&target, options).await]
+            .map(|client| client.expect("it answers"));
+    let kinds = Kind::ALL.iter().filter(|kind| **kind != Kind::Redlock);
+    for kind in kinds.map(|kind| Some(*kind)).chain([None]) {
+        let name = format!("waited-{kind:?}").replace(['(', ')'], "-");
+        let guard = lock(&client, kind, &name).acquire_with(minute(None)).await.expect("free");
+        let waiters = [&client, &other].map(|of| {
+            let lock = lock(of, if kind == Some(Kind::Read) { Some(Kind::Write) } else { kind }, &name);
+            tokio::spawn(async move { lock.acquire_with(minute(None)).await?.release().await })
+        });
+        let line = match kind {
+            Some(Kind::Queued) => Some("locklab_queue"),
+            Some(Kind::Fair) => Some("redisson_lock_queue"),
+            _ => None,
+        };
+        if let Some(line) = line {
+            let owner = &cluster.nodes[usize::from(slot(name.as_bytes()) >= 8192)];
+            owner.wait_for(&["EXISTS", &format!("{line}:{{{name}}}")], |there| there == "1");
+        }
+        let moves = Move::begin(&cluster, &name);
+        let releasing = tokio::spawn(guard.release());
+        // It meets the slot on its way, or else there is nothing to see.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        moves.finish();
+        let released = releasing.await.expect("no panic");
+        assert_eq!(released.unwrap_or_else(|error| panic!("{kind:?}: {error}")), Released::Freed, "{kind:?}");
+        for waiter in waiters {
+            let cycle = waiter.await.expect("no panic");
+            assert_eq!(
+                cycle.unwrap_or_else(|error| panic!("{kind:?}: {error}")),
+                Released::Freed,
+                "{kind:?}"
+            );
+        }
+    }
+    client.close().await;
+    other.close().await;
+}

@@ -201,6 +201,10 @@ fn single(answer: Value, sent_at: Instant) -> Answer {
     match answer {
         Value::ServerError(error) => {
             let details = error.details().unwrap_or_default();
+            // A script has emptied a key of a slot that moves, and can make no new one there: it broke off.
+            if details.contains("attempted to access a non local key") {
+                return Answer::lost(details.to_owned());
+            }
             // Inside a script an access rule has no code: texts of Redis 7.0, and of later ones and Valkey.
             let forbidden = ["The user executing the script can't", "ACL failure in script"];
             let code = match forbidden.iter().any(|text| details.contains(text)) {
