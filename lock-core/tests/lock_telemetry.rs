@@ -123,6 +123,11 @@ async fn waits_holds_renewals_and_losses_are_told() {
     server.ok(&["DEL", "orders"]);
     tokio::time::timeout(PATIENCE, guard.lost()).await.expect("told");
     drop(guard);
+    // One that stands in a line at the server, alone.
+    for kind in [Kind::Queued, Kind::Fair] {
+        let alone = client.lock(kind, kind.name()).expect("a good name").acquire().await;
+        alone.expect("free").release().await.expect("held");
+    }
     client.close().await;
     let of = |name: &str| {
         let name = name.replace("KIND", "lock.kind=reentrant");
@@ -133,6 +138,9 @@ async fn waits_holds_renewals_and_losses_are_told() {
     assert_eq!(of("lock.acquire.duration KIND outcome=busy"), Some(1));
     assert_eq!(of("lock.hold.duration KIND"), Some(2));
     assert_eq!(of("lock.handoffs KIND"), Some(1));
+    assert_eq!(of("lock.hold.duration lock.kind=queued"), Some(1));
+    assert_eq!(of("lock.handoffs lock.kind=queued"), None);
+    assert_eq!(of("lock.handoffs lock.kind=fair"), None);
     assert_eq!(of("lock.losses KIND"), Some(1));
     assert_eq!(of("lock.held KIND"), Some(0.0_f64.to_bits()));
     let renewed = ["false", "true"].map(|late| of(&format!("lock.renewals KIND late={late}")));

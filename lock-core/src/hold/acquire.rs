@@ -238,7 +238,10 @@ impl Search {
         }
         match tried {
             Ok(AttemptAnswer::Granted { token, sent_at }) => {
-                if self.hold.grant(token, sent_at, self.hold.lease) {
+                // In a line at the server it stands from its first attempt on, also where nobody else does.
+                let is_first = matches!(self.last, LastAttempt::None) && lock.format.line().is_some();
+                let waited = self.hold.in_line.get() && !is_first;
+                if self.hold.grant(token, sent_at, self.hold.lease, waited) {
                     return Ok(Some(self.granted()));
                 }
                 // A grant that comes after its own lease is none.
@@ -537,11 +540,12 @@ impl Search {
                         if self.hold.durability == Durability::None
                             && let Some(from) = from
                             && lease.saturating_sub(from.elapsed()) >= least_left(self.hold.lease)
-                            && self.hold.grant(Some(token), from, lease)
+                            && self.hold.grant(Some(token), from, lease, true)
                         {
                             return Ok(self.granted());
                         }
                         called = true;
+                        self.last = LastAttempt::Taken { left: None };
                     }
                     // Events may come one after the other: the end is looked at after each. Who was told to
                     // ask asks once more: it may have been given the lock while it was not polled.

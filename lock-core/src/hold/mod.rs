@@ -304,7 +304,7 @@ impl Hold {
     }
 
     /// Takes a grant in, whose lease may be shorter than what was asked for; false if it came after that.
-    pub(crate) fn grant(&self, token: Option<u64>, sent_at: Instant, lease: Duration) -> bool {
+    pub(crate) fn grant(&self, token: Option<u64>, sent_at: Instant, lease: Duration, waited: bool) -> bool {
         let until = valid_until(sent_at, lease).min(self.longest_until(sent_at));
         if Instant::now() >= until {
             return false;
@@ -316,7 +316,7 @@ impl Hold {
         state.counts_from = sent_at;
         state.granted_lease = lease;
         state.valid_until = until;
-        state.telemetry.held(self.lock.labels(), token, self.in_line.get());
+        state.telemetry.held(self.lock.labels(), token, waited);
         true
     }
 
