@@ -98,10 +98,12 @@ async fn a_server_under_two_names_has_one_vote() {
     let lock = client.lock(Kind::Redlock, "n").expect("a good name");
     let guard = lock.acquire_with(once()).await.expect("two of three");
     guard.release().await.expect("held");
+    let address = other.address().to_string();
     drop(other);
     let error = lock.acquire_with(once()).await.expect_err("one of three");
     let said = error.to_string();
     assert!(said.contains("1 of 3 masters answered"), "{said}");
+    assert_eq!(said.matches(&address).count(), 1, "named once: {said}");
 }
 
 /// A release goes to masters too that had refused the acquire. Held up on its way to one of them, it must not

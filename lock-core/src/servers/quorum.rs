@@ -427,9 +427,10 @@ pub(crate) async fn holder(
 }
 
 fn said(errors: &[NodeError]) -> String {
-    let each = errors.iter().map(|error| {
-        let node = error.node.as_deref().unwrap_or("a master");
-        format!("{node}: {}", error.message)
+    let each = errors.iter().map(|error| match error.node.as_deref().unwrap_or("a master") {
+        // Most messages begin with it.
+        node if error.message.contains(node) => error.message.clone(),
+        node => format!("{node}: {}", error.message),
     });
     each.collect::<Vec<_>>().join("; ")
 }
