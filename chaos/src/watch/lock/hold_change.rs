@@ -7,9 +7,7 @@ use crate::watch::lock::lock_state::{
     AcquireAttempt, FindingCondition, HoldChange, HoldOrigin, LockAct, LockOwner, RefusedWaiter, ServerHold,
 };
 use crate::watch::lock::step_record::grant_name;
-use crate::watch::lock::watch_step::{
-    DELETED_BY_ANOTHER_CONNECTION, DELETED_BY_ANOTHER_NAME, DELETED_THOUGH_REFUSED, LOST_BY_SERVER, WatchStep,
-};
+use crate::watch::lock::watch_step::{LOST_BY_SERVER, WatchStep};
 use crate::watch::recognition::recipe_table::SET_NX;
 use crate::watch::recognition::units::hash;
 
@@ -196,7 +194,7 @@ impl WatchStep<'_> {
                     self.lock.mark_free(self.time_us);
                 }
                 None if change.is_checked || self.lock.holds.is_empty() => {}
-                None => self.released_by_another(change, "another deleted its key"),
+                None => self.released_by_another(change, FindingCondition::None),
             };
         }
         let is_checked = change.is_checked && change.owner.is_none();
@@ -214,9 +212,8 @@ impl WatchStep<'_> {
                     self.refuse_candidates();
                 }
                 self.lock.candidates.clear();
-                self.lock
-                    .lapsed
-                    .retain(|one| !one.is_deleted_by_refused || !one.attempt.owner.is_of(change.client));
+                let is_refused = |one: &ServerHold| one.deleted_if == FindingCondition::Refused;
+                self.lock.lapsed.retain(|one| !is_refused(one) || !one.attempt.owner.is_of(change.client));
                 return self.lock.mark_free(self.lock.free_from_us.min(self.time_us));
             };
             self.decide(place);
@@ -253,9 +250,10 @@ impl WatchStep<'_> {
         {
             self.pattern().doubtful_deletes += 1;
             self.lock.holds[place].is_in_doubt = true;
-            return self.released_by_another(change, DELETED_BY_ANOTHER_NAME);
+            return self.released_by_another(change, FindingCondition::Names);
         }
-        let is_after_that = late.is_some_and(|late| self.lock.lapsed[late].is_deleted_by_refused);
+        let is_after_that =
+            late.is_some_and(|late| self.lock.lapsed[late].deleted_if == FindingCondition::Refused);
         // A connection with a lease before comes back late, whatever others ask over it.
         let was_refused = late.is_none() && !same_client && self.lock.was_refused_since(&hold, change.client);
         if is_plain && (is_after_that || was_refused) {
@@ -276,30 +274,30 @@ impl WatchStep<'_> {
         self.pattern().doubtful_deletes += u64::from(is_in_doubt);
         self.lock.holds[place].is_in_doubt = is_in_doubt;
         if is_stable {
-            return self.released_by_another(change, DELETED_BY_ANOTHER_CONNECTION);
+            return self.released_by_another(change, FindingCondition::Connections);
         }
         // A hold that has ended, or the holder's by a pool's connection: a release may come yet.
         self.released(place, change);
-        let hold = ServerHold { is_in_doubt, ..hold };
+        let hold = ServerHold { is_in_doubt, deleted_if: FindingCondition::Connections, ..hold };
         self.lock.remember_lapsed(hold, self.remembered_max);
-        self.lock.broken_promise = Some((hold, DELETED_BY_ANOTHER_CONNECTION));
+        self.lock.broken_promise = Some((hold, hold.deleted_if.deletion()));
     }
 
     /// A client that was refused deletes the key, or the one whose key that was, or a pool's connection gives
     /// back what another has taken.
     fn deleted_though_refused(&mut self, place: usize, change: &HoldChange) {
-        let hold = ServerHold { is_deleted_by_refused: true, ..self.lock.holds[place] };
+        let hold = ServerHold { deleted_if: FindingCondition::Refused, ..self.lock.holds[place] };
         self.pattern().by_refused_client += 1;
         self.note(change.client, "", "deletes it while {owner} holds it", hold.attempt.owner);
         self.released(place, change);
         self.lock.remember_lapsed(hold, self.remembered_max);
-        self.lock.broken_promise = Some((hold, DELETED_THOUGH_REFUSED));
+        self.lock.broken_promise = Some((hold, hold.deleted_if.deletion()));
         let left_us = hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
         self.found(FindingKind::ReleasedByAnother, left_us, "");
     }
 
-    pub(crate) fn released_by_another(&mut self, change: &HoldChange, how: &'static str) {
-        let hold = self.lock.holds.remove(0);
+    pub(crate) fn released_by_another(&mut self, change: &HoldChange, deleted_if: FindingCondition) {
+        let hold = ServerHold { deleted_if, ..self.lock.holds.remove(0) };
         self.note(change.client, "", "deletes it while {owner} holds it", hold.attempt.owner);
         self.lock.free_from_us = self.time_us;
         if hold.is_counted() {
@@ -308,7 +306,7 @@ impl WatchStep<'_> {
         }
         // Its own release comes yet, and is none by a connection of a pool.
         self.lock.remember_lapsed(hold, self.remembered_max);
-        self.break_promise(hold, FindingKind::ReleasedByAnother, how);
+        self.break_promise(hold, FindingKind::ReleasedByAnother, deleted_if.deletion());
     }
 
     pub(crate) fn released(&mut self, place: usize, change: &HoldChange) {

@@ -115,8 +115,8 @@ pub(crate) struct ServerHold {
     pub(crate) is_lapsed: bool,
     /// Its key was deleted by a connection that had no lease before: another's, or one of the holder's pool.
     pub(crate) is_in_doubt: bool,
-    /// It was a connection that had been refused.
-    pub(crate) is_deleted_by_refused: bool,
+    /// What shows that another deleted its key, where that is not certain.
+    pub(crate) deleted_if: FindingCondition,
     /// Its key is in another database than its holder.
     pub(crate) is_away: bool,
     /// Its server's connection has ended since: a release of that moment may be in no line.
@@ -188,7 +188,7 @@ impl ServerHold {
             origin,
             is_lapsed: false,
             is_in_doubt: false,
-            is_deleted_by_refused: false,
+            deleted_if: FindingCondition::None,
             is_away: false,
             may_be_given_back: false,
         }
@@ -362,6 +362,18 @@ pub(crate) enum FindingCondition {
     Names,
     /// Clients delete the key though they were refused.
     Refused,
+}
+
+impl FindingCondition {
+    /// How a hold ended whose key was deleted by another, if this turns out.
+    pub(crate) fn deletion(self) -> &'static str {
+        match self {
+            FindingCondition::None => "another deleted its key",
+            FindingCondition::Connections => "another deleted its key, as connections tell",
+            FindingCondition::Names => "another deleted its key, as values tell",
+            FindingCondition::Refused => "one that was refused deleted its key",
+        }
+    }
 }
 
 pub(crate) fn count(ways: &mut Vec<(&'static str, u64)>, name: &'static str) {

@@ -9,9 +9,7 @@ use crate::watch::lock::finding_kinds::FindingKind;
 use crate::watch::lock::lock_state::{
     AcquireAttempt, FindingCondition, LockOwner, NotedEvent, SeenFinding, ServerHold,
 };
-use crate::watch::lock::watch_step::{
-    DELETED_BY_ANOTHER_CONNECTION, DELETED_BY_ANOTHER_NAME, DELETED_THOUGH_REFUSED, WatchStep,
-};
+use crate::watch::lock::watch_step::WatchStep;
 
 /// Lines of a history that are kept.
 const HISTORY_MAX: usize = 40_000;
@@ -57,11 +55,12 @@ impl WatchStep<'_> {
         let now = self.lock.holds.last().map(|hold| hold.attempt.owner.value);
         let condition = match self.lock.broken_promise.filter(|_| is_of_promise) {
             None => FindingCondition::None,
-            Some((_, DELETED_THOUGH_REFUSED)) => FindingCondition::Refused,
-            Some((_, DELETED_BY_ANOTHER_NAME)) => FindingCondition::Names,
-            Some((_, DELETED_BY_ANOTHER_CONNECTION)) => FindingCondition::Connections,
-            Some((before, _)) if now == Some(before.attempt.owner.value) => FindingCondition::Connections,
-            Some(_) => FindingCondition::None,
+            Some((before, _)) => match before.deleted_if {
+                FindingCondition::None if now == Some(before.attempt.owner.value) => {
+                    FindingCondition::Connections
+                }
+                condition => condition,
+            },
         };
         self.found_if(kind, worst_us, last, condition);
     }

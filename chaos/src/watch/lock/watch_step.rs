@@ -30,16 +30,6 @@ const READ_PATIENCE_US: u64 = 1_000_000;
 /// Ending of a hold that the server promised for longer.
 pub(crate) const LOST_BY_SERVER: &str = "the server had lost it";
 
-/// Ending of a hold, if connections tell holders apart: only the end of the watch shows whether they do.
-pub(crate) const DELETED_BY_ANOTHER_CONNECTION: &str = "another deleted its key, as connections tell";
-
-/// The same, if a connection that was refused deletes all the same: the end of the watch shows whether
-/// clients do so, or the connection is one of the holder's pool.
-pub(crate) const DELETED_THOUGH_REFUSED: &str = "one that was refused deleted its key";
-
-/// The same, if values name owners.
-pub(crate) const DELETED_BY_ANOTHER_NAME: &str = "another deleted its key, as values tell";
-
 /// What is written down of locks: for the report, and for the checkers.
 #[derive(Debug, Default)]
 pub(crate) struct WatchRecords {
