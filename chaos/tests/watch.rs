@@ -518,8 +518,14 @@ fn what_runs_in_one_step_is_understood_as_one() {
         "lua ZREM order:1 VALUE",
         "lua ZREM order:1 __write__",
     ];
-    let in_a_transaction = [&taken[..], &given[..]].concat();
-    for (cycle, grants) in [(&in_a_transaction[..], 6), (&of_two[..], 12), (&shared[..], 6)] {
+    // The end stands in a second write of the same script.
+    let written_twice =
+        ["EVAL take 3 order:1 VALUE 10", "lua setnx order:1 VALUE", "lua setex order:1 10 VALUE"];
+    let with_its_end = ["EVAL take 1 order:1 VALUE 9000", "lua get order:1", "lua psetex order:1 9000 VALUE"];
+    let [in_a_transaction, written_twice, with_its_end] =
+        [&taken[..], &written_twice, &with_its_end].map(|take| [take, &given[..]].concat());
+    let of_one = [&in_a_transaction[..], &written_twice, &with_its_end, &shared].map(|cycle| (cycle, 6));
+    for (cycle, grants) in of_one.into_iter().chain([(&of_two[..], 12)]) {
         let mut traffic = Traffic::default();
         for round in 0..6 {
             let owner = [A, B, C][round as usize % 3];
@@ -532,6 +538,152 @@ fn what_runs_in_one_step_is_understood_as_one() {
         let lock = &seen.report.locks[0];
         assert_eq!((lock.grants, lock.released), (grants, grants), "{cycle:?}: {lock:?}");
     }
+}
+
+/// The field is called `owner` whoever has the lock: a second one that gets in is found all the same.
+#[test]
+fn a_hash_whose_value_names_the_owner_is_told_apart_by_it() {
+    let take = [
+        "EVAL take 1 mutex:1 VALUE",
+        "lua exists mutex:1",
+        "lua hset mutex:1 owner VALUE",
+        "lua pexpire mutex:1 9000",
+    ];
+    let renew = ["EVAL renew 1 mutex:1 VALUE", "lua hget mutex:1 owner", "lua pexpire mutex:1 9000"];
+    let give = ["EVAL give 1 mutex:1 VALUE", "lua hget mutex:1 owner", "lua del mutex:1"];
+    let run = |traffic: Traffic, ms, client, value: &str, commands: &[&str]| {
+        let commands: Vec<String> = commands.iter().map(|line| line.replace("VALUE", value)).collect();
+        traffic.run(ms, client, &commands.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let sound = (0..4).fold(Traffic::default(), |traffic, round| {
+        let (ms, client, value) = (round * 100, 5001 + round as u16 % 2, [A, B][round as usize % 2]);
+        let other = [C, A][round as usize % 2];
+        let traffic = run(traffic, ms, client, value, &take);
+        let traffic = run(traffic, ms + 10, 5003, other, &take[..2]);
+        run(run(traffic, ms + 20, client, value, &renew), ms + 30, client, value, &give)
+    });
+    let seen = sound.seen();
+    let lock = &seen.report.locks[0];
+    assert_eq!((lock.grants, lock.refusals, lock.renewals, lock.released), (4, 4, 4, 4));
+    assert_eq!((lock.library.as_str(), kinds(&seen)), ("", vec![]));
+    let evicted = run(run(sound, 1_000, 5001, A, &take), 1_100, 5002, B, &take);
+    finding(&evicted.seen(), "overlap");
+}
+
+/// One script takes what is free, and renews what is its own.
+#[test]
+fn a_script_that_was_refused_by_its_own_value_renews_it() {
+    let take = |traffic: Traffic, ms, client, value: &str, at_first: &str| {
+        let call = format!("EVAL take 1 order:1 {value} 1000");
+        let own = ["lua get order:1", "lua pexpire order:1 1000"];
+        let first = at_first.replace("VALUE", value);
+        let reads = if client == 5001 { &own[..] } else { &own[..1] };
+        traffic.run(ms, client, &[&[&*call, &*first], reads].concat())
+    };
+    for first in ["lua set order:1 VALUE NX PX 1000", "lua setnx order:1 VALUE"] {
+        let taken = ["lua pexpire order:1 1000"];
+        let traffic = Traffic::begun().run(
+            100,
+            5001,
+            &[&format!("EVAL take 1 order:1 {A} 1000"), &first.replace("VALUE", A)],
+        );
+        let traffic = if first.contains("PX") { traffic } else { traffic.run(102, 5001, &taken) };
+        let traffic = take(traffic, 800, 5001, A, first);
+        // The first lease is over by now.
+        let seen = take(traffic, 1_300, 5002, B, first).release(1_500, 5001, A, true).seen();
+        assert_eq!(dangers(&seen), [""; 0], "{first}: {:?}", seen.report.findings);
+        let lock = &seen.report.locks[0];
+        assert_eq!((lock.grants, lock.refusals, lock.renewals), (2, 1, 1), "{first}: {lock:?}");
+    }
+}
+
+/// It leaves a mark in the lock's key, under which no reader gets in, until the readers are gone.
+#[test]
+fn a_writer_that_waits_with_a_mark_robs_nobody() {
+    let traffic = (0..12).fold(Traffic::default(), |traffic, round| {
+        let (ms, client, value) = (round * 100, 5001 + round as u16 % 2, [A, B][round as usize % 2]);
+        let call = format!("EVAL take 1 order:1 {value}");
+        let mark = format!("lua set order:1 {value}_WAITING px 9000");
+        let taken = format!("lua set order:1 {value} px 9000");
+        let traffic = traffic.run(ms, client, &[&call, "lua get order:1", &mark]);
+        let traffic = traffic.run(ms + 5, 5003, &[&format!("EVAL take 1 order:1 {C}"), "lua get order:1"]);
+        let traffic = traffic.run(ms + 10, client, &[&call, "lua get order:1", &taken]);
+        traffic.release(ms + 20, client, value, true)
+    });
+    let seen = traffic.seen();
+    assert_eq!(dangers(&seen), [""; 0], "{:?}", seen.report.findings);
+    assert_eq!(seen.report.locks[0].released, 12);
+}
+
+/// Of a holder that gives back what is gone a replica gets nothing.
+#[test]
+fn who_was_granted_a_flushed_lock_overlaps_nobody_for_certain_by_effects() {
+    for gone in ["FLUSHALL", "SWAPDB 0 1"] {
+        let taken = |value: &str| format!("SET lock:1 {value} PXAT 1700000009000");
+        let traffic = Traffic::default().run(0, 6379, &[&taken(A), "DEL lock:1", &taken(B), gone, &taken(A)]);
+        let options = WatchOptions { effects_only: true, ..WatchOptions::default() };
+        let seen = read_bytes(traffic.0.as_bytes(), options).expect("it is MONITOR's text").finish();
+        assert_eq!(kinds(&seen), [("lost-by-server".to_owned(), Certainty::Sure)]);
+    }
+}
+
+/// Whoever finds that the time in the value is over takes the lock, by GETSET or by a script.
+#[test]
+fn a_value_that_says_when_the_lease_ends_is_believed() {
+    let end = |round: u64| (1_700_000_005 + round * 10).to_string();
+    let by_script =
+        ["EVAL take 1 job:1 NOW END", "lua setnx job:1 END", "lua get job:1", "lua set job:1 END"];
+    for [first, over] in
+        [[&["SETNX job:1 END"][..], &["SETNX job:1 END", "GETSET job:1 END"]], [&by_script[..2], &by_script]]
+    {
+        let traffic = (0..8_u64).fold(Traffic::default(), |traffic, round| {
+            // The third dies each time, and the next comes when its time is over.
+            let (dies, follows) = (round % 3 == 2, round > 0 && round % 3 == 0);
+            let take = if follows { over } else { first };
+            let commands: Vec<String> = take.iter().map(|line| line.replace("END", &end(round))).collect();
+            let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+            let (ms, client) = (round * 10_000, 5001 + round as u16 % 2);
+            let traffic = traffic.run(ms, client, &commands);
+            let give = ["EVAL give 1 job:1 END", "lua get job:1", "lua del job:1"];
+            let give: Vec<String> = give.iter().map(|line| line.replace("END", &end(round))).collect();
+            let give: Vec<&str> = give.iter().map(String::as_str).collect();
+            if dies { traffic } else { traffic.run(ms + 100, client, &give) }
+        });
+        let seen = traffic.seen();
+        assert_eq!(dangers(&seen), [""; 0], "{first:?}: {:?}", seen.report.findings);
+        assert_eq!((seen.report.locks[0].grants, seen.report.locks[0].released), (8, 6), "{first:?}");
+    }
+}
+
+/// A has the lock when it first appears, B takes it at the end of A's lease, and C at the end of B's: all of
+/// it is known only when they give it back.
+#[test]
+fn who_asked_when_the_first_lease_was_over_may_have_been_granted() {
+    let again = "44444444-aaaa-4bbb-8ccc-000000000004";
+    let of_b = [1, 5, 9, 13, 17, 21].map(|ms| (ms, 5002, B));
+    let of_c = [2, 6, 10, 14, 18, 22, 25, 29, 33, 36, 39, 42].map(|ms| (ms, 5003, C));
+    let of_a = [32, 35, 38, 40, 45, 49].map(|ms| (ms, 5001, again));
+    let mut asked: Vec<_> = [&of_b[..], &of_c, &of_a, &[(0, 5001, A)]].concat();
+    asked.sort_unstable();
+    let traffic = asked.into_iter().fold(Traffic::default(), |traffic, (ms, client, value)| {
+        // It comes too late.
+        let traffic = if ms == 32 { traffic.release(31, 5001, A, false) } else { traffic };
+        traffic.set(ms, client, value, 20)
+    });
+    let seen = traffic.release(52, 5002, B, false).release(53, 5003, C, true).seen();
+    assert_eq!(dangers(&seen), [""; 0], "{:?}", seen.report.findings);
+    assert_eq!(seen.report.locks[0].grants, 3, "{:?}", seen.report.locks);
+}
+
+#[test]
+fn a_counter_that_the_refused_put_back_is_still_held() {
+    let cycle = ["INCR lock:1", "INCR lock:1", "DECR lock:1", "DECR lock:1"];
+    let traffic = (0..6).fold(Traffic::default(), |traffic, round| {
+        let lines = cycle.iter().zip([5001, 5002, 5002, 5001]).zip(round * 100..);
+        lines.fold(traffic, |traffic, ((line, client), ms)| traffic.run(ms, client, &[line]))
+    });
+    let lock = &traffic.seen().report.locks[0];
+    assert_eq!((lock.grants, lock.refusals, lock.released), (6, 6, 6));
 }
 
 #[test]
@@ -1264,7 +1416,7 @@ impl Traffic {
 #[test]
 fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
     // Each: commands of every round, and of every eighth after them. N: the round, K: one of three names.
-    let shapes: [(&str, &[&str], &[&str]); 20] = [
+    let shapes: [(&str, &[&str], &[&str]); 25] = [
         (
             "limiter",
             &[
@@ -1337,6 +1489,38 @@ fn what_is_no_lock_has_no_sure_finding_as_commands_or_as_effects() {
             &["SETNX svc:{K} http://host-{K}", "EXPIRE svc:{K} 30", "EXPIRE svc:{K} 30", "DEL svc:{K}"],
             &[],
         ),
+        (
+            "registry in one step",
+            &["SET svc:{K} 10.0.0.{K}:8080 NX EX 30", "EXPIRE svc:{K} 30"],
+            &["DEL svc:{K}"],
+        ),
+        (
+            "marks that a failure takes away",
+            &["SET sent:{N} {TOKEN} NX EX 3600", "SET sent:{N} {TOKEN} NX EX 3600"],
+            &["DEL sent:{N}"],
+        ),
+        (
+            "record of a request that a script completes",
+            &[
+                "EVAL claim 1 request:{N} pending-{TOKEN}",
+                "lua GET request:{N}",
+                "lua SET request:{N} pending-{TOKEN} NX PX 60000",
+                "EVAL complete 1 request:{N} done-{TOKEN}",
+                "lua GET request:{N}",
+                "lua SET request:{N} done-{TOKEN} PX 3600000",
+            ],
+            &[
+                "EVAL claim 1 request:9{N} pending",
+                "lua SET request:9{N} pending NX PX 60000",
+                "DEL request:9{N}",
+            ],
+        ),
+        (
+            "counter of failures by the name of a lock",
+            &["INCR lock:{K}", "EXPIRE lock:{K} 60"],
+            &["DEL lock:0", "DEL lock:1", "DEL lock:2"],
+        ),
+        ("marks in two steps", &["SETNX seen:{N} 1", "EXPIRE seen:{N} 3600", "SETNX seen:{N} 1"], &[]),
         ("token that is used once", &["SET otp:{N} user-{N} NX EX 60", "DEL otp:{N}"], &[]),
         ("cache that anybody empties", &["DEL page:{K}", "GET page:{K}", "SET page:{K} 7 NX EX 60"], &[]),
         (

@@ -334,6 +334,7 @@ impl Watcher {
             && let (Some(true), Some(wanted)) = (is_read, &mut self.wanted)
             && let kind = attempt.recipe.key_form.trim_start_matches("a ")
             && value_command(kind, place.key).is_some()
+            && attempt.recipe.has_owner
             && place.key.len() <= WORD_MAX
         {
             self.reads_paid_us = self.reads_paid_us.max(place.time_us) + READ_EVERY_US;

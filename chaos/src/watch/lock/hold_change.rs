@@ -11,6 +11,14 @@ use crate::watch::lock::watch_step::{LOST_BY_SERVER, WatchStep};
 use crate::watch::recognition::recipe_table::SET_NX;
 use crate::watch::recognition::units::hash;
 
+/// How a hold ended whose key another deleted, by what has to turn out for it.
+const DELETIONS: [&str; 4] = [
+    "another deleted its key",
+    "another deleted its key, as connections tell",
+    "another deleted its key, as values tell",
+    "one that was refused deleted its key",
+];
+
 /// What a holder does that wants its lock no longer.
 const RELEASE: &str = "release";
 
@@ -105,6 +113,7 @@ impl WatchStep<'_> {
         let Some(first) = self.lock.holds.first() else { return };
         let has_client = first.attempt.owner.client != 0;
         let own = self.lock.holds.iter().position(|hold| hold.attempt.owner.is_of(change.client));
+        let has_end = own.is_none_or(|own| self.lock.holds[own].until_us.is_some());
         let was_late = self.lock.lapsed_of_client(change.client).is_some();
         let had_asked = was_late || self.lock.has_waiter_of_client(change.client);
         // In one transaction, after it was refused: no pool's connection renews the holder's.
@@ -120,6 +129,7 @@ impl WatchStep<'_> {
         }
         if has_client {
             pattern.count_client(own.is_some(), had_asked);
+            pattern.first_ends += u64::from(own.is_some() && !has_end);
         }
         // Its answer is not seen.
         let by_us = if self.options.effects_only { 0 } else { self.time_us + self.doubt_us() };
@@ -205,6 +215,7 @@ impl WatchStep<'_> {
             // It gives back what was its own, whose key another has deleted.
             self.lock.broken_promise.take_if(|(before, _)| before.attempt.owner.is_of(change.client));
         }
+        let is_refused = |one: &ServerHold| one.deleted_if == FindingCondition::Refused;
         if self.lock.holds.is_empty() {
             let Some(place) = self.lock.candidate_of_client(change.client) else {
                 if change.is_checked {
@@ -212,7 +223,6 @@ impl WatchStep<'_> {
                     self.refuse_candidates();
                 }
                 self.lock.candidates.clear();
-                let is_refused = |one: &ServerHold| one.deleted_if == FindingCondition::Refused;
                 self.lock.lapsed.retain(|one| !is_refused(one) || !one.attempt.owner.is_of(change.client));
                 return self.lock.mark_free(self.lock.free_from_us.min(self.time_us));
             };
@@ -252,8 +262,7 @@ impl WatchStep<'_> {
             self.lock.holds[place].is_in_doubt = true;
             return self.released_by_another(change, FindingCondition::Names);
         }
-        let is_after_that =
-            late.is_some_and(|late| self.lock.lapsed[late].deleted_if == FindingCondition::Refused);
+        let is_after_that = late.is_some_and(|late| is_refused(&self.lock.lapsed[late]));
         // A connection with a lease before comes back late, whatever others ask over it.
         let was_refused = late.is_none() && !same_client && self.lock.was_refused_since(&hold, change.client);
         if is_plain && (is_after_that || was_refused) {
@@ -280,7 +289,7 @@ impl WatchStep<'_> {
         self.released(place, change);
         let hold = ServerHold { is_in_doubt, deleted_if: FindingCondition::Connections, ..hold };
         self.lock.remember_lapsed(hold, self.remembered_max);
-        self.lock.broken_promise = Some((hold, hold.deleted_if.deletion()));
+        self.lock.broken_promise = Some((hold, DELETIONS[hold.deleted_if as usize]));
     }
 
     /// A client that was refused deletes the key, or the one whose key that was, or a pool's connection gives
@@ -291,7 +300,7 @@ impl WatchStep<'_> {
         self.note(change.client, "", "deletes it while {owner} holds it", hold.attempt.owner);
         self.released(place, change);
         self.lock.remember_lapsed(hold, self.remembered_max);
-        self.lock.broken_promise = Some((hold, hold.deleted_if.deletion()));
+        self.lock.broken_promise = Some((hold, DELETIONS[hold.deleted_if as usize]));
         let left_us = hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
         self.found(FindingKind::ReleasedByAnother, left_us, "");
     }
@@ -306,7 +315,7 @@ impl WatchStep<'_> {
         }
         // Its own release comes yet, and is none by a connection of a pool.
         self.lock.remember_lapsed(hold, self.remembered_max);
-        self.break_promise(hold, FindingKind::ReleasedByAnother, deleted_if.deletion());
+        self.break_promise(hold, FindingKind::ReleasedByAnother, DELETIONS[deleted_if as usize]);
     }
 
     pub(crate) fn released(&mut self, place: usize, change: &HoldChange) {

@@ -36,12 +36,17 @@ pub(crate) struct LockOwner {
     /// The value alone tells owners apart; else their connections do.
     pub(crate) is_unique: bool,
     pub(crate) client: u32,
+    /// The second since 1970 that the value is, in seconds or milliseconds; 0: it is none.
+    pub(crate) value_s: u32,
 }
 
 impl LockOwner {
     pub(crate) fn of(value: &[u8], client: u32) -> Self {
         let is_number = value.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
-        LockOwner { value: hash(value), is_unique: value.len() >= 8 && !is_number, client }
+        let whole = value.split(|byte| *byte == b'.').next().unwrap_or_default();
+        let second = std::str::from_utf8(whole).ok().filter(|_| is_number && [10, 13].contains(&whole.len()));
+        let value_s = second.and_then(|text| text[..10].parse().ok()).unwrap_or(0);
+        LockOwner { value: hash(value), is_unique: value.len() >= 8 && !is_number, client, value_s }
     }
 
     pub(crate) fn is(&self, other: &LockOwner) -> bool {
@@ -105,7 +110,7 @@ pub(crate) struct ServerHold {
     pub(crate) until_us: Option<u64>,
     /// How much earlier that may be by the server's clock.
     pub(crate) late_us: u64,
-    /// The end before a renewal that may have come too late for it.
+    /// The end before a renewal that may have come too late for it, or that its value says and no server.
     pub(crate) doubtful_from_us: Option<u64>,
     pub(crate) number: u64,
     pub(crate) depth: u32,
@@ -177,11 +182,12 @@ pub(crate) struct LockState {
 impl ServerHold {
     /// One that was taken once, as it was asked for.
     pub(crate) fn of(attempt: AcquireAttempt, origin: HoldOrigin) -> Self {
+        let end_us = Some(u64::from(attempt.owner.value_s) * 1_000_000);
         ServerHold {
             attempt,
             until_us: attempt.until_us,
             late_us: attempt.late_us,
-            doubtful_from_us: None,
+            doubtful_from_us: end_us.filter(|us| *us > attempt.time_us && attempt.until_us.is_none()),
             number: 0,
             depth: 1,
             renewals: 0,
@@ -206,7 +212,8 @@ impl ServerHold {
 
     /// Whether it has no end. Permits of a semaphore have none by their nature.
     pub(crate) fn never_ends(&self) -> bool {
-        self.until_us.is_none() && self.is_promised() && self.attempt.recipe != PERMITS
+        let end_us = self.until_us.or(self.doubtful_from_us);
+        end_us.is_none() && self.is_promised() && self.attempt.recipe != PERMITS
     }
 
     /// Whether the lease may have ended by then, by the server's clock: nobody is accused of what follows.
@@ -362,18 +369,6 @@ pub(crate) enum FindingCondition {
     Names,
     /// Clients delete the key though they were refused.
     Refused,
-}
-
-impl FindingCondition {
-    /// How a hold ended whose key was deleted by another, if this turns out.
-    pub(crate) fn deletion(self) -> &'static str {
-        match self {
-            FindingCondition::None => "another deleted its key",
-            FindingCondition::Connections => "another deleted its key, as connections tell",
-            FindingCondition::Names => "another deleted its key, as values tell",
-            FindingCondition::Refused => "one that was refused deleted its key",
-        }
-    }
 }
 
 pub(crate) fn count(ways: &mut Vec<(&'static str, u64)>, name: &'static str) {

@@ -53,14 +53,11 @@ impl WatchStep<'_> {
     pub(crate) fn found(&mut self, kind: FindingKind, worst_us: u64, last: &str) {
         let is_of_promise = [FindingKind::Overlap, FindingKind::ReleasedByAnother].contains(&kind);
         let now = self.lock.holds.last().map(|hold| hold.attempt.owner.value);
-        let condition = match self.lock.broken_promise.filter(|_| is_of_promise) {
-            None => FindingCondition::None,
-            Some((before, _)) => match before.deleted_if {
-                FindingCondition::None if now == Some(before.attempt.owner.value) => {
-                    FindingCondition::Connections
-                }
-                condition => condition,
-            },
+        let before = self.lock.broken_promise.filter(|_| is_of_promise).map(|(before, _)| before);
+        let is_same = before.is_some_and(|before| now == Some(before.attempt.owner.value));
+        let condition = match before.map_or(FindingCondition::None, |before| before.deleted_if) {
+            FindingCondition::None if is_same => FindingCondition::Connections,
+            condition => condition,
         };
         self.found_if(kind, worst_us, last, condition);
     }

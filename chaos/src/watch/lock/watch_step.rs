@@ -10,7 +10,7 @@ use crate::watch::lock::lock_state::{
     RefusedWaiter, SeenFinding, ServerHold, WatchOptions, count,
 };
 use crate::watch::recognition::patterns::{LockPattern, Patterns, sounds_like_a_lock};
-use crate::watch::recognition::recipe_table::Recipe;
+use crate::watch::recognition::recipe_table::{Recipe, SCRIPT_SET};
 use crate::watch::recognition::units::{ClientNames, hash};
 
 /// A server ends a lease at a whole millisecond, and stamps a line after its command. An attempt this close
@@ -237,13 +237,16 @@ impl WatchStep<'_> {
         }
     }
 
-    /// Grants the candidate at this index, and refuses those before it and after it.
+    /// Grants the candidate at this index, and refuses those before it, and after it until its lease is over.
     pub(crate) fn decide(&mut self, place: usize) {
         self.lock.is_known = true;
-        for (index, one) in std::mem::take(&mut self.lock.candidates).into_iter().enumerate() {
-            match index == place {
-                true => self.grant(one),
-                false => self.refused(one),
+        let candidates = std::mem::take(&mut self.lock.candidates);
+        let end_us = candidates.get(place).and_then(|one| one.until_us).unwrap_or(u64::MAX);
+        for (index, one) in candidates.into_iter().enumerate() {
+            match () {
+                () if index == place => self.grant(one),
+                () if one.time_us + self.doubt_us() >= end_us => self.lock.candidates.push(one),
+                () => self.refused(one),
             }
         }
     }
@@ -297,7 +300,12 @@ impl WatchStep<'_> {
             for hold in std::mem::take(&mut self.lock.holds) {
                 let is_over = hold.may_be_over(attempt.time_us + self.doubt_us());
                 self.pattern().overwritten += u64::from(!is_over);
-                self.end_unseen(hold, attempt.time_us);
+                // A script that looks writes over a mark of its own, as a writer has that waits for readers.
+                let is_own = hold.attempt.owner.is_of(attempt.owner.client);
+                match is_own && !is_over && attempt.recipe == SCRIPT_SET {
+                    true => self.record_release(&hold),
+                    false => self.end_unseen(hold, attempt.time_us),
+                }
             }
         }
     }
@@ -320,8 +328,10 @@ impl WatchStep<'_> {
             }
         }
         let Some(hold) = self.lock.holds.first() else { return };
-        let late = self.lock.lapsed.iter().any(|late| late.attempt.owner.is(&attempt.owner));
-        if !late && !hold.attempt.owner.is(&attempt.owner) {
+        let is_own = |hold: &ServerHold| hold.attempt.owner.is(&attempt.owner);
+        let says_end = attempt.owner.value_s > 0;
+        let late = !says_end && self.lock.lapsed.iter().any(is_own);
+        if !(late || is_own(hold) || says_end && hold.seems_over(attempt.time_us)) {
             return self.change_value(attempt);
         }
         self.overwritten(attempt, attempt.time_us + self.doubt_us());
@@ -332,6 +342,7 @@ impl WatchStep<'_> {
         self.pattern().changed_values += 1;
         let Some(hold) = self.lock.holds.first_mut() else { return };
         (hold.until_us, hold.late_us) = (attempt.until_us, attempt.late_us);
+        hold.doubtful_from_us = ServerHold::of(attempt, hold.origin).doubtful_from_us;
         hold.renewals += 1;
         let client = hold.attempt.owner.client;
         hold.attempt.owner = LockOwner { client, ..attempt.owner };
@@ -456,7 +467,8 @@ impl WatchStep<'_> {
     /// Notes that a hold ended before the lease that the server had promised.
     pub(crate) fn break_promise(&mut self, hold: ServerHold, kind: FindingKind, how: &'static str) {
         self.pattern().counts.deleted_by_another += u64::from(kind == FindingKind::ReleasedByAnother);
-        self.lock.broken_promise = Some((hold, how));
+        // Of effects alone nobody knows whether its holder has given it back since.
+        self.lock.broken_promise = (!self.options.effects_only).then_some((hold, how));
         let left_us = hold.until_us.map_or(0, |until_us| until_us.saturating_sub(self.time_us));
         self.found(kind, left_us, "");
     }

@@ -115,7 +115,7 @@ pub(crate) fn library(name: &str, trace: &LibraryTrace<'_>) -> &'static str {
         ("lock-core", thread.is_some() && value[14] == b'8'),
         ("Redisson", thread.is_some() || text.contains("redisson")),
         ("Laravel", name.contains("laravel") && length == 16 && alphanumeric),
-        ("redis-semaphore", is_of_mutex && is_uuid(value)),
+        ("redis-semaphore", is_of_mutex && is_uuid(value) && !inner.to_lowercase().contains("hset")),
         // As its script writes them.
         ("Spring Integration", is_uuid(value) && inner.contains("GET SET")),
         ("redis-py", text.contains("local token = redis.call('get', KEYS[1])")),
@@ -207,6 +207,8 @@ pub(crate) struct LockPattern {
     /// Deletes of others' holds by connections that were refused, and those that follow from these.
     pub(crate) by_refused_client: u64,
     by_same_client: u64,
+    /// First ends of their holds among these, which belong to the taking.
+    pub(crate) first_ends: u64,
     by_other_client: u64,
     by_asking_client: u64,
     /// Holds whose key was deleted by a connection without a lease before, and those whose holder came back.
@@ -396,23 +398,23 @@ impl LockPattern {
     /// back or renewed by who took it, more often than a mark is whose work has failed.
     fn is_lock(&self) -> bool {
         let recipe = Self::most(&self.recipes);
-        let by_owner = self.checked_releases + self.counts.renewals + self.by_same_client;
-        let grants = self.counts.grants;
-        let is_mark =
-            self.changed_values * 10 > grants || by_owner * 10 < grants && self.checked_releases == 0;
-        let is_named = sounds_like_a_lock(self.name.as_bytes()) || !self.library().is_empty();
         let names = self.names.len() as u64;
+        let by_same_client = self.by_same_client - self.first_ends;
+        let by_owner = self.checked_releases + self.counts.renewals + by_same_client;
+        let grants = self.counts.grants;
+        let stays = names > 4 * (self.counts.released + self.counts.expired) && self.counts.renewals == 0;
+        let is_mark = self.changed_values * 10 > grants
+            || (by_owner * 10 < grants || stays) && self.checked_releases == 0;
+        let is_named = sounds_like_a_lock(self.name.as_bytes()) || !self.library().is_empty();
         // Tokens and sessions are made once; what is in a cache any connection deletes, and nobody waits for.
         let is_used_once = names >= 20 && grants * 10 <= names * 11 && self.counts.refusals == 0;
         let is_waited_for = self.counts.refusals * 10 >= grants
             && !["SET in a script", "hash with owner", "WATCH, MULTI"].contains(&recipe);
-        let by_anybody = self.by_other_client + self.by_asking_client > self.by_same_client;
+        let by_anybody = self.by_other_client + self.by_asking_client > by_same_client;
         let is_entry = self.checked_releases == 0 && (is_used_once || by_anybody && !is_waited_for);
         let counts = match recipe {
-            "BLPOP of a token" | "INCR, EXPIRE" => {
-                self.counts.released > 0 && self.by_same_client > 0 && self.by_other_client == 0
-            }
-            "SETNX, EXPIRE" if !is_named && self.is_registry() => false,
+            "INCR, EXPIRE" => self.counts.released > 0 && self.is_stable(),
+            "SETNX, EXPIRE" | "SET NX" if !is_named && self.is_registry() => false,
             // Values that are written again and again are no locks.
             "SET" => self.counts.released > 0 && self.overwritten * 10 <= grants,
             // Nor is a record whose fields are written over each other.
@@ -458,7 +460,7 @@ impl LockPattern {
         match Self::most(&self.recipes) {
             "BLPOP of a token" => "tokens of a list: a lock, or a queue",
             "INCR, EXPIRE" => "a counter with the name of a lock",
-            "SETNX, EXPIRE" if self.is_registry() => {
+            _ if self.is_registry() => {
                 "each name has an address of its own: a registry of services, or locks that nobody shares"
             }
             _ if self.counts.grants == 0 => "who had it was not decided while it was watched",

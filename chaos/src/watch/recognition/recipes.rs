@@ -17,6 +17,8 @@ use crate::watch::watcher::{LockPlace, Watcher};
 pub(crate) struct ScriptRole {
     takes: Option<&'static Recipe>,
     releases: bool,
+    /// It wrote nothing while another had the lock.
+    refuses: bool,
     key_arg: Option<usize>,
     owner_arg: Option<usize>,
 }
@@ -66,6 +68,9 @@ fn written(command: &CommandWords, time_us: u64) -> Option<(&[u8], SetOptions<'_
     let (value, options) = match () {
         () if command.is("SET") => (2, SetOptions::of(command, time_us)),
         () if command.is("GETSET") => (2, SetOptions::default()),
+        () if command.is("SETNX") || command.is("MSETNX") && command.args().len() == 2 => {
+            (2, SetOptions { nx: true, ..SetOptions::default() })
+        }
         () => {
             let until_us = end_by(&["SETEX", "PSETEX"], command.name(), time_us, command.number(2))?;
             (3, SetOptions { until_us, ..SetOptions::default() })
@@ -157,15 +162,16 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
     let value = set.as_ref().map(|set| set.0).or_else(|| command.arg(2)).unwrap_or_default();
     // Of effects alone, any value of a key with a lock's word, else one that looks like an owner's.
     let is_telling = |value: &[u8]| is_token(value) || sounds_like_a_lock(key);
-    let takes = set.is_some() || command.is_one_of(&["SETNX", "MSETNX"]);
+    let takes = set.is_some();
+    // It puts back what it has added.
+    let was_refused = || watcher.lock_at(&place).is_some_and(|lock| lock.has_waiter_of_client(place.client));
     let act = if let Some((value, SetOptions { nx, xx, keeps_end, compares, until_us })) = set {
         // Of a holder from before the watch it is not known.
         let kept_us = keeps_end.then(|| watcher.held_until_us(&place));
         let until_us = kept_us.flatten().unwrap_or(until_us);
         let is_token = || effects_only && until_us.is_some() && is_telling(value);
         // Where the value says when the lease ends, who finds that it has ended takes the lock by GETSET.
-        let is_number = || value.iter().all(|byte| b"0123456789.".contains(byte));
-        let is_time = || command.is("GETSET") && value.len() >= 10 && is_number();
+        let is_time = || command.is("GETSET") && LockOwner::of(value, 0).value_s > 0;
         match compares {
             Some(compared) => {
                 let done = watcher.holder_is(&place, compared);
@@ -184,8 +190,6 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             }
             None => None,
         }
-    } else if command.is("SETNX") || command.is("MSETNX") && command.args().len() == 2 {
-        attempt(SETNX_EXPIRE, value, None, by_key).filter(|_| !effects_only || is_telling(value))
     } else if command.is("INCR") && sounds_like_a_lock(key) {
         attempt(INCR, b"", None, AttemptOutcome::ByKey)
     } else if command.is("BLPOP") && sounds_like_a_lock(key) {
@@ -216,7 +220,7 @@ fn plain(watcher: &mut Watcher, place: &LockPlace<'_>, command: &CommandWords) {
             true => Some(LockAct::Release(unnamed)),
             false => Some(LockAct::Renew(unnamed, Some(until_us))),
         }
-    } else if command.is("DECR") && watcher.held_by_recipe(&place) == Some(INCR)
+    } else if command.is("DECR") && watcher.held_by_recipe(&place) == Some(INCR) && !was_refused()
         || command.is_one_of(&["LPUSH", "RPUSH", "RENAME"])
     {
         Some(LockAct::Release(unnamed))
@@ -273,15 +277,17 @@ pub(crate) fn has_tag(key: &[u8], name: &[u8]) -> bool {
     at.into_iter().any(|at| at > 0 && key[at - 1] == b'{' && key.get(at + name.len()) == Some(&b'}'))
 }
 
-/// The field of an owner that a command writes into a lock's hash, beside the mode of readers' locks.
-fn owner_written(command: &CommandWords) -> Option<(&CommandWords, Vec<u8>)> {
+/// The owner that a command writes into a lock's hash: a field beside readers' mode, or the value of `owner`.
+fn owner_written(command: &CommandWords, is_named: bool) -> Option<(&CommandWords, Vec<u8>)> {
     let fields = match () {
-        () if command.is("HSET") => command.args().get(1..)?,
-        () if command.is_one_of(&["HINCRBY", "HSETNX"]) => command.args().get(1..2)?,
+        () if command.is_one_of(&["HSET", "HSETNX"]) => command.args().get(1..)?,
+        () if command.is("HINCRBY") => command.args().get(1..2)?,
         () => return None,
     };
-    let owner = fields.iter().step_by(2).find(|field| *field != b"mode")?;
-    Some((command, owner.clone()))
+    let pair = fields.chunks(2).find(|pair| pair[0] != b"mode")?;
+    let is_name = is_named && !pair[0].iter().any(u8::is_ascii_digit);
+    let value = pair.get(1).filter(|value| is_name && is_token(value));
+    Some((command, value.unwrap_or(&pair[0]).clone()))
 }
 
 const READS: [&str; 11] =
@@ -298,7 +304,13 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let watches = unit.kind == UnitKind::WatchedTransaction;
     let is_checked = watches || of_key().next().is_some_and(|command| command.is_one_of(&READS));
     let find = |names: &[&str]| of_key().find(|command| command.is_one_of(names));
-    let until_us = of_key().find_map(|command| expire_until_us(watcher, place, command));
+    let end_set = |command: &CommandWords| {
+        expire_until_us(watcher, place, command).or_else(|| written(command, place.time_us)?.1.until_us)
+    };
+    let until_us = of_key().find_map(end_set);
+    // After a command that may have been refused, and a look at whose the lock is.
+    let mut after_look = of_key().skip(1).skip_while(|command| !command.is("GET"));
+    let own_until_us = after_look.find_map(|command| expire_until_us(watcher, place, command));
     let arguments = unit.call.as_ref().map_or(&[][..], CommandWords::args);
     // The argument that is the value of somebody who has the lock or asked for it.
     let known_owner =
@@ -325,6 +337,7 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
     let (owner, act): (Option<Vec<u8>>, LockAct);
     let (mut takes, mut next) = (None, None);
     let field = |command: &CommandWords| command.arg(2).unwrap_or_default().to_vec();
+    let is_named = sounds_like_a_lock(place.key);
     // One of several holders, whose script may take a mark of the others' away.
     let added = find(&["ZADD"]).filter(|_| find(&["ZREMRANGEBYSCORE"]).is_some());
     let removed = find(&["DEL", "UNLINK", "GETDEL", "HDEL", "ZREM", "DELEX", "DELIFEQ"]);
@@ -345,28 +358,33 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         act = LockAct::Release(change(place, owner.as_deref(), is_checked, was_done));
         // A queue's release hands the lock to the next in line.
         next = of_key().find(|command| command.is("HSET") && Some(field(command)) != owner);
-    } else if let Some(set) = find(&["SET", "SETNX", "MSETNX"]) {
-        let value = field(set);
-        let options = SetOptions::of(set, place.time_us);
-        let kept_us = options.keeps_end.then(|| watcher.held_until_us(place)).flatten().flatten();
-        let until_us = options.until_us.or(until_us).or(kept_us);
-        let is_number = value.iter().all(u8::is_ascii_digit);
+    } else if let Some(set) = find(&["SET", "SETNX", "MSETNX", "SETEX", "PSETEX"])
+        && let Some((value, SetOptions { nx: is_new, keeps_end, .. })) = written(set, place.time_us)
+    {
+        let kept_us = keeps_end.then(|| watcher.held_until_us(place)).flatten().flatten();
+        let until_us = until_us.or(kept_us);
+        let is_number = value.len() < 10 && value.iter().all(u8::is_ascii_digit);
         let is_shared = watcher.lock_at(place).is_none_or(|lock| lock.is_shared);
         if until_us.is_none() && is_number && is_shared {
             // How many permits there are.
             return false;
         }
-        let is_new = options.nx || set.is_one_of(&["SETNX", "MSETNX"]);
         let is_lock = match effects_only {
-            true => until_us.is_some() && is_token(&value),
-            false => is_checked || is_new || until_us.is_some() && sounds_like_a_lock(place.key),
+            true => until_us.is_some() && is_token(value),
+            false => is_checked || is_new || until_us.is_some() && is_named,
         };
         if !is_lock && !watcher.is_followed(place) {
             return false;
         }
         let recipe = if watches { WATCH_MULTI } else { SCRIPT_SET };
+        // One that was never seen to refuse may accept the value that it finds, as what completes a record.
+        let refuses = script.and_then(|script| watcher.scripts.get(&script)).is_some_and(|role| role.refuses);
+        let accepts = !refuses && find(&["GET"]).is_some() && watcher.held_until_us(place).is_some();
         act = match (effects_only, is_new) {
-            (true, _) => LockAct::Attempt(attempt(PLAIN_SET, &value, until_us), AttemptOutcome::Overwritten),
+            (true, _) => LockAct::Attempt(attempt(PLAIN_SET, value, until_us), AttemptOutcome::Overwritten),
+            (_, true) if own_until_us.is_some() => {
+                LockAct::Renew(change(place, Some(value), true, true), own_until_us)
+            }
             (_, true) => {
                 // The end is set where it was granted.
                 let outcome = match (set.is("MSETNX"), until_us) {
@@ -374,22 +392,21 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
                     (true, None) => AttemptOutcome::Refused,
                     _ => AttemptOutcome::ByKey,
                 };
-                LockAct::Attempt(attempt(SET_NX, &value, until_us), outcome)
+                LockAct::Attempt(attempt(SET_NX, value, until_us), outcome)
             }
-            _ => renew_or_grant(watcher, recipe, &value, until_us, is_checked),
+            _ if accepts && watcher.holder_is(place, value) == Some(false) => {
+                LockAct::Attempt(attempt(recipe, value, until_us), AttemptOutcome::OverwrittenIfThere)
+            }
+            _ => renew_or_grant(watcher, recipe, value, until_us, is_checked),
         };
         takes = Some(recipe);
-        owner = Some(value);
-    } else if let Some((written, value)) = of_key().find_map(owner_written) {
+        owner = Some(value.to_vec());
+    } else if let Some((written, value)) = of_key().find_map(|command| owner_written(command, is_named)) {
         let is_less = written.number(3).is_some_and(|number| number < 0);
         // A reader whose lease ends first leaves the key's end; a key beside has its own.
         let is_beside = |command: &&CommandWords| command.arg(1).is_some_and(|key| has_tag(key, place.key));
         let mut beside = unit.commands.iter().filter(is_beside);
-        let end_written = |command: &CommandWords| match command.is("SET") {
-            true => SetOptions::of(command, place.time_us).until_us,
-            false => expire_until_us(watcher, place, command),
-        };
-        let until_us = until_us.or_else(|| beside.find_map(end_written));
+        let until_us = until_us.or_else(|| beside.find_map(end_set));
         // A script that takes a lock looks first, and its field names an owner: others count or keep records.
         let is_of_readers = of_key().any(|command| command.arg(2) == Some(b"mode"));
         let has_looked = is_of_readers || find(&["EXISTS", "HEXISTS", "PTTL", "TTL", "TYPE"]).is_some();
@@ -419,7 +436,9 @@ fn on_key(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, script: Opt
         watcher.act(place, &trace(&member), act);
         return true;
     } else if let Some(until_us) = until_us {
-        owner = find(&["HEXISTS", "HGET"]).map(field).or_else(|| known_owner(watcher));
+        let asked =
+            find(&["HEXISTS", "HGET"]).map(field).filter(|field| field.iter().any(u8::is_ascii_digit));
+        owner = asked.or_else(|| known_owner(watcher));
         if owner.is_none() && !watcher.is_followed(place) {
             return false;
         }
@@ -462,6 +481,9 @@ fn without_effect(watcher: &mut Watcher, place: &LockPlace<'_>, unit: &Unit, scr
     let argument = |at: Option<usize>| unit.call.as_ref()?.args().get(at?);
     let (Some(key), Some(owner)) = (argument(role.key_arg), argument(role.owner_arg)) else { return };
     let place = LockPlace { key, ..*place };
+    if watcher.held_until_us(&place).is_some() {
+        watcher.scripts.entry(script).and_modify(|role| role.refuses = true);
+    }
     let looks_at_key = unit.commands.iter().any(|command| command.arg(1) == Some(place.key));
     let change = change(&place, Some(owner), looks_at_key, false);
     let act = match role.takes {
