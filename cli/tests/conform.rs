@@ -119,8 +119,10 @@ fn our_own_drivers_conform() {
 #[test]
 fn each_way_of_being_wrong_is_found_where_it_is() {
     let find = |mode: &str, steps: &[&str]| {
-        let (code, broken, report) = conform(&driver(mode), &["--patience", "2s"]);
+        let (code, mut broken, report) = conform(&driver(mode), &["--patience", "2s"]);
         assert_eq!(code, 1, "{mode}: {report:#}");
+        // Whatever is wrong may show there, too.
+        broken.retain(|step| step != "drawn calls");
         assert_eq!(broken, steps, "{mode}: {report:#}");
         let all = report["steps"].as_array().expect("steps");
         let step = all.iter().find(|step| step["outcome"] == "broken");
@@ -172,7 +174,8 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
     });
 }
 
-/// Each lock has the defect of a public report and no other, so that one step is broken.
+/// Each lock has the defect of a public report and no other, so that one step is broken, and drawn calls may
+/// find it too.
 #[test]
 fn the_defects_that_steps_were_made_after_are_found_by_them() {
     let tries = [
@@ -189,6 +192,8 @@ fn the_defects_that_steps_were_made_after_are_found_by_them() {
         ("release-ends-with-the-wait", "plain", "wait"),
         ("reentry-leaves-a-renewal", "reentrant", "renewal"),
         ("wakes-one-reader", "write", "readers"),
+        ("extends-to-nothing", "plain", "drawn calls"),
+        ("release-tries-again", "plain", "drawn calls"),
     ];
     let defects = concat!(env!("CARGO_MANIFEST_DIR"), "/../drivers/controls/defects.py");
     std::thread::scope(|scope| {
@@ -196,7 +201,8 @@ fn the_defects_that_steps_were_made_after_are_found_by_them() {
             scope.spawn(move || {
                 for (defect, kind, step) in some {
                     let lock = format!("python3 {defects} {defect}");
-                    let (code, broken, report) = conform(&lock, &["--kind", kind]);
+                    let (code, mut broken, report) = conform(&lock, &["--kind", kind]);
+                    broken.retain(|other| other != "drawn calls" || other == step);
                     assert_eq!((code, broken), (1, vec![(*step).to_owned()]), "{defect}: {report:#}");
                 }
             });

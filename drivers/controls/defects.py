@@ -15,7 +15,8 @@ were in `held_out.py` until steps of `conform` were written after six of them: `
 after a wait` (`counts-from-the-first-try`), `renewal` (`begins-with-the-last-lease`), `late release` (`expired-stays-locked-within`) and `reading in
 writing` (`read-release-ends-the-write`). Sixteen more, and two sound locks, were in `held_out.py` until a step of `conform` was written and three ask more
 after six of them: `extend` (`extends-by-adding`, `masters-extend-in-seconds`), `wait` (`lease-is-the-wait`, `release-ends-with-the-wait`), `renewal`
-(`reentry-leaves-a-renewal`) and `readers` (`wakes-one-reader`). So a figure of these is in part one of what scenarios and steps were made for.
+(`reentry-leaves-a-renewal`) and `readers` (`wakes-one-reader`). Fourteen more, and two sound locks, were in `held_out.py` until `conform` drew calls, which
+finds `extends-to-nothing` and `release-tries-again`. So a figure of these is in part one of what scenarios and steps were made for.
 """
 import collections
 import concurrent.futures
@@ -29,6 +30,7 @@ import sys
 import threading
 import time
 import uuid
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sdk" / "python"))
 
@@ -1589,6 +1591,353 @@ class SetsPermitsAtZero(Sound):
 
     def prolong(self, hold, lease_ms):
         return self.script(self.on, hold, lease_ms) == 1
+
+
+# Fourteen that were held out until calls were drawn in `conform`, and two sound ones.
+
+
+class SoundSignalled(Sound):
+    """Nothing is wrong: who waits sleeps on a list that each release pushes to, and looks again by itself after a quarter of a second at most."""
+
+    leave = """if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+    redis.call('del', KEYS[1], KEYS[2]) redis.call('lpush', KEYS[2], 1) redis.call('pexpire', KEYS[2], 1000) return 1"""
+
+    def pause(self, call):
+        try:
+            self.do("BLPOP", f"{call.lock}:signal", max(0.01, min(call.left_s(), random.uniform(0.15, 0.25))))
+        except Ending:
+            # The next try says what is wrong.
+            super().pause(call)
+
+    def delete(self, hold):
+        return self.do("EVAL", self.leave, 2, hold.lock, f"{hold.lock}:signal", hold.value) == 1
+
+
+class SoundTextReentrant(SoundReentrant):
+    """Nothing is wrong: the owner and its count are one text, an entry and a renewal never shorten the lease, and who waits sleeps by chance."""
+
+    mine = """local value, count = redis.call('get', KEYS[1]), 0
+    if value then local owner, number = string.match(value, '^(.*)|(%d+)$') if owner == ARGV[1] then count = tonumber(number) end end """
+    longer = "local lease = math.max(redis.call('pttl', KEYS[1]), tonumber(ARGV[2])) "
+    enter = mine + "if value and count == 0 then return 0 end " + longer + "redis.call('set', KEYS[1], ARGV[1] .. '|' .. (count + 1), 'PX', lease) return 1"
+    leave = mine + """if count == 0 then return 0 end if count == 1 then return redis.call('del', KEYS[1]) end
+    redis.call('set', KEYS[1], ARGV[1] .. '|' .. (count - 1), 'KEEPTTL') return 1"""
+    on = mine + "if count == 0 then return 0 end return redis.call('pexpire', KEYS[1], ARGV[2])"
+    renewed = mine + "if count == 0 then return 0 end " + longer + "return redis.call('pexpire', KEYS[1], lease)"
+
+    def take(self, hold, lease_ms):
+        return self.do("EVAL", self.enter, 1, hold.lock, hold.value, lease_ms) == 1
+
+    def pause(self, call):
+        time.sleep(min(call.left_s(), random.uniform(0.002, 0.03)))
+
+    def renew(self, hold):
+        return self.do("EVAL", self.renewed, 1, hold.lock, hold.value, self.watchdog_ms) == 1
+
+    def prolong(self, hold, lease_ms):
+        return self.do("EVAL", self.on, 1, hold.lock, hold.value, lease_ms) == 1
+
+
+class ReleaseTriesAgain(Sound):
+    """A release that finds nothing is tried again for as long as its acquire would have waited (mike-marcacci/node-redlock#313).
+
+    One setting bounds the retries of both. It shows where a lock is released after its lease: the release is answered late, by the wait that its acquire had,
+    and where that had no bound, never.
+    """
+
+    def release(self, hold):
+        until_s = time.monotonic() + (float("inf") if hold.call.wait_ms is None else hold.call.wait_ms / 1000)
+        while True:
+            try:
+                return super().release(hold)
+            except NotHeld:
+                if time.monotonic() >= until_s:
+                    raise
+            time.sleep(random.uniform(0.005, 0.015))
+
+
+class ExtendsToNothing(SoundRenewed):
+    """An extension of a lock that was taken without a lease sets a lease of 0, which deletes the key, and says that it worked (redis/redis-py#4279).
+
+    It shows where the holder of a renewed lock extends it: another is granted at once, and the holder learns it at its next renewal. A lock that was taken
+    with a lease is extended as it should be.
+    """
+
+    def prolong(self, hold, lease_ms):
+        return super().prolong(hold, 0 if hold.call.lease_ms is None else lease_ms)
+
+
+class ExtendsByReleasing(Sound):
+    """An extension runs the script of the release, which works (py-sherlock/sherlock#66).
+
+    It shows with every extension: the key is gone, another is granted, and the holder counts on the lease that it asked for.
+    """
+
+    def prolong(self, hold, lease_ms):
+        return self.do("EVAL", DELETE, 1, hold.lock, hold.value) == 1
+
+
+class LongHold(Hold):
+    """A hold whose timer tells nobody."""
+
+    def keep(self, sent_s, lease_ms):
+        if self.call.lease_ms is not None:
+            return super().keep(sent_s, lease_ms)
+        self.timer.cancel()
+        self.until_s = sent_s + 0.9 * lease_ms / 1000
+        if time.monotonic() >= self.until_s:
+            return False
+        self.timer = threading.Timer(86_400, print)
+        self.timer.start()
+        return True
+
+
+class ToldAfterTheAttempt(SoundRenewed):
+    """Whether the lease of a renewed lock is over is asked only when an attempt to renew it has returned (agent-substrate/substrate#482).
+
+    An attempt may take a third of the lease, and one that failed is made again after a tenth of it. It shows where the server does not answer, as it is cut
+    off or stands still, for so long that the last attempt begins before the end of the lease and returns after it: its holder goes on until then, while
+    another may be granted. Where the server refuses at once, the holder is told in time.
+    """
+
+    def __init__(self, hello):
+        super().__init__(hello)
+        self.renewer = Redis(hello, self.watchdog_ms / 3000)
+
+    def hold(self, call):
+        return LongHold(call, self.value())
+
+    def renew(self, hold):
+        return self.renewer.command("EVAL", EXPIRE, 1, hold.lock, hold.value, self.watchdog_ms) == 1
+
+    def renew_until_released(self, hold):
+        pause_s = self.every * self.watchdog_ms / 1000
+        while not hold.released.wait(pause_s):
+            sent_s, renewed = time.monotonic(), None
+            try:
+                renewed = self.renew(hold)
+            except Ending:
+                pass
+            if hold.released.is_set():
+                return
+            if renewed is False or not (renewed and hold.keep(sent_s, self.watchdog_ms)) and time.monotonic() >= hold.until_s:
+                hold.timer.cancel()
+                return hold.call.lost("the lease was not renewed")
+            pause_s = (self.every if renewed else 0.1) * self.watchdog_ms / 1000
+
+
+class RenewsWhatShouldEnd(Sound):
+    """What keeps a lease alive while a caller waits goes on when it has the lock (lablup/etcetra#18, of a lock on etcd).
+
+    It shows where a lock is taken with a lease, and its holder lives and does not release it when the lease is over: others are kept out until it does, or
+    until its process ends.
+    """
+
+    def acquire(self, call):
+        hold = super().acquire(call)
+        hold.lease_ms = call.lease_ms
+        threading.Thread(target=self.keep_alive, args=(hold,), daemon=True).start()
+        return hold
+
+    def prolong(self, hold, lease_ms):
+        hold.lease_ms = lease_ms
+        return super().prolong(hold, lease_ms)
+
+    def keep_alive(self, hold):
+        while not hold.released.wait(self.every * hold.lease_ms / 1000):
+            try:
+                if not super().prolong(hold, hold.lease_ms):
+                    return
+            except Ending:
+                pass
+
+
+class AskingKeepsItAlive(Sound):
+    """The script of an acquire sets the lease of the key whether it took it or not (rogermadjos/node-mutex#2).
+
+    It shows where a holder dies, or lets its lease end, while others ask again and again: the lock stays taken until nobody has asked for as long as a lease.
+    Who asks for a shorter lease than the holder's makes that one shorter, too.
+    """
+
+    enter = "local taken = redis.call('setnx', KEYS[1], ARGV[1]) redis.call('pexpire', KEYS[1], ARGV[2]) return taken"
+
+    def take(self, hold, lease_ms):
+        return self.do("EVAL", self.enter, 1, hold.lock, hold.value, lease_ms) == 1
+
+
+class OwnerIsAPooledThread(SoundReentrant):
+    """The owner is the thread that runs a task, and a client's tasks share four threads (redisson/redisson#4956, redisson/redisson#3750).
+
+    It shows where two tasks of one client want one lock and run on one thread, as one pair in four does: the second enters the lock of the first.
+    """
+
+    def hold(self, call):
+        thread = zlib.crc32(call.owner.encode()) % 4
+        own = self.holds.setdefault((call.lock, thread), [])
+        own[:] = [hold for hold in own if hold.timer.is_alive() and not hold.released.is_set()]
+        hold = Hold(call, own[0].value if own else f"{self.client}:{thread}:{self.value()}")
+        own.append(hold)
+        return hold
+
+
+class ReleaseEndsTheNextRenewal(SoundReentrant):
+    """A release strikes out the renewals of its lock in the client, and with them that of an owner who was granted meanwhile (redisson/redisson#6844).
+
+    It shows where two owners of one client want one renewed lock, and the second is granted before the first has the answer to its release: the second's key
+    is not renewed and ends, nobody tells it, and another is granted.
+    """
+
+    def __init__(self, hello):
+        super().__init__(hello)
+        self.renewals, self.struck_out = {}, set()
+
+    def acquire(self, call):
+        hold = super().acquire(call)
+        if call.lease_ms is None:
+            self.renewals.setdefault(call.lock, []).append(hold)
+        return hold
+
+    def release(self, hold):
+        others = [one for one in self.renewals.get(hold.lock, []) if one is not hold and one.timer.is_alive() and not one.released.is_set()]
+        try:
+            super().release(hold)
+        finally:
+            self.struck_out.discard(hold)
+            if not others:
+                self.struck_out.update(one for one in self.renewals.pop(hold.lock, []) if not one.released.is_set())
+
+    def renew(self, hold):
+        return hold in self.struck_out or super().renew(hold)
+
+
+class MastersKeepAMinority(SoundMasters):
+    """A try that won no majority gives nothing back (xiaoxuxiansheng/redis_lock#3).
+
+    It shows where callers ask in the same moment and split the masters, or where too few masters answer: the keys stay until their leases end, and keep
+    everybody out, who left them too.
+    """
+
+    def take(self, hold, lease_ms):
+        return 2 * sum(map(self.is_vote, self.ask_all("SET", hold.lock, hold.value, "NX", "PX", lease_ms))) > len(self.masters)
+
+
+class MastersAskedOnceMore(SoundMasters):
+    """A release asks all masters whether the lock is gone, and an error of one of them is its error (symfony/symfony#39470).
+
+    It shows where one master is away when a lock is released: the lock is free, and the release does not say so, but fails each time.
+    """
+
+    def delete(self, hold):
+        deleted = super().delete(hold)
+        for reply in self.ask_all("GET", hold.lock):
+            if isinstance(reply, Ending):
+                raise Unknown(f"one master does not say whether the lock is gone: {reply}")
+        return deleted
+
+
+class GivingUpPopsTheHead(SoundFair):
+    """Who leaves the line by an error takes its head out, whoever that is (fedora-copr/copr#4389).
+
+    The head of the line is who has the lock, and where nobody has it, the first who waits. It shows where a command of one who waits fails, as its
+    connection breaks or its answer does not come: the lock is free under its holder, and granted. Who gives up since its wait is over leaves as it should.
+    """
+
+    pop = """if redis.call('del', KEYS[1]) == 1 then return 1 end
+    local head = redis.call('zrange', KEYS[2], 0, 0)[1] if head then redis.call('zrem', KEYS[2], head) redis.call('zrem', KEYS[3], head) end return 1"""
+
+    def acquire(self, call):
+        try:
+            return super().acquire(call)
+        except Busy:
+            raise
+        except Ending:
+            try:
+                self.script(self.pop, call.place)
+            except Ending:
+                pass
+            raise
+
+
+class ClearedPlaceIsNotRenewed(SoundFair):
+    """Who was struck out of the line as dead, and is alive, waits on without a place (redisson/redisson#3004).
+
+    It shows where one who waits is not heard of for a second, as it stands still or its line is slow, and asks again after that: it is never granted, also
+    when the lock is free and nobody else waits, until its wait is over.
+    """
+
+    no_place = "if not redis.call('zscore', KEYS[2], ARGV[1]) then "
+    line_up = LINE_UP.replace(no_place, no_place + "if ARGV[3] == 'again' then return 0 end ")
+
+    def take(self, hold, lease_ms):
+        taken = self.script(self.line_up + ENTER, hold, lease_ms, getattr(hold, "asks", "first"))
+        hold.asks = "first" if taken else "again"
+        return taken
+
+
+class PermitsUnderOneName(Sound):
+    """A client has one name for all its permits of a semaphore, and they count as one (swarthy/redis-semaphore#155).
+
+    It shows where a client acquires more than one permit: all are granted while its first one has a place, whatever the number of permits is, and the first
+    release gives all of them back.
+    """
+
+    family, kinds, renews = "fair, read-write, fenced", ["semaphore"], True
+    end = CLOCK + "redis.call('zremrangebyscore', KEYS[1], 0, now) "
+    enter = end + """local before = redis.call('zscore', KEYS[1], ARGV[1])
+    if not before and redis.call('zcard', KEYS[1]) >= tonumber(ARGV[3]) then return 0 end
+    redis.call('zadd', KEYS[1], math.max(before or 0, now + ARGV[2]), ARGV[1]) return 1"""
+    leave = end + "return redis.call('zrem', KEYS[1], ARGV[1])"
+    on = end + "if not redis.call('zscore', KEYS[1], ARGV[1]) then return 0 end redis.call('zadd', KEYS[1], now + ARGV[2], ARGV[1]) return 1"
+
+    def value(self):
+        return self.client
+
+    def script(self, text, hold, *more):
+        return self.do("EVAL", text, 1, hold.lock, hold.value, *more) == 1
+
+    def take(self, hold, lease_ms):
+        return self.script(self.enter, hold, lease_ms, hold.call.permits)
+
+    def renew(self, hold):
+        return self.prolong(hold, self.watchdog_ms)
+
+    def delete(self, hold):
+        return self.script(self.leave, hold)
+
+    def prolong(self, hold, lease_ms):
+        return self.script(self.on, hold, lease_ms)
+
+
+class DowngradeLetsAWriterIn(SoundReadWrite):
+    """A writer may read; a writer who waited before it read does not wait for that reading (apache/curator#796, of a lock on ZooKeeper).
+
+    Whoever waits to write has a place, and so has what is read while its owner writes: who waits looks only at those before it. It shows where one writes and
+    another waits to write, and the first reads and then gives the writing up: the other writes while the first reads. Who asks later waits.
+    """
+
+    write = NOW + """if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+    for _, reader in ipairs(redis.call('zrange', KEYS[2], 0, -1)) do
+    local place = redis.call('zscore', KEYS[3], reader) if not place or tonumber(place) < tonumber(ARGV[3]) then return 0 end end end """ + ENTER
+    read = NOW + """if redis.call('exists', KEYS[1]) == 1 then if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then return 0 end
+    redis.call('zadd', KEYS[3], redis.call('incr', KEYS[4]), ARGV[1]) end
+    return redis.call('zadd', KEYS[2], now + ARGV[2], ARGV[1])"""
+    leave_read = "redis.call('zrem', KEYS[3], ARGV[1]) return redis.call('zrem', KEYS[2], ARGV[1])"
+
+    def script(self, text, hold, *more):
+        return self.do("EVAL", text, 4, hold.lock, *(f"{hold.lock}:{name}" for name in ("readers", "within", "place")), hold.value, *more) == 1
+
+    def take(self, hold, lease_ms):
+        if hold.call.kind == "read":
+            own = [one.value for one in self.holds.get((hold.lock, hold.call.owner), []) if one.timer.is_alive() and not one.released.is_set()]
+            return self.script(self.read, hold, lease_ms, own[0] if own else "")
+        if self.script(self.write, hold, lease_ms, getattr(hold, "place", 1 << 52)):
+            return True
+        if not hasattr(hold, "place"):
+            hold.place = self.do("INCR", f"{hold.lock}:place")
+        return False
+
+    def delete(self, hold):
+        return self.script(self.leave_read, hold) if hold.call.kind == "read" else super().delete(hold)
 
 
 def name_of(defect):

@@ -11,7 +11,7 @@ use super::{
 use crate::protocol::{self, error_text};
 
 /// How long another client waits for a lock whose lease ends.
-const NEXT_MS: u64 = 6_000;
+pub(super) const NEXT_MS: u64 = 6_000;
 
 struct LapsedLease {
     lock: String,
@@ -237,7 +237,7 @@ impl Trial<'_> {
     }
 }
 
-fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
+pub(super) fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
     move |driver| {
         driver.events.iter().any(|event| {
             let text = |field: &str| event.get(field).and_then(Value::as_str);
@@ -246,7 +246,7 @@ fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
     }
 }
 
-async fn flush(target: &str) -> Result<(), String> {
+pub(super) async fn flush(target: &str) -> Result<(), String> {
     let tried = async {
         let mut connection = redis::Client::open(target)?.get_multiplexed_async_connection().await?;
         redis::cmd("FLUSHALL").query_async::<()>(&mut connection).await

@@ -6,8 +6,10 @@
 //! | `hello.rs` | the first line and the last |
 //! | `grants.rs` | one lock: granted, refused, waited for, extended, released |
 //! | `leases.rs` | leases that end |
+//! | `drawn_calls.rs` | calls in any order |
 //! | `requests.rs` | unknown grants and kinds, owners, several requests at once |
 
+mod drawn_calls;
 mod grants;
 mod hello;
 mod leases;
@@ -121,7 +123,8 @@ impl<'a> Trial<'a> {
             steps! {
                 held busy wait endless_wait hand_off extend release tokens unknown_grant unknown_kind owners
                 many_locks read_in_write readers concurrency many names cancel owner_moves block expiry lease_after_wait
-                late_extend late_release notice renewal loss kill load malformed bye end_of_input
+                late_extend late_release notice renewal loss kill drawn_calls load malformed bye
+                end_of_input
             }
         }
         self.end().await;

@@ -125,6 +125,9 @@ print {"event":"lost","grant":…} when the library finds the lock gone, and do 
 kill: acquire lease promise
 the lock of a killed client is free after its lease
 let the server keep the lease; nothing of a lock may depend on an orderly end
+drawn calls: acquire exclusion lease promise
+in whatever order it is called: grants what is free, also where several ask at once, and nothing that another has; extends and releases what is held, and nothing else
+find the last call of those that are listed: its answer contradicts the ones before it
 load: load
 runs a closed loop by itself and gives cycles and histograms, or answers `failed` if the features do not list load
 take `load` out of the features and answer `failed` if the driver does not offer it; else cycles, failed, unknown, elapsed_ns and per_task, and histograms as base64

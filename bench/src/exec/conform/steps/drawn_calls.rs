@@ -1,0 +1,477 @@
+//! Draws calls for many locks at once, and compares each answer with what a lock may say then.
+//!
+//! The other steps ask for what somebody has thought of. This one knows of each hold until when it is there
+//! for certain, and from when on it is gone for certain; what lies between may be answered either way.
+
+use std::time::{Duration, Instant};
+
+use rand::prelude::*;
+use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
+
+use super::super::{Outcome, Step};
+use super::leases::{NEXT_MS, flush, said_lost};
+use super::{
+    A, B, DriverIndex, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, WATCHDOG_MS,
+    grant_of, skip,
+};
+use crate::protocol;
+
+const DRAWN_FOR: Duration = Duration::from_secs(6);
+const LOCKS: usize = 32;
+/// Another name is taken then, so that a finding shows all that was done with one.
+const CALLS_MAX: usize = 12;
+const WAIT_MS: u64 = 3_000;
+/// What does not wait is answered by then.
+const LATE: Duration = Duration::from_secs(2);
+/// A lease that is renewed lasts for longer than the calls.
+const RENEWED: Duration = Duration::from_secs(3_600);
+
+/// Who calls: an owner of one of the drivers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Caller {
+    which: DriverIndex,
+    owner: &'static str,
+}
+
+struct PendingCall {
+    id: u64,
+    caller: Caller,
+    request: Value,
+    sent: Instant,
+}
+
+impl PendingCall {
+    fn is_acquire(&self) -> bool {
+        self.request["op"] == "acquire"
+    }
+
+    fn waits(&self) -> bool {
+        self.is_acquire() && self.request["wait_ms"] != 0
+    }
+
+    fn grant(&self) -> &str {
+        self.request["grant"].as_str().unwrap_or_default()
+    }
+
+    /// The lease that it asks for.
+    fn lease(&self) -> Option<Duration> {
+        self.request["lease_ms"].as_u64().map(Duration::from_millis)
+    }
+}
+
+struct DrawnHold {
+    caller: Caller,
+    grant: String,
+    lease: Option<Duration>,
+    sure_until: Instant,
+    /// It is gone for certain from then on; `None`: only a release ends it.
+    over_by: Option<Instant>,
+}
+
+struct DrawnLock {
+    name: String,
+    begun: Instant,
+    holds: Vec<DrawnHold>,
+    /// The grants of holds that ended, and whether a release ended them.
+    past: Vec<(Caller, String, bool)>,
+    pending: Vec<PendingCall>,
+    /// Where nobody is known to have it: until when somebody had it, and since when it is free for certain.
+    taken_until: Instant,
+    free_since: Instant,
+    flushed: Option<Instant>,
+    token: Option<u64>,
+    /// Its calls and their answers, in words.
+    story: Vec<String>,
+    calls: usize,
+    /// An answer left open who has it.
+    is_open: bool,
+}
+
+impl DrawnLock {
+    fn new(name: String) -> Self {
+        let now = Instant::now();
+        DrawnLock {
+            name,
+            begun: now,
+            holds: Vec::new(),
+            past: Vec::new(),
+            pending: Vec::new(),
+            taken_until: now,
+            free_since: now,
+            flushed: None,
+            token: None,
+            story: Vec::new(),
+            calls: 0,
+            is_open: false,
+        }
+    }
+
+    fn of(&self, caller: Caller) -> impl Iterator<Item = &DrawnHold> {
+        self.holds.iter().filter(move |hold| hold.caller == caller)
+    }
+
+    /// Who waits for no answer about it.
+    fn is_idle(&self, caller: Caller) -> bool {
+        self.pending.iter().all(|one| one.caller != caller)
+    }
+
+    fn has_waiter(&self) -> bool {
+        !self.is_open && !self.pending.is_empty()
+    }
+
+    /// Ends the holds that this is true of, at some time between these two.
+    fn end(&mut self, is_ended: impl Fn(&DrawnHold) -> bool, [from, to]: [Instant; 2], is_released: bool) {
+        for hold in self.holds.extract_if(.., |hold| is_ended(hold)) {
+            self.taken_until = self.taken_until.max(from);
+            self.free_since = self.free_since.max(to);
+            self.past.push((hold.caller, hold.grant, is_released));
+        }
+    }
+
+    /// Ends what is gone for certain by now, but not what the server has lost of who had entered twice: the
+    /// inner release must say so.
+    fn advance(&mut self) {
+        let now = Instant::now();
+        let is_nested = self.holds.len() > 1;
+        let over = |hold: &DrawnHold| hold.over_by.filter(|over_by| *over_by < now);
+        let ends = self.holds.iter().filter_map(|hold| Some([hold.sure_until, over(hold)?]));
+        if let Some(last) = ends.max_by_key(|[_, over_by]| *over_by)
+            && !(is_nested && self.flushed == Some(last[1]))
+        {
+            self.end(|hold| over(hold).is_some(), last, false);
+        }
+    }
+
+    /// Sets the lease of the caller's holds. Of several, libraries keep the last or the longest.
+    fn set_lease(&mut self, by: &PendingCall, sure_until: Instant, over_by: Option<Instant>, is_only: bool) {
+        let is_renewed = self.of(by.caller).any(|hold| hold.over_by.is_none());
+        let longest = self.of(by.caller).filter_map(|hold| hold.over_by).chain(over_by).max();
+        for hold in self.holds.iter_mut().filter(|hold| hold.caller == by.caller) {
+            hold.lease = hold.lease.and(by.lease());
+            hold.sure_until = if is_only { sure_until } else { sure_until.min(hold.sure_until) };
+            hold.over_by = over_by.and(longest).filter(|_| !is_renewed);
+        }
+    }
+
+    fn tell(&mut self, one: &PendingCall, reply: &Reply) {
+        let [from, to] = [one.sent, reply.at].map(|at| at.saturating_duration_since(self.begun).as_millis());
+        let Caller { which, owner } = one.caller;
+        let ms = |field: &str| one.request.get(field).map_or(String::new(), |ms| format!(" {field} {ms}"));
+        let [op, waits, lease] = [one.request["op"].as_str().unwrap_or(""), &ms("wait_ms"), &ms("lease_ms")];
+        let (ending, got) = (&reply.ending, grant_of(reply).unwrap_or_default());
+        let asked = format!("c{} {owner} {op} {}{waits}{lease}", which + 1, one.grant());
+        self.story.push(format!("{from} to {to} ms {asked}: {ending} {got}"));
+    }
+}
+
+impl Trial<'_> {
+    pub(super) async fn drawn_calls(&mut self) -> SkippableResult {
+        if ["read", "semaphore", "permits"].contains(&self.kind.as_str()) {
+            return skip("several clients may have a lock of this kind at once");
+        }
+        let is_one_by_one = |step: &Step| step.name == "concurrency" && step.outcome == Outcome::Broken;
+        if self.short_lease_ends_after.is_none() || self.result.steps.iter().any(is_one_by_one) {
+            return skip("no lease ends, or requests are answered one by one: see expiry and concurrency");
+        }
+        self.start_both().await?;
+        let drawn = self.draw_calls().await;
+        // Some calls may wait still.
+        for driver in self.drivers.iter_mut().flatten() {
+            driver.kill().await;
+        }
+        Ok(drawn?)
+    }
+
+    async fn draw_calls(&mut self) -> StepResult {
+        let mut random = ChaCha8Rng::seed_from_u64(7);
+        let may_flush = self.options.may_flush && protocol::shape(&self.options.target) == Some("single");
+        let mut locks: Vec<DrawnLock> = Vec::new();
+        let (mut calls, begun) = (0, Instant::now());
+        while begun.elapsed() < DRAWN_FOR {
+            locks.retain(|lock| !lock.is_open && (lock.calls < CALLS_MAX || !lock.pending.is_empty()));
+            locks.resize_with(LOCKS, || DrawnLock::new(self.lock()));
+            let round = Instant::now();
+            for lock in &mut locks {
+                lock.advance();
+                let more = CALLS_MAX.saturating_sub(lock.calls);
+                for (caller, request) in self.draw(lock, &mut random).into_iter().take(more) {
+                    self.send_drawn(lock, caller, request).await;
+                    calls += 1;
+                }
+            }
+            self.collect(&mut locks, round).await?;
+            if may_flush && random.random_ratio(1, 8) {
+                // Who waits may look again only when the holder's lease ends.
+                locks.retain(|lock| lock.pending.is_empty());
+                let before = Instant::now();
+                flush(&self.options.target).await?;
+                for lock in &mut locks {
+                    (lock.flushed, lock.token) = (Some(Instant::now()), None);
+                    for hold in &mut lock.holds {
+                        (hold.sure_until, hold.over_by) = (hold.sure_until.min(before), lock.flushed);
+                    }
+                    lock.story.push("the server lost its keys".to_owned());
+                }
+            }
+            let pause_ms = *[0, 0, 0, 60, 250, SHORT_MS + 300].choose(&mut random).unwrap_or(&0);
+            self.listen(A, Duration::from_millis(pause_ms)).await;
+            self.collect(&mut locks, Instant::now()).await?;
+        }
+        self.end_drawn(&mut locks).await?;
+        Ok(format!("{calls} calls"))
+    }
+
+    /// Releases everything, so that all who wait are granted it.
+    async fn end_drawn(&mut self, locks: &mut [DrawnLock]) -> Result<(), String> {
+        let began = Instant::now();
+        while locks.iter().any(DrawnLock::has_waiter) {
+            let round = Instant::now();
+            for lock in locks.iter_mut().filter(|lock| !lock.is_open) {
+                let held = lock.holds.iter().find(|hold| lock.is_idle(hold.caller));
+                if let Some((caller, grant)) = held.map(|hold| (hold.caller, hold.grant.clone())) {
+                    self.send_drawn(lock, caller, json!({"op": "release", "grant": grant})).await;
+                }
+            }
+            self.listen(A, Duration::from_millis(20)).await;
+            self.collect(locks, round).await?;
+            let is_stuck = |lock: &&DrawnLock| lock.has_waiter() && lock.holds.is_empty();
+            if began.elapsed() > Duration::from_millis(NEXT_MS)
+                && let Some(lock) = locks.iter().find(is_stuck)
+            {
+                let story = lock.story.join("; ");
+                return Err(format!("nobody was granted a lock that all had released: {story}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next calls for a lock, each by another caller.
+    fn draw(&self, lock: &DrawnLock, random: &mut ChaCha8Rng) -> Vec<(Caller, Value)> {
+        let callers = [(A, "t0"), (A, "t1"), (B, "t0"), (B, "t1")];
+        let mut idle = callers.map(|(which, owner)| Caller { which, owner }).to_vec();
+        idle.retain(|caller| lock.is_idle(*caller));
+        idle.shuffle(random);
+        let Some(&caller) = idle.first() else { return Vec::new() };
+        let is_renewed =
+            self.hello.watchdog_ms.is_some_and(|ms| ms <= WATCHDOG_MS) && random.random_ratio(1, 4);
+        let lease_ms = [SHORT_MS, LONG_MS, SHORT_MS].choose(random).copied().filter(|_| !is_renewed);
+        let acquire = |caller: Caller, wait_ms: Option<u64>| {
+            let own = lock.of(caller).next().map(|hold| hold.lease.map(|lease| lease.as_millis() as u64));
+            let mut request = self.acquire_request(&lock.name, caller.owner, 0, own.unwrap_or(lease_ms));
+            request["wait_ms"] = json!(wait_ms);
+            (caller, request)
+        };
+        let drawn = random.random_range(0..100);
+        let change = |caller: Caller, grant: &str, is_extend: bool| {
+            let lease_ms = [SHORT_MS, LONG_MS][drawn % 2];
+            let request = match is_extend && self.require_extend().is_ok() {
+                true => json!({"op": "extend", "grant": grant, "lease_ms": lease_ms}),
+                false => json!({"op": "release", "grant": grant}),
+            };
+            (caller, request)
+        };
+        if drawn < 14 {
+            // A library may know its holds by their owner, so who has the lock again is not asked.
+            let is_fit =
+                |(by, ..): &&(Caller, String, bool)| idle.contains(by) && lock.of(*by).next().is_none();
+            let past = lock.past.choose(random).filter(is_fit);
+            return Vec::from_iter(past.map(|(by, grant, _)| change(*by, grant, drawn < 4)));
+        }
+        let Some(hold) = lock.holds.choose(random) else {
+            let is_race = drawn > 70 || !lock.pending.is_empty() || lock.free_since.elapsed() < SLACK;
+            let (callers, wait_ms) = if is_race { (random.random_range(1..=3), WAIT_MS) } else { (1, 0) };
+            return idle.into_iter().take(callers).map(|caller| acquire(caller, Some(wait_ms))).collect();
+        };
+        let wait_ms = Some(WAIT_MS).filter(|_| random.random());
+        let one = match drawn {
+            14..40 => change(hold.caller, &hold.grant, false),
+            40..50 => change(hold.caller, &hold.grant, true),
+            50..66 => acquire(hold.caller, Some(0)),
+            66..78 if lock.pending.len() < 2 && caller != hold.caller => acquire(caller, wait_ms),
+            _ => acquire(caller, Some(0)),
+        };
+        if idle.contains(&one.0) { vec![one] } else { Vec::new() }
+    }
+
+    async fn send_drawn(&mut self, lock: &mut DrawnLock, caller: Caller, request: Value) {
+        let sent = Instant::now();
+        let id = self.driver(caller.which).send(request.clone()).await;
+        lock.pending.push(PendingCall { id, caller, request, sent });
+        lock.calls += 1;
+    }
+
+    /// Waits for the answers that are due, and judges all that there are. Due are those of calls that do not
+    /// wait, and one to the calls since `round` for a lock that nobody has.
+    async fn collect(&mut self, locks: &mut [DrawnLock], round: Instant) -> Result<(), String> {
+        let by = Instant::now() + self.patience() + Duration::from_millis(WAIT_MS);
+        self.listen_to_both().await;
+        for lock in locks {
+            while self.is_due(lock, round) {
+                if Instant::now() > by || self.drivers.iter().flatten().any(|driver| driver.has_ended) {
+                    return Err(format!("a call had no answer: {}", lock.story.join("; ")));
+                }
+                self.listen_to_both().await;
+            }
+            let pending = std::mem::take(&mut lock.pending);
+            let (answered, pending) = pending.into_iter().partition(|one| self.is_answered(one));
+            lock.pending = pending;
+            let mut replies = Vec::new();
+            for one in answered {
+                replies.push((self.driver(one.caller.which).reply(one.id, Duration::ZERO).await?, one));
+            }
+            let judged = self.judge_all(lock, replies);
+            judged.map_err(|wrong| format!("{wrong}: {}", lock.story.join("; ")))?;
+        }
+        Ok(())
+    }
+
+    async fn listen_to_both(&mut self) {
+        for which in [A, B] {
+            self.listen(which, Duration::from_millis(1)).await;
+        }
+    }
+
+    fn is_answered(&self, one: &PendingCall) -> bool {
+        self.drivers[one.caller.which].as_ref().is_some_and(|driver| driver.has(one.id))
+    }
+
+    fn is_due(&self, lock: &DrawnLock, round: Instant) -> bool {
+        let is_open = |one: &PendingCall| !self.is_answered(one);
+        let mut new = lock.pending.iter().filter(|one| one.sent >= round).peekable();
+        lock.pending.iter().any(|one| !one.waits() && is_open(one))
+            || lock.holds.is_empty() && new.peek().is_some() && new.all(is_open)
+    }
+
+    fn judge_all(&self, lock: &mut DrawnLock, mut replies: Vec<(Reply, PendingCall)>) -> Result<(), String> {
+        // A waiter may be granted the lock before its release is answered.
+        replies.sort_by_key(|(reply, one)| (one.is_acquire(), grant_of(reply).is_none(), reply.at));
+        for (reply, one) in replies {
+            lock.tell(&one, &reply);
+            if lock.is_open {
+                return Ok(());
+            }
+            if !one.waits() && reply.took > LATE {
+                return Err(format!("a call that need not wait took {:?}", reply.took));
+            }
+            match grant_of(&reply) {
+                _ if reply.ending == "unknown" && !self.is_busy(&reply) => lock.is_open = true,
+                Some(grant) if one.is_acquire() => self.judge_grant(lock, &one, &reply, grant)?,
+                None if one.is_acquire() => self.judge_refusal(lock, &one, &reply)?,
+                _ => self.judge_change(lock, &one, &reply)?,
+            }
+        }
+        let now = Instant::now();
+        let is_lost = |hold: &&DrawnHold| {
+            let driver = self.drivers[hold.caller.which].as_ref();
+            hold.sure_until > now + SLACK && driver.is_some_and(said_lost(&hold.grant))
+        };
+        match lock.holds.iter().find(is_lost) {
+            Some(hold) => Err(format!("`lost` came for {}, which is held", hold.grant)),
+            None => Ok(()),
+        }
+    }
+
+    /// Where a lease ends for certain that was set between these times: some systems know whole seconds only.
+    fn over_by(&self, to: Instant, lease: Duration) -> Instant {
+        let half = Duration::from_millis(SHORT_MS / 2);
+        to + lease + self.short_lease_ends_after.unwrap_or_default().saturating_sub(half)
+    }
+
+    fn judge_change(&self, lock: &mut DrawnLock, one: &PendingCall, reply: &Reply) -> Result<(), String> {
+        let (caller, from, to) = (one.caller, one.sent, reply.at);
+        let hold = lock.of(caller).find(|hold| hold.grant == one.grant());
+        let is_sure = hold.is_some_and(|hold| hold.sure_until > to + SLACK);
+        let may_be_there = hold.is_some_and(|hold| hold.over_by.is_none_or(|over_by| over_by > to));
+        let was_released = lock.past.contains(&(caller, one.grant().to_owned(), true));
+        let is_anothers = lock.holds.iter().any(|hold| hold.caller != caller && hold.sure_until > to + SLACK);
+        let is_only = lock.of(caller).count() == 1;
+        // The last release of what was lost does no harm, whatever it says.
+        let is_lost = hold.is_some_and(|hold| hold.over_by.is_some() && hold.over_by == lock.flushed)
+            && (!is_only || one.lease().is_some());
+        let what = one.request["op"].as_str().unwrap_or_default();
+        let may_be_blind = what == "release" && self.has_feature("release_blind");
+        match (reply.ending.as_str(), one.lease()) {
+            ("ok", _) if !may_be_blind && (is_anothers || is_lost || was_released) => {
+                return Err(format!(
+                    "the {what} of a lock that its caller had lost or released was answered `ok`"
+                ));
+            }
+            ("ok", Some(lease)) if hold.is_some() => {
+                lock.set_lease(one, from + lease, Some(self.over_by(to, lease)), is_only);
+            }
+            // What had ended may be there again, and what is said to have ended may still be there.
+            ("ok", Some(_)) => lock.is_open = true,
+            ("ok", None) => lock.end(|hold| hold.grant == one.grant(), [from, to], true),
+            // A lock that is renewed need not be extended.
+            ("failed", Some(_)) if hold.is_some_and(|hold| hold.lease.is_none()) => lock.is_open = true,
+            (ending, _) if is_sure => {
+                return Err(format!("the {what} of a lock that is held was answered `{ending}`"));
+            }
+            _ if may_be_there => lock.is_open = true,
+            _ => lock.end(|hold| hold.grant == one.grant(), [from, to], false),
+        }
+        Ok(())
+    }
+
+    fn judge_refusal(&self, lock: &mut DrawnLock, one: &PendingCall, reply: &Reply) -> Result<(), String> {
+        let is_held = lock.of(one.caller).next().is_some();
+        let is_reentry = is_held && lock.of(one.caller).all(|hold| hold.sure_until > reply.at + SLACK);
+        let wait = one.request["wait_ms"].as_u64().map_or(RENEWED, Duration::from_millis);
+        let is_free = lock.holds.is_empty() && lock.pending.is_empty() && lock.free_since + SLACK < one.sent;
+        match () {
+            () if !self.is_busy(reply) => lock.is_open = true,
+            () if reply.took + SLACK < wait => return Err(format!("it gave up after {:?}", reply.took)),
+            () if is_reentry && self.nests() == Some(Some(true)) => {
+                return Err("a re-entry was refused".to_owned());
+            }
+            () if is_free => return Err("nobody was granted a lock that is free".to_owned()),
+            () => {}
+        }
+        Ok(())
+    }
+
+    fn judge_grant(
+        &self,
+        lock: &mut DrawnLock,
+        one: &PendingCall,
+        reply: &Reply,
+        grant: String,
+    ) -> Result<(), String> {
+        let (caller, from, to) = (one.caller, one.sent, reply.at);
+        let is_sure = |hold: &DrawnHold| hold.sure_until > to + SLACK;
+        let is_held = lock.of(caller).next().is_some();
+        let is_reentry = is_held && lock.of(caller).all(is_sure);
+        let is_mixed = lock.of(caller).any(|hold| hold.lease != one.lease());
+        let token = reply.body.get("token").and_then(Value::as_u64);
+        let token = token.filter(|_| self.kind == "fenced" && !is_held);
+        let wrong = match () {
+            () if lock.holds.iter().any(|hold| hold.caller != caller && is_sure(hold)) => {
+                "it was granted though another has it"
+            }
+            () if lock.of(caller).any(|hold| hold.grant == grant) => {
+                "a re-entry got the grant of a hold before it"
+            }
+            () if is_reentry && self.nests() == Some(Some(false)) => "its holder was granted it again",
+            () if token.is_some() && token <= lock.token => "its token is no greater than the one before",
+            // The lease of the hold before may have ended or not; and the shorter one of two may be what counts.
+            () if is_held && (!is_reentry || is_mixed) => {
+                lock.is_open = true;
+                return Ok(());
+            }
+            () => "",
+        };
+        if !wrong.is_empty() {
+            return Err(wrong.to_owned());
+        }
+        lock.token = token.or(lock.token);
+        lock.end(|hold| hold.caller != caller, [from, from], false);
+        let sure_until = from.max(lock.taken_until).min(to) + one.lease().unwrap_or(RENEWED);
+        let over_by = one.lease().map(|lease| self.over_by(to, lease));
+        lock.holds.push(DrawnHold { caller, grant, lease: one.lease(), sure_until, over_by });
+        if is_held {
+            lock.set_lease(one, sure_until, over_by, false);
+        }
+        Ok(())
+    }
+}
