@@ -49,15 +49,9 @@ pub mod history;
 pub mod merge;
 mod record;
 pub mod report;
-#[cfg(test)]
-#[path = "../tests/report/samples.rs"]
-mod samples;
 pub mod store;
 pub mod svg;
 mod wording;
-
-#[cfg(test)]
-extern crate self as results;
 
 pub use compare::decide;
 pub use history::{history_file, history_parts, history_writer, overlap};

@@ -1,9 +1,16 @@
-//! Words, figures with units, and passwords, which no text may show.
+//! Words, command lines, figures with units, and passwords, which no text may show.
 
+use results::command_line::shell_line;
 use results::pattern::matches;
 use results::secrets::{hide, hide_in, learn, redact};
 use results::spelling::nearest;
 use results::units::{bytes, duration, figure};
+
+#[test]
+fn a_command_line_can_be_pasted() {
+    let words = ["locklab", "--seed", "7", "exec:a b", "it's", ""].map(str::to_owned);
+    assert_eq!(shell_line(&words), "locklab --seed 7 'exec:a b' 'it'\\''s' ''");
+}
 
 #[test]
 fn durations_choose_their_unit() {

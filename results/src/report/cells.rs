@@ -161,36 +161,3 @@ pub fn printable_json(json: &str) -> String {
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_from_outside_cannot_drive_a_terminal() {
-        assert_eq!(printable("a\u{1b}[31mb\nc\u{202e}"), "a\u{fffd}[31mb c\u{fffd}");
-        let driving = "\u{1b}]0;x\u{7}\r\u{9b}31m\u{202e}\u{2066}\u{61c}\u{2028}\u{7f}\n\tz";
-        let shown = printable_lines(driving, usize::MAX);
-        let marks = shown.chars().filter(|c| *c == '\u{fffd}');
-        assert_eq!(marks.count(), 9, "{shown:?}");
-        assert!(shown.ends_with("\n\tz"), "{shown:?}");
-    }
-
-    #[test]
-    fn a_flood_is_cut() {
-        let flood = "A".repeat(100_000);
-        let shown = printable_lines(&format!("{flood} b\n{flood}"), 200);
-        let word = format!("{}…", "A".repeat(200));
-        assert_eq!(shown, format!("{word} b\n{word}"));
-        let shown = printable_message(&format!("a\n{}", "b ".repeat(100_000)), 200);
-        assert!(shown.chars().count() < 2_010, "{}", shown.len());
-    }
-
-    #[test]
-    fn json_for_a_terminal_reads_back_as_the_same() {
-        let text = "\u{9b}31m\u{202e}\u{7f}\u{e0041}é";
-        let shown = printable_json(&serde_json::to_string(text).expect("a string"));
-        assert!(shown.chars().all(|c| c == 'é' || c.is_ascii_graphic()), "{shown}");
-        assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), text);
-    }
-}

@@ -96,13 +96,3 @@ fn escaped(text: &str) -> String {
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_from_outside_cannot_end_a_cell_or_begin_markup() {
-        assert_eq!(escaped("a|b <script> [x](y) `c`\nd"), "a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d");
-    }
-}

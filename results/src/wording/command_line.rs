@@ -53,12 +53,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_can_be_pasted() {
-        let words = ["locklab", "--seed", "7", "exec:a b", "it's", ""].map(str::to_owned);
-        assert_eq!(shell_line(&words), "locklab --seed 7 'exec:a b' 'it'\\''s' ''");
-    }
-
-    #[test]
     fn a_run_is_made_again_with_its_seed_and_in_another_place() {
         let line = |words: &[&str]| {
             let mut run = Run::new("r", "chaos", crate::record::run::Meta::default());

@@ -5,7 +5,7 @@ use results::decide::decide;
 use results::run::{BenchRow, Comparison, Difference, Estimate, Ratio, Run, ScenarioResult};
 use results::verdict::State;
 
-use crate::samples::around;
+use crate::samples::{around, says, scenario};
 
 /// A median without an interval.
 pub(crate) fn point(median: f64) -> Estimate {
@@ -248,4 +248,61 @@ fn without_an_interval_nothing_is_shown() {
     let mut c = comparison("cycles_per_s", 2.0, 2.2, 0.001);
     (c.ratio.low, c.ratio.high) = (None, None);
     assert_eq!(verdicts(vec![c]), ["not-shown"]);
+}
+
+/// Two runs with these cycles per second and so many locks lost, compared in a sentence.
+fn sentence(a: (&[f64], &[Option<u64>]), b: (&[f64], &[Option<u64>])) -> String {
+    let run = |name: &str, (medians, lost): (&[f64], &[Option<u64>])| {
+        let rows = medians.iter().enumerate();
+        let rows = rows.map(|(at, median)| row(&format!("s{at}"), *median, Some(0.01)));
+        let scenarios = lost.iter().enumerate().map(|(index, lost)| {
+            let state = match lost {
+                None => State::Unknown,
+                Some(0) => State::Clean,
+                Some(_) => State::Violated,
+            };
+            let mut result = scenario(&format!("f{index}"), "single", state);
+            result.verdicts.contract.count = lost.unwrap_or(0);
+            result
+        });
+        crate::samples::run(name, rows.collect(), scenarios.collect())
+    };
+    let [sentence] = &compare(&[run("A", a), run("B", b)], false).expect("something in common").answers[..]
+    else {
+        panic!("one sentence for one run");
+    };
+    sentence.clone()
+}
+
+#[test]
+fn slower_but_safer_and_the_reverse() {
+    assert_eq!(
+        sentence((&[100.0], &[Some(3)]), (&[88.0], &[Some(0)])),
+        "B is 12 % (10.2–13.7) slower than A and loses no lock where A lost 3."
+    );
+    assert_eq!(
+        sentence((&[100.0], &[Some(0)]), (&[150.0], &[Some(1)])),
+        "B is 50 % (47–53) faster than A and loses 1 lock where A lost none."
+    );
+}
+
+#[test]
+fn what_is_not_shown_or_not_known_is_no_difference() {
+    assert_eq!(
+        sentence((&[100.0], &[Some(0), None]), (&[101.0], &[Some(0), Some(4)])),
+        "B is not shown to be faster or slower than A and loses no lock, as A (of 1 of 2 scenarios too little is known)."
+    );
+    assert_eq!(sentence((&[], &[None]), (&[], &[Some(4)])), "B is not known to lose or to keep its locks.");
+    // What they have in common is a row of a lock that was not safe.
+    let mut void = row("s", 100.0, None);
+    void.safety.state = State::Violated;
+    let answers = compare(&two(void.clone(), void), false).expect("a common row").answers;
+    assert_eq!(answers, ["b and a have nothing that can be compared."]);
+}
+
+#[test]
+fn several_rows_are_counted_with_the_furthest() {
+    let words = sentence((&[100.0, 100.0, 100.0], &[]), (&[80.0, 50.0, 200.0], &[]));
+    let slower = "B is slower in 2 of 3 rows (at most 50 % (49–51) slower, s1 on ";
+    says(&words, &[slower, "faster in 1 of 3 rows"]);
 }

@@ -5,14 +5,19 @@ mod answers;
 mod charts;
 mod comparisons;
 mod convictions;
+mod csv;
 mod gates;
+mod histograms;
+mod measures;
 mod merges;
 mod open_loops;
+mod over_time;
 mod parts;
 mod pivots;
 mod records;
 mod samples;
 mod screens;
+mod set_ups;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,6 +34,16 @@ fn sample() -> Run {
 
 fn render(format: &str, run: &Run) -> String {
     report::by_name(format).expect("a known format").render(run).expect("a document")
+}
+
+/// The cells of the first table below a heading in Markdown, row by row, each cell's lines joined by `; `.
+fn table(run: &Run, heading: &str) -> Vec<Vec<String>> {
+    let text = render("markdown", run);
+    let section = text.split_once(&format!("## {heading}\n")).map_or("", |(_, section)| section);
+    let rows = section.lines().skip_while(|line| !line.starts_with("| ---")).skip(1);
+    let rows = rows.take_while(|line| line.starts_with("| "));
+    let plain = |cell: &str| cell.replace("<br><sub>", "; ").replace("</sub>", "");
+    rows.map(|row| row.trim_matches(['|', ' ']).split(" | ").map(plain).collect()).collect()
 }
 
 /// Compares with the file in `tests/expected`; with `LOCKLAB_BLESS=1` in the environment it is written
@@ -208,6 +223,17 @@ fn no_id_is_given_twice_in_the_page() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), count);
+}
+
+#[test]
+fn text_from_outside_cannot_end_a_cell_or_begin_markup_or_drive_a_terminal() {
+    for (name, title) in [
+        ("a|b <script> [x](y) `c`\nd", "# a\\|b &lt;script&gt; \\[x\\](y) \\`c\\` d\n"),
+        ("a\u{1b}[31mb\nc\u{202e}", "# a\u{fffd}\\[31mb c\u{fffd}\n"),
+    ] {
+        let text = render("markdown", &Run::new(name, "bench", Meta::default()));
+        assert!(text.starts_with(title), "{text}");
+    }
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! How long callers of open loops waited around faults.
 
 use results::open_loop::{Length, OpenLoop, OpenLoopCall, OpenLoopWaits};
-use results::run::FaultSpan;
+use results::report::text::{TextOptions, summary};
+use results::run::{FaultSpan, Meta, Run, ScenarioResult};
+
+use crate::{render, table};
 
 const MS: u64 = 1_000_000;
 
@@ -112,4 +115,67 @@ fn a_fault_without_recovery_lasts_to_the_end() {
     assert_eq!(open.before.expect("callers").calls, 1);
     assert_eq!(open.during.expect("callers").calls, 3);
     assert_eq!((open.after, open.recovered_ns), (None, None));
+}
+
+/// Ten seconds of 100 callers each; those of the fifth second, a master dead, get nothing for 700 ms.
+fn run(granted: bool) -> Run {
+    let caller = |number: u64| {
+        let stalled = (500..600).contains(&number);
+        OpenLoopCall {
+            due_ns: number * 10 * MS,
+            waited_ns: if stalled { 700 * MS } else { 2 * MS },
+            granted: granted || !stalled,
+        }
+    };
+    let waits: Vec<OpenLoopCall> = (0..1_000).map(caller).collect();
+    let faults = vec![FaultSpan {
+        fault: "kill".to_owned(),
+        injected_ns: 5_000 * MS,
+        healed_ns: Some(6_000 * MS),
+        first_grant_after_ns: Some(700 * MS),
+        ..FaultSpan::default()
+    }];
+    let mut run = Run::new("runs/x", "chaos", Meta::default());
+    run.scenarios = vec![ScenarioResult {
+        name: "open".to_owned(),
+        topology: "sentinel".to_owned(),
+        subject: "lock-core:plain".to_owned(),
+        durability: "wait:all".to_owned(),
+        open_loop: OpenLoop::of(100.0, 10_000 * MS, &waits, &faults),
+        faults,
+        ..ScenarioResult::default()
+    }];
+    run
+}
+
+/// The first line of each cell of the scenario's row.
+fn cells(run: &Run) -> Vec<String> {
+    let rows = table(run, "How long callers waited");
+    let first = |cell: &String| cell.split("; ").next().unwrap_or_default().to_owned();
+    rows[0].iter().map(first).collect()
+}
+
+#[test]
+fn a_row_says_what_the_callers_of_each_part_waited_in_every_form() {
+    let granted = ["open", "100/s asked", "2 ms", "700 ms", "2 ms", "700 ms", "0 of 1000"];
+    assert_eq!(cells(&run(true)), granted);
+    let mut run = run(false);
+    let stalled = cells(&run);
+    assert_eq!(stalled[3..], ["more than 700 ms", "2 ms", "more than 700 ms", "100 of 1000"]);
+    let shown = |run: &Run| {
+        let text = summary(run, TextOptions { width: 240, color: false });
+        [render("html", run), render("markdown", run), text]
+    };
+    for shown in shown(&run) {
+        assert!(stalled.iter().all(|cell| shown.contains(cell.as_str())), "{shown}");
+        assert!(shown.contains("90/s granted") && shown.contains("durability wait:all"));
+    }
+    let open = run.scenarios[0].open_loop.as_mut().expect("one");
+    (open.recovered_ns, open.before) = (None, None);
+    assert_eq!(cells(&run)[2..5], ["–", "more than 700 ms", "no recovery"]);
+    let during = run.scenarios[0].open_loop.as_mut().expect("one").during.as_mut().expect("callers");
+    (during.p99, during.calls) = (None, 42);
+    assert_eq!(cells(&run)[2..5], ["–", "– (42 calls)", "no recovery"]);
+    run.scenarios[0].open_loop = None;
+    assert!(shown(&run).iter().all(|shown| !shown.contains("fault to recovery")));
 }

@@ -1,4 +1,4 @@
-//! Small runs, rows and scenarios that tests start from: those here and the unit tests.
+//! Small runs, rows and scenarios that tests start from.
 
 use results::decide::FEWEST_ROUNDS;
 use results::run::{BenchRow, Estimate, FaultSpan, Meta, Run, Safety, ScenarioResult};

@@ -1,7 +1,8 @@
-//! A run on one screen, and an audit as a badge.
+//! A run on one screen, text that must not drive a terminal, and an audit as a badge.
 
 use results::audit::{Audit, AuditOutcome, AuditedScenario, AuditedSubject};
 use results::report::text::{ScreenOptions, TextOptions, screen};
+use results::report::{printable_json, printable_lines, printable_message};
 use results::run::Run;
 use results::svg::badge;
 use results::verdict::State;
@@ -122,4 +123,31 @@ fn a_badge_says_the_worst_and_never_passes_what_is_unknown() {
     assert!(lost.contains("LOST in 1 of 2") && lost.contains("#ad2418"));
     assert!(of(&[Kept, Broken], "liveness").contains("1 of 2 broken"));
     assert!(of(&[], "belief").contains("0 kept, 0 unknown"));
+}
+
+#[test]
+fn text_from_outside_cannot_drive_a_terminal() {
+    let driving = "\u{1b}]0;x\u{7}\r\u{9b}31m\u{202e}\u{2066}\u{61c}\u{2028}\u{7f}\n\tz";
+    let shown = printable_lines(driving, usize::MAX);
+    let marks = shown.chars().filter(|c| *c == '\u{fffd}');
+    assert_eq!(marks.count(), 9, "{shown:?}");
+    assert!(shown.ends_with("\n\tz"), "{shown:?}");
+}
+
+#[test]
+fn a_flood_is_cut() {
+    let flood = "A".repeat(100_000);
+    let shown = printable_lines(&format!("{flood} b\n{flood}"), 200);
+    let word = format!("{}…", "A".repeat(200));
+    assert_eq!(shown, format!("{word} b\n{word}"));
+    let shown = printable_message(&format!("a\n{}", "b ".repeat(100_000)), 200);
+    assert!(shown.chars().count() < 2_010, "{}", shown.len());
+}
+
+#[test]
+fn json_for_a_terminal_reads_back_as_the_same() {
+    let text = "\u{9b}31m\u{202e}\u{7f}\u{e0041}é";
+    let shown = printable_json(&serde_json::to_string(text).expect("a string"));
+    assert!(shown.chars().all(|c| c == 'é' || c.is_ascii_graphic()), "{shown}");
+    assert_eq!(serde_json::from_str::<String>(&shown).expect("JSON"), text);
 }

@@ -282,39 +282,3 @@ fn repeated(repeats: &[&ScenarioResult]) -> Phrase {
     };
     Phrase::new(tone(worst), words)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn result(name: &str, server: &str, exit_code: u8) -> ScenarioResult {
-        ScenarioResult {
-            name: name.to_owned(),
-            server: server.to_owned(),
-            as_expected: exit_code == 0,
-            exit_code,
-            ..ScenarioResult::default()
-        }
-    }
-
-    #[test]
-    fn a_scenario_has_a_line_and_each_server_a_column_with_the_worst_of_the_repeats() {
-        let scenarios = vec![
-            result("a", "redis-7.0", 0),
-            result("a", "redis-8", 0),
-            result("a", "redis-8", 1),
-            result("upgrade", "redis-7.0", 0),
-        ];
-        let mut run = Run { scenarios, ..Run::default() };
-        let table = servers(&run);
-        let heads = table.heads.iter().map(|head| head.name.as_str());
-        assert_eq!(heads.collect_vec(), ["scenario", "redis-7.0", "redis-8"]);
-        let [row] = &table.rows[..] else {
-            panic!("one on a server of its own compares nothing");
-        };
-        let cells = row.cells.iter().map(|cell| cell.words[0].text.as_str());
-        assert_eq!(cells.collect_vec(), ["a", "· no expectation", "✗ not as expected, 1 of 2 as expected"]);
-        run.scenarios.truncate(1);
-        assert!(servers(&run).rows.is_empty());
-    }
-}
