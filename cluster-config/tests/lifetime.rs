@@ -4,12 +4,14 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster_config::{
-    Links, Process, ProcessId, Provisioner, Topology, TopologyKind, UpOptions, down_by_id, running, sweep,
+    Links, Process, ProcessId, Provisioner, Topology, TopologyKind, UpOptions, down_by_id, local_addresses,
+    running, sweep,
 };
 use support::{eventually, lab_of, scratch};
 
@@ -252,4 +254,20 @@ async fn the_next_start_sweeps_what_a_dead_owner_left_and_nothing_else() {
     let ended = Command::new("kill").args(["-KILL", &somebody.pid.to_string()]).status().unwrap();
     assert!(ended.success());
     assert_eq!(survivors, [somebody]);
+}
+
+#[test]
+fn this_process_is_alive_and_an_earlier_one_of_its_number_is_not() {
+    let own = ProcessId::own().unwrap();
+    assert!(own.is_alive());
+    let earlier = ProcessId { start_tick: own.start_tick - 1, ..own };
+    assert!(!earlier.is_alive());
+}
+
+#[test]
+fn the_connections_of_a_process_are_found() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let found = local_addresses(std::process::id());
+    assert!(found.contains(&stream.local_addr().unwrap()), "{found:?}");
 }

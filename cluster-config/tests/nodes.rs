@@ -5,7 +5,9 @@ mod support;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use cluster_config::{ClusterError, Data, Links, Process, Provisioner, Topology, TopologyKind, UpOptions};
+use cluster_config::{
+    ClusterError, Data, Links, Process, Provisioner, Server, Topology, TopologyKind, UpOptions,
+};
 use support::{PATIENCE, eventually, lab, lab_of, scratch};
 
 async fn up_fails(topology: &Topology, port: Option<u16>) -> ClusterError {
@@ -188,4 +190,33 @@ async fn a_directory_in_use_is_refused() {
     let error = Process.up(&topology, &UpOptions::new(lab.dir())).await.unwrap_err();
     assert!(error.to_string().contains("give another directory"), "{error}");
     assert_eq!(lab.command("n1", &["PING"]).await.unwrap(), "PONG");
+}
+
+#[test]
+fn a_version_finds_the_installed_server_and_an_absent_one_says_what_there_is() {
+    let usual = Server::find("redis").unwrap();
+    let found = Server::find(&format!("redis-{}", usual.version)).unwrap();
+    assert_eq!((found.flavour, found.version), (usual.flavour.clone(), usual.version.clone()));
+    let error = Server::find("redis-7.999").unwrap_err();
+    assert!(matches!(error, ClusterError::Missing(_)), "{error}");
+    assert!(error.to_string().contains(&format!("redis-{}", usual.version)), "{error}");
+}
+
+#[test]
+fn what_is_no_server_counts_as_missing_and_is_named() {
+    for path in ["/nowhere/redis-server", "/bin/true"] {
+        let error = Server::find(path).unwrap_err();
+        assert!(matches!(error, ClusterError::Missing(_)), "{error}");
+        assert!(error.to_string().contains(path), "{error}");
+    }
+}
+
+#[test]
+fn a_path_that_is_no_server_of_any_system_counts_as_missing_and_is_named() {
+    for kind in TopologyKind::ALL {
+        let topology = Topology { server: "/nowhere/server".to_owned(), ..Topology::of(kind) };
+        let error = Server::of(&topology).unwrap_err();
+        assert!(matches!(error, ClusterError::Missing(_)), "{kind}: {error}");
+        assert!(error.to_string().contains("/nowhere/server"), "{kind}: {error}");
+    }
 }

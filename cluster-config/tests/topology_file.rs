@@ -6,7 +6,7 @@ use std::path::Path;
 use cluster_config::TopologyKind::{self, Cluster, Masters, Sentinel, Single};
 use cluster_config::input::{Problems, read_table};
 use cluster_config::layout::{Layout, slot_range};
-use cluster_config::{Access, Links, Persistence, Topology, json_schema};
+use cluster_config::{Access, Links, Persistence, ProvisionerKind, Role, Topology, json_schema};
 use serde::Deserialize;
 use toml::de::DeTable;
 
@@ -349,4 +349,23 @@ fn everything_that_is_refused_is_reported_and_the_rest_is_read() {
             "f:7:6: `on` is 3; allowed is a string in quotes",
         ]
     );
+}
+
+#[test]
+fn a_word_fills_its_column() {
+    assert_eq!(format!("{:<8}|{:>10}|", Role::Master, ProvisionerKind::Process), "master  |   process|");
+}
+
+#[test]
+fn columns_count_characters_not_bytes() {
+    let places = |text, starts: &[usize]| {
+        let problems = Problems::new(text);
+        for start in starts {
+            problems.add(*start..*start, "wrong");
+        }
+        let found = problems.into_errors("x.toml").problems;
+        found.iter().map(|problem| (problem.line, problem.column)).collect::<Vec<_>>()
+    };
+    assert_eq!(places("a\n— x", &[1, 6]), [(1, 2), (2, 3)]);
+    assert_eq!(places("", &[9]), [(1, 1)]);
 }

@@ -190,18 +190,3 @@ fn shell<'a>(script: &str, arguments: impl IntoIterator<Item = &'a Path>) -> Com
     command.args(["-euc", script, "sh"]).args(arguments);
     command
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_that_is_no_server_counts_as_missing_and_is_named() {
-        for kind in TopologyKind::ALL {
-            let Some(system) = kind.system() else { continue };
-            let error = system.find("/nowhere/server").unwrap_err();
-            assert!(matches!(error, ClusterError::Missing(_)), "{error}");
-            assert!(error.to_string().contains("/nowhere/server"), "{error}");
-        }
-    }
-}

@@ -56,13 +56,3 @@ macro_rules! words {
 }
 
 pub(crate) use words;
-
-#[cfg(test)]
-mod tests {
-    use crate::{ProvisionerKind, Role};
-
-    #[test]
-    fn a_word_fills_its_column() {
-        assert_eq!(format!("{:<8}|{:>10}|", Role::Master, ProvisionerKind::Process), "master  |   process|");
-    }
-}

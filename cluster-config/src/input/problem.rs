@@ -129,15 +129,3 @@ pub fn one_of<'w>(known: impl IntoIterator<Item = &'w str>) -> String {
     let Some(last) = words.pop() else { return "nothing".to_owned() };
     if words.is_empty() { last } else { format!("{} or {last}", words.join(", ")) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_count_characters_not_bytes() {
-        let mut lines = Lines::of("a\n— x");
-        assert_eq!([lines.position(1), lines.position(6)], [(1, 2), (2, 3)]);
-        assert_eq!(Lines::of("").position(9), (1, 1));
-    }
-}

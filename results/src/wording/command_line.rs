@@ -47,22 +47,3 @@ pub(crate) fn again(run: &Run) -> String {
     }
     shell_line(&words)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_is_made_again_with_its_seed_and_in_another_place() {
-        let line = |words: &[&str]| {
-            let mut run = Run::new("r", "chaos", crate::record::run::Meta::default());
-            run.meta.command_line = words.iter().map(|word| (*word).to_owned()).collect();
-            run.meta.seed = 7;
-            again(&run)
-        };
-        assert_eq!(line(&["locklab", "chaos", "x.toml"]), "locklab chaos x.toml --seed 7");
-        let given = ["locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c"];
-        assert_eq!(line(&given), "locklab chaos --seed=7 x.toml");
-        assert_eq!(line(&[]), "");
-    }
-}

@@ -23,7 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use results::report::{self, FORMATS};
-use results::run::{Meta, Run, ScenarioResult};
+use results::run::{BenchRow, Meta, Run, ScenarioResult};
 use results::store;
 use results::verdict::{CLASSES, State, Verdict, Verdicts};
 
@@ -372,6 +372,28 @@ fn a_row_is_a_case_in_junit_and_an_unsafe_or_invalid_one_is_no_success() {
     (valid.valid, valid.why_invalid) = (true, Vec::new());
     run.rows.push(valid);
     assert_eq!(counts(&run), "2 0 0 1", "beside one that is valid");
+}
+
+#[test]
+fn a_run_is_made_again_with_its_seed_and_in_another_place() {
+    let again = |words: &[&str]| {
+        let mut run = Run::new("r", "chaos", Meta::default());
+        run.meta.command_line = words.iter().map(|word| (*word).to_owned()).collect();
+        run.meta.seed = 7;
+        let text = render("markdown", &run);
+        between(&text, "```sh\n", "\n```").first().map(|line| (*line).to_owned())
+    };
+    let given = ["locklab", "--out", "a b", "chaos", "--seed=7", "x.toml", "--out=c"];
+    assert_eq!(again(&["locklab", "chaos", "x.toml"]).as_deref(), Some("locklab chaos x.toml --seed 7"));
+    assert_eq!(again(&given).as_deref(), Some("locklab chaos --seed=7 x.toml"));
+    assert_eq!(again(&[]), None);
+}
+
+#[test]
+fn what_was_not_measured_is_a_dash_and_not_a_zero() {
+    let run = Run { rows: vec![BenchRow::default()], ..Run::new("r", "bench", Meta::default()) };
+    let rows = table(&run, "Benchmarks");
+    assert_eq!(rows[0].iter().filter(|cell| *cell == "–").count(), 5, "{rows:?}");
 }
 
 #[test]

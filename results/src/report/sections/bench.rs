@@ -182,16 +182,3 @@ pub(super) fn differences(run: &Run) -> Block {
     let title = "Settings in which the runs differ";
     Block::section("config-h", title, vec![Block::Table(Table::new(title, heads, usize::MAX, rows))])
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_not_measured_is_a_dash_and_not_a_zero() {
-        let row = BenchRow::default();
-        let unknown = BENCH.iter().filter(|figure| (figure.of)(&row).is_none());
-        assert_eq!(unknown.clone().count(), 5);
-        assert!(unknown.into_iter().all(|figure| figure.words(&row) == "–"));
-    }
-}
