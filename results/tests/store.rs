@@ -22,6 +22,16 @@ fn kept(store: &RunStore, name: &str, started_at: &str) -> RunDir {
 }
 
 #[test]
+fn a_failed_write_leaves_the_old_file() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("taken");
+    fs::create_dir(&path).expect("a directory in the way");
+    assert!(store::write_whole(&path, b"new").is_err());
+    assert!(path.is_dir());
+    assert_eq!(fs::read_dir(directory.path()).expect("list").count(), 1);
+}
+
+#[test]
 fn a_taken_name_gets_a_number() {
     let root = tempfile::tempdir().expect("a temporary directory");
     let store = RunStore::new(root.path().join("runs"));

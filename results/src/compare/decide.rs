@@ -56,16 +56,3 @@ fn holm(ps: &[Option<f64>]) -> Vec<Option<f64>> {
     }
     adjusted
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn holm_multiplies_the_smallest_by_the_number_of_comparisons() {
-        let adjusted = holm(&[Some(0.04), None, Some(0.01), Some(0.03)]);
-        let near = |a: Option<f64>, b: f64| (a.unwrap() - b).abs() < 1e-12;
-        assert!(near(adjusted[2], 0.03) && near(adjusted[3], 0.06) && near(adjusted[0], 0.06));
-        assert_eq!(adjusted[1], None);
-    }
-}

@@ -36,18 +36,3 @@ pub(crate) fn folder(path: &Path) -> &Path {
         _ => Path::new("."),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failed_write_leaves_the_old_file() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = directory.path().join("taken");
-        std::fs::create_dir(&path).expect("a directory in the way");
-        assert!(write(&path, b"new").is_err());
-        assert!(path.is_dir());
-        assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 1);
-    }
-}

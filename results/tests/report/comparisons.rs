@@ -235,6 +235,17 @@ fn one_of_many_comparisons_needs_more_than_one_alone() {
 }
 
 #[test]
+fn holm_multiplies_the_smallest_by_the_number_of_comparisons() {
+    let ps = [Some(0.04), None, Some(0.01), Some(0.03)];
+    let mut comparisons = ps.map(|p| Comparison { p, ..comparison("cycles_per_s", 1.1, 1.2, 0.0) });
+    decide(&mut comparisons);
+    let adjusted = comparisons.map(|comparison| comparison.p_adjusted);
+    let near = |a: Option<f64>, b: f64| (a.unwrap() - b).abs() < 1e-12;
+    assert!(near(adjusted[2], 0.03) && near(adjusted[3], 0.06) && near(adjusted[0], 0.06));
+    assert_eq!(adjusted[1], None);
+}
+
+#[test]
 fn an_effect_below_the_noise_of_equal_arms_is_not_shown() {
     let mut c = comparison("cycles_per_s", 1.03, 1.07, 0.001);
     for (point, verdict) in [(0.93, "not-shown"), (0.99, "better")] {
