@@ -468,10 +468,7 @@ fn losses(tried: &[&ScenarioResult]) -> Vec<String> {
             _ => format!(" on {topology} with {subject}"),
         };
         let times = units::times(times);
-        let worst = match worst_ns {
-            0 => String::new(),
-            ns => format!(", worst {}", units::duration(ns)),
-        };
+        let worst = units::enclosed(", worst ", &units::known_duration(worst_ns), "");
         format!("{name}{place} lost it {times}{worst}")
     });
     worst.chain((further > 0).then(|| format!("{further} further lost it too"))).collect()

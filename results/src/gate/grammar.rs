@@ -21,42 +21,26 @@ pub struct Condition {
     /// As it was written.
     pub text: String,
     pub(super) value: Value,
-    pub(super) compare: Compare,
+    pub(super) compare: &'static Compare,
     pub(super) bound: Bound,
     pub(super) filters: Vec<Filter>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Compare {
-    Less,
-    AtMost,
-    More,
-    AtLeast,
-    Equal,
-    Unequal,
+#[derive(Debug)]
+pub(super) struct Compare {
+    pub(super) sign: &'static str,
+    /// Whether it holds of a value and its bound.
+    pub(super) holds: fn(&f64, &f64) -> bool,
 }
 
-const SIGNS: [(&str, Compare); 6] = [
-    ("<", Compare::Less),
-    ("<=", Compare::AtMost),
-    (">", Compare::More),
-    (">=", Compare::AtLeast),
-    ("==", Compare::Equal),
-    ("!=", Compare::Unequal),
+static SIGNS: [Compare; 6] = [
+    Compare { sign: "<", holds: f64::lt },
+    Compare { sign: "<=", holds: f64::le },
+    Compare { sign: ">", holds: f64::gt },
+    Compare { sign: ">=", holds: f64::ge },
+    Compare { sign: "==", holds: f64::eq },
+    Compare { sign: "!=", holds: f64::ne },
 ];
-
-impl Compare {
-    pub(super) fn holds(self, value: f64, bound: f64) -> bool {
-        match self {
-            Self::Less => value < bound,
-            Self::AtMost => value <= bound,
-            Self::More => value > bound,
-            Self::AtLeast => value >= bound,
-            Self::Equal => value == bound,
-            Self::Unequal => value != bound,
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(super) enum Bound {
@@ -125,25 +109,18 @@ impl Condition {
             Bound::OfBase(factor) => format!("{factor} * base"),
             Bound::State(word) => (*word).to_owned(),
         };
-        let sign = SIGNS.iter().find(|(_, one)| *one == self.compare);
-        format!("{} {bound}", sign.map_or("", |(sign, _)| sign))
+        format!("{} {bound}", self.compare.sign)
     }
 }
 
 /// The conditions of a budget file, one per line, `#` for comments; or all errors with their lines from 1.
 pub fn parse_budget(text: &str) -> Result<Vec<Condition>, Vec<(usize, GrammarError)>> {
-    let mut conditions = Vec::new();
-    let mut errors = Vec::new();
-    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-        let meant = line.split_once('#').map_or(line, |(meant, _)| meant);
-        if meant.trim().is_empty() {
-            continue;
-        }
-        match parse(meant) {
-            Ok(condition) => conditions.push(condition),
-            Err(error) => errors.push((index + 1, error)),
-        }
-    }
+    let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
+    let meant = lines.map(|(number, line)| (number, line.split('#').next().unwrap_or_default()));
+    let parsed = meant
+        .filter(|(_, meant)| !meant.trim().is_empty())
+        .map(|(number, meant)| parse(meant).map_err(|error| (number, error)));
+    let (conditions, errors): (Vec<_>, Vec<_>) = parsed.partition_result();
     if errors.is_empty() { Ok(conditions) } else { Err(errors) }
 }
 
@@ -175,7 +152,7 @@ pub fn parse(text: &str) -> Result<Condition, GrammarError> {
     let mut reader = Reader { tokens: &tokens, at: 0, end: text.chars().count() + 1 };
     let value = value(&mut reader)?;
     let (compare, sign) = compare(&mut reader)?;
-    let bound = bound(&mut reader, &value, compare, sign)?;
+    let bound = bound(&mut reader, &value, sign)?;
     let filters = filters(&mut reader)?;
     if let Some(token) = reader.peek() {
         return Err(token.error(format!(
@@ -311,30 +288,21 @@ fn value(reader: &mut Reader<'_>) -> Result<Value, GrammarError> {
     Err(name.unknown("function", QUANTILES.iter().map(|(name, _)| *name).chain(of_verdict)))
 }
 
-fn compare<'a>(reader: &mut Reader<'a>) -> Result<(Compare, &'a Token<'a>), GrammarError> {
+fn compare<'a>(reader: &mut Reader<'a>) -> Result<(&'static Compare, &'a Token<'a>), GrammarError> {
     let sign = reader.next("a comparison (<, <=, >, >=, ==, !=)")?;
-    SIGNS.iter().find(|(known, _)| *known == sign.text).map(|(_, compare)| (*compare, sign)).ok_or_else(
-        || {
-            let (text, remedy) = match sign.text {
-                "=" => ("=", "; did you mean `==`?"),
-                text => (text, ""),
-            };
-            let signs = "<, <=, >, >=, ==, !=";
-            sign.error(format!("`{text}` is no comparison{remedy}; there are {signs}"))
-        },
-    )
+    let found = SIGNS.iter().find(|known| known.sign == sign.text).map(|compare| (compare, sign));
+    found.ok_or_else(|| {
+        let remedy = if sign.text == "=" { "; did you mean `==`?" } else { "" };
+        let signs = SIGNS.iter().map(|known| known.sign).join(", ");
+        sign.error(format!("`{}` is no comparison{remedy}; there are {signs}", sign.text))
+    })
 }
 
-fn bound(
-    reader: &mut Reader<'_>,
-    value: &Value,
-    compare: Compare,
-    sign: &Token<'_>,
-) -> Result<Bound, GrammarError> {
+fn bound(reader: &mut Reader<'_>, value: &Value, sign: &Token<'_>) -> Result<Bound, GrammarError> {
     let states = value.states();
     let token = reader.next("what to compare with")?;
     if !states.is_empty() {
-        if !matches!(compare, Compare::Equal | Compare::Unequal) {
+        if !["==", "!="].contains(&sign.text) {
             let remedy = "write == or != instead of";
             return Err(sign.error(format!("a state has no order: {remedy} `{}`", sign.text)));
         }

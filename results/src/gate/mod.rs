@@ -28,7 +28,7 @@ use std::fmt;
 use serde::Serialize;
 
 pub use self::figures::help;
-use self::grammar::{Bound, Compare};
+use self::grammar::Bound;
 pub use self::grammar::{Condition, GrammarError, parse, parse_all, parse_budget, read_budgets};
 use crate::compare::{pairs, row_key, row_words, scenario_key};
 
@@ -252,7 +252,7 @@ fn judge_part<'a>(
         }
         Ok((bound, words)) => {
             part.bound = words;
-            part.outcome = match condition.compare.holds(figure.median, bound) {
+            part.outcome = match (condition.compare.holds)(&figure.median, &bound) {
                 true => Outcome::Passed,
                 false => Outcome::Failed,
             };
@@ -288,7 +288,7 @@ fn bound_of_base(
 fn judge_word(condition: &Condition, word: &str) -> Outcome {
     let equal = matches!(condition.bound, Bound::State(wanted) if wanted == word);
     // `!= violated` is no more met by "unknown" than `== clean` is; but `== unknown` is.
-    match equal == (condition.compare == Compare::Equal) {
+    match equal == (condition.compare.sign == "==") {
         _ if word == State::Unknown.word() && !equal => Outcome::Unknown,
         true => Outcome::Passed,
         false => Outcome::Failed,

@@ -219,10 +219,7 @@ impl DiagramDraft {
     fn violation(&mut self, anomaly: &Anomaly) {
         let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
         let inside: Vec<String> = anomaly.grants.iter().map(|grant| self.caller(grant)).unique().collect();
-        let long = match length_ns {
-            0 => String::new(),
-            ns => format!(" for {}", units::duration(ns)),
-        };
+        let long = units::enclosed(" for ", &units::known_duration(length_ns), "");
         let words = match (anomaly.what.as_str(), inside.as_slice()) {
             ("overlap", [first, second]) => {
                 format!("{first} and {second} both hold {}{long}", anomaly.lock)

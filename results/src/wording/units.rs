@@ -20,6 +20,11 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
+/// The same of a length that is not known where it is 0: nothing then.
+pub(crate) fn known_duration(ns: u64) -> String {
+    if ns == 0 { String::new() } else { duration(ns) }
+}
+
 /// A point in time as seconds since the run began: `4.012 s`.
 pub fn instant(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)

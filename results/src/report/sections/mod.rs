@@ -112,7 +112,7 @@ fn facts(run: &Run) -> Vec<Fact> {
     vec![
         ("Run", run.run.clone()),
         ("Started", meta.started_at.clone()),
-        ("Took", length(meta.elapsed_ns)),
+        ("Took", units::known_duration(meta.elapsed_ns)),
         ("Seed", meta.seed.to_string()),
         ("Machine", environment.machine()),
         ("Parts", run.parts.iter().join("; ")),
@@ -122,12 +122,4 @@ fn facts(run: &Run) -> Vec<Fact> {
         ("Load average, start and end", format!("{first:.2}, {last:.2}")),
         ("Stolen CPU", format!("{:.1} %", environment.steal * 100.0)),
     ]
-}
-
-/// A length of time; nothing where it is not known.
-fn length(ns: u64) -> String {
-    match ns {
-        0 => String::new(),
-        ns => units::duration(ns),
-    }
 }

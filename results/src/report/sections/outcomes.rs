@@ -169,10 +169,7 @@ fn outcome(result: &ScenarioResult) -> Phrase {
 }
 
 fn lost(verdict: &Verdict) -> String {
-    let long = match verdict.worst_ns {
-        0 => String::new(),
-        ns => format!(" for {}", units::duration(ns)),
-    };
+    let long = units::enclosed(" for ", &units::known_duration(verdict.worst_ns), "");
     match verdict.count {
         0 | 1 => format!("lost{long}"),
         count => format!("lost{long}, {}", units::times(count)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::faults::{recovered, recovery_table};
-use super::{ALL, Block, Fact, PAGE, PLAIN, length};
+use super::{ALL, Block, Fact, PAGE, PLAIN};
 use crate::record::proof::Proof;
 use crate::record::run::{Outcome, Run, ScenarioResult};
 use crate::record::sequence::Sequence;
@@ -127,7 +127,7 @@ fn facts(result: &ScenarioResult) -> Vec<Fact> {
         ("Kind", known(&result.kind)),
         ("Durability", known(&result.durability)),
         ("Expected", cells::expected(result)),
-        ("Load", length(result.load_ns)),
+        ("Load", units::known_duration(result.load_ns)),
         ("Grants per second", units::figure(result.grants_per_s)),
         ("Least client, of an even share", least.map_or(String::new(), units::figure)),
         ("First grant after the fault", cells::recovery(result)),
@@ -172,11 +172,9 @@ fn proofs(id: &str, class: &str, verdict: &Verdict, result: &ScenarioResult) -> 
 }
 
 fn when(anomaly: &Anomaly) -> String {
-    let at = format!("{}, at {}", anomaly.lock, units::instant(anomaly.from_ns));
-    match anomaly.to_ns.saturating_sub(anomaly.from_ns) {
-        0 => format!("{at}:"),
-        length_ns => format!("{at}, for {}:", units::duration(length_ns)),
-    }
+    let length_ns = anomaly.to_ns.saturating_sub(anomaly.from_ns);
+    let long = units::enclosed(", for ", &units::known_duration(length_ns), "");
+    format!("{}, at {}{long}:", anomaly.lock, units::instant(anomaly.from_ns))
 }
 
 fn faults(result: &ScenarioResult) -> Table {

@@ -120,7 +120,7 @@ impl Configuration<'_> {
             standing.filter(|standing| *standing == wanted).count()
         });
         let worst = self.scenarios.iter().filter_map(|one| one.losing());
-        let worst_ns = worst.map(|verdict| verdict.worst_ns).max();
+        let worst_ns = worst.map(|verdict| verdict.worst_ns).max().unwrap_or_default();
         let scenarios = units::several(all, "scenario");
         let (tone, words) = match (of(ExclusionOutcome::Lost), of(ExclusionOutcome::Unknown)) {
             _ if all == 0 => (Tone::Plain, "not tried".to_owned()),
@@ -132,8 +132,7 @@ impl Configuration<'_> {
             0 => String::new(),
             some => format!("callers outlived it in {some}"),
         };
-        let worst = worst_ns.filter(|ns| *ns > 0).map(units::duration);
-        let worst = units::enclosed("for ", &worst.unwrap_or_default(), " at worst");
+        let worst = units::enclosed("for ", &units::known_duration(worst_ns), " at worst");
         Cell::from(Phrase::new(tone, words)).with_small([worst, outlived])
     }
 
