@@ -156,17 +156,3 @@ pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
         .open(path)?
         .write_all(text.as_bytes())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_too_long_for_a_socket_is_refused_with_the_excess() {
-        let access = Access { password: None, sentinel_password: None, tls: true };
-        let address = "127.0.0.11:17000".parse().unwrap();
-        let dir = format!("/tmp/{}", "x".repeat(110));
-        let message = access.dial(Role::Master, address, Path::new(&dir)).check().unwrap_err().to_string();
-        assert!(message.contains("shorter by 15 bytes"), "{message}");
-    }
-}

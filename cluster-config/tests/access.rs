@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cluster_config::{Links, Role, Server, Topology, TopologyKind, running};
-use support::{Lab, eventually, lab, masters};
+use cluster_config::{Links, Process, Provisioner, Role, Server, Topology, TopologyKind, UpOptions, running};
+use support::{Lab, eventually, lab, masters, scratch};
 
 fn guarded(kind: TopologyKind) -> Topology {
     let mut topology = Topology::of(kind);
@@ -140,4 +140,18 @@ async fn persistence_is_what_the_servers_run_with() {
     let config = async |node: &str, key: &str| lab.command(node, &["CONFIG", "GET", key]).await.unwrap();
     assert_eq!(config("n1", "appendfsync").await, "appendfsync\nalways");
     assert_eq!(config("n1", "min-replicas-to-write").await, "min-replicas-to-write\n1");
+}
+
+#[tokio::test]
+async fn a_path_too_long_for_a_socket_is_refused_with_the_excess() {
+    if no_tls_here() {
+        return;
+    }
+    let topology = Topology { tls: true, ..Topology::of(TopologyKind::Single) };
+    let scratch = scratch();
+    let dir = scratch.path().join("x".repeat(110));
+    // The system takes 107 bytes.
+    let excess = dir.join("nodes/n1/socket").as_os_str().len() - 107;
+    let error = Process.up(&topology, &UpOptions::new(&dir)).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("shorter by {excess} bytes")), "{error}");
 }

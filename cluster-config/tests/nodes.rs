@@ -111,8 +111,33 @@ async fn a_wished_port_is_used_and_one_in_use_is_named_with_the_remedy() {
     let _somebody = TcpListener::bind(("127.0.0.11", free)).unwrap();
     let error = up_fails(&Topology::of(TopologyKind::Single), Some(free)).await;
     assert!(error.to_string().contains(&format!("port {free} is in use")), "{error}");
+    assert!(error.to_string().contains(&format!("127.0.0.11:{free}")), "{error}");
     assert!(error.to_string().contains("give another port"), "{error}");
     assert!(!matches!(error, ClusterError::Missing(_)));
+}
+
+#[tokio::test]
+async fn two_deployments_at_once_share_no_port_and_the_end_of_one_frees_its_ports() {
+    let single = Topology::of(TopologyKind::Single);
+    let first = lab(&single, Links::Direct).await;
+    let port = first.nodes()[0].address.port();
+    // The second wish overlaps: a layout takes the ports behind its first one too.
+    for wish in [port, port - 1] {
+        let error = up_fails(&single, Some(wish)).await.to_string();
+        assert!(error.contains(&format!("port {wish} is in use by another deployment")), "{error}");
+    }
+    drop(first);
+    let dir = scratch();
+    let options = UpOptions { port: Some(port), ..UpOptions::new(dir.path()) };
+    Process.up(&single, &options).await.unwrap().down().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_port_that_leaves_no_room_for_those_after_it_is_nobodys_to_have() {
+    for port in [0, u16::MAX - 1, u16::MAX] {
+        let error = up_fails(&Topology::of(TopologyKind::Single), Some(port)).await;
+        assert!(matches!(error, ClusterError::Invalid(_)), "{error}");
+    }
 }
 
 #[tokio::test]
