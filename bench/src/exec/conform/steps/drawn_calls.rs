@@ -466,7 +466,9 @@ impl Trial<'_> {
         }
         lock.token = token.or(lock.token);
         lock.end(|hold| hold.caller != caller, [from, from], false);
-        let sure_until = from.max(lock.taken_until).min(to) + one.lease().unwrap_or(RENEWED);
+        // A library may grant a shorter lease, and says so then.
+        let granted = reply.body.get("lease_ms").and_then(Value::as_u64).map(Duration::from_millis);
+        let sure_until = from.max(lock.taken_until).min(to) + granted.or(one.lease()).unwrap_or(RENEWED);
         let over_by = one.lease().map(|lease| self.over_by(to, lease));
         lock.holds.push(DrawnHold { caller, grant, lease: one.lease(), sure_until, over_by });
         if is_held {
