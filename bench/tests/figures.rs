@@ -1,22 +1,26 @@
 //! Figures out of series whose truth is known: medians, intervals, ratios and quantiles, the order of arms,
-//! the shares of generators, and the table that `cargo bench` ends with.
+//! the shares of generators, the curve of a server and where it bends, and the table that `cargo bench` ends with.
 
+#[path = "support/series.rs"]
+mod series;
 #[path = "../benches/cycle/table.rs"]
 mod table;
-#[path = "../src/stats/testing.rs"]
-mod testing;
 
-use bench::driver::order;
+use std::time::Duration;
+
+use bench::driver::{BenchPlan, order};
 use bench::environment;
 use bench::parts::GeneratorShare;
 use bench::stats::{self, batch, censored, paired};
+use bench::sweep::curve::{over_levels, over_rates};
 use hdrhistogram::Histogram;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use results::decide::decide;
-use results::run::{Comparison, Ratio};
+use results::measures::{KneeAt, Pacing};
+use results::run::{BenchRow, Comparison, Ratio};
+use series::{autoregressive, normal, share};
 use table::{Interval, Measured, table};
-use testing::{autoregressive, normal, share};
 
 fn row(subject: &'static str, ratio: Option<[f64; 3]>) -> Measured {
     Measured {
@@ -328,4 +332,130 @@ fn this_machine_is_described() {
     assert!(environment.kernel.starts_with("Linux"), "{}", environment.kernel);
     assert!(environment.rustc.contains("rustc"), "{}", environment.rustc);
     assert!((0.0..=1.0).contains(&environment.steal));
+}
+
+/// The row of a rate that was kept, or was not, or of which nothing is known.
+fn offered(kept: Option<bool>) -> BenchRow {
+    let mut row = BenchRow { valid: kept == Some(true), ..BenchRow::default() };
+    let achieved_per_s = if kept == Some(false) { 98.0 } else { 100.0 };
+    row.measures.pacing = Some(Pacing { offered_per_s: 100.0, achieved_per_s, ..Pacing::default() });
+    row
+}
+
+/// Where the curve of a server bends, of which `came` says whether it kept a rate in a window, which is a long
+/// one or not; and the rates that it was offered, from `first` on.
+async fn knee(first: f64, mut came: impl FnMut(f64, bool) -> Option<bool>) -> (KneeAt, Vec<f64>) {
+    let mut base = BenchPlan::new("redis://127.0.0.1:1");
+    base.subjects = vec!["lock-core:plain".to_owned()];
+    base.duration = Duration::from_millis(200);
+    let (mut sweeps, mut asked) = (Vec::new(), Vec::new());
+    let measure = async |plan: &BenchPlan| {
+        let rate_per_s = plan.pace.expect("a rate").rate_per_s;
+        // Long enough for the cycles that a row needs.
+        let window = |least_ms, cycles: f64| {
+            Duration::from_millis(least_ms).max(Duration::from_secs_f64(cycles / rate_per_s))
+        };
+        let is_long = plan.duration == window(2_000, 240.0);
+        assert!(is_long || plan.duration == window(500, 120.0), "{rate_per_s}/s in {:?}", plan.duration);
+        asked.push(rate_per_s);
+        (vec![offered(came(rate_per_s, is_long))], None::<()>)
+    };
+    assert_eq!(over_rates(&base, (first, 1), &mut sweeps, measure).await, None);
+    (sweeps.remove(0).knee.expect("it was looked for"), asked)
+}
+
+/// That of a server that keeps up to `capacity`; in a short window it also keeps `margin` times as much.
+async fn knee_of(capacity: f64, margin: f64, first: f64) -> (KneeAt, Vec<f64>) {
+    knee(first, |rate, is_long| Some(rate <= capacity * if is_long { 1.0 } else { margin })).await
+}
+
+/// So many measurements a search for the knee may take.
+const TRIES: usize = 24;
+
+#[tokio::test]
+async fn the_bracket_closes_around_the_capacity_of_any_server() {
+    for capacity in [11.0, 140.0, 999.0, 5_000.0, 123_456.0] {
+        for first in [10.0, 1_000.0, 900_000.0] {
+            let (knee, asked) = knee_of(capacity, 1.1, first).await;
+            let (good, bad) = (knee.good_per_s.unwrap(), knee.bad_per_s.unwrap());
+            assert!(good <= capacity, "{capacity}: {knee:?}");
+            assert!(bad > capacity, "{capacity}: {knee:?}");
+            // From so far away the tries end before the bracket is narrow.
+            let is_far = first / capacity > 10_000.0;
+            assert!(bad / good <= 1.3 || is_far, "{capacity} from {first}: {knee:?}");
+            assert!(asked.len() <= TRIES, "{capacity} from {first}: {} steps", asked.len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_everything_has_no_bad_rate() {
+    let (knee, _) = knee_of(f64::INFINITY, 1.1, 1_000.0).await;
+    assert_eq!((knee.good_per_s, knee.bad_per_s), (Some(1e6), None));
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_nothing_has_no_good_rate() {
+    let (knee, asked) = knee_of(0.0, 1.1, 1_000.0).await;
+    assert_eq!((knee.good_per_s, knee.bad_per_s), (None, Some(1.0)));
+    assert_eq!(asked.len(), 11, "{asked:?}");
+}
+
+/// That of a server that keeps 30/s; from `dark` on nothing is known of it, or only for the first time.
+async fn knee_in_the_dark(dark: f64, lasts: bool) -> (KneeAt, Vec<f64>) {
+    let mut last = None;
+    let came = |rate, _| {
+        let is_again = last.replace(rate) == Some(rate);
+        (rate < dark || !lasts && is_again).then_some(rate <= 30.0)
+    };
+    knee(10.0, came).await
+}
+
+#[tokio::test]
+async fn a_rate_of_which_nothing_is_known_ends_the_search_and_is_not_called_bad() {
+    let found = |knee: KneeAt| (knee.good_per_s, knee.bad_per_s, knee.unknown.map(|one| one.rate_per_s));
+    let (knee, asked) = knee_in_the_dark(20.0, true).await;
+    assert_eq!(asked, [10.0, 20.0, 20.0, 10.0], "once more, then the proof");
+    assert_eq!(found(knee), (Some(10.0), None, Some(20.0)));
+    let (knee, asked) = knee_in_the_dark(5.0, true).await;
+    assert_eq!(asked, [10.0, 10.0]);
+    assert_eq!(found(knee), (None, None, Some(10.0)));
+}
+
+#[tokio::test]
+async fn a_moment_without_an_answer_does_not_end_the_search() {
+    let (knee, _) = knee_in_the_dark(40.0, false).await;
+    let (good, bad) = (knee.good_per_s.unwrap(), knee.bad_per_s.unwrap());
+    assert!(good <= 30.0 && 30.0 < bad && bad / good <= 1.3, "{knee:?}");
+    assert!(knee.unknown.is_none());
+}
+
+#[tokio::test]
+async fn what_was_not_proven_in_a_long_window_is_not_claimed() {
+    let mut unproven = 0;
+    for margin in [1.2, 2.0, 5.0, 20.0, 100.0] {
+        for first in [1.0, 30.0, 1_000.0, 5_000.0, 900_000.0] {
+            let (knee, asked) = knee_of(5_000.0, margin, first).await;
+            assert!(asked.len() <= TRIES);
+            assert!(knee.good_per_s.is_none_or(|good| good <= 5_000.0), "{margin}: {knee:?}");
+            unproven += u32::from(knee.good_per_s.is_none());
+        }
+    }
+    assert!((1..25).contains(&unproven), "{unproven} of 25");
+}
+
+#[tokio::test]
+async fn levels_rise_to_the_most() {
+    for (most, levels) in
+        [(1, &[1][..]), (100, &[1, 2, 5, 10, 20, 50, 100]), (64, &[1, 2, 5, 10, 20, 50, 64])]
+    {
+        let (mut sweeps, mut measured) = (Vec::new(), Vec::new());
+        let measure = async |level| {
+            measured.push(level);
+            (vec![BenchRow::default()], None::<()>)
+        };
+        assert_eq!(over_levels("tasks", most, &mut sweeps, measure).await, None);
+        assert_eq!(measured, levels);
+        assert!(sweeps[0].points.iter().map(|point| point.level).eq(levels.iter().copied().map(f64::from)));
+    }
 }

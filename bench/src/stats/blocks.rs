@@ -96,7 +96,7 @@ fn resample(sums: &[Vec<Vec<u32>>], values: &[u64], q: f64, random: &mut ChaCha8
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::testing::{autoregressive, normal, share};
+    use crate::stats::series::{autoregressive, normal, share};
 
     /// A round of 8 stretches with 15 latencies each: normal logarithms around 1 ms, whose level differs from
     /// round to round and wanders within it. Rounded to 2.5 %, so that the test is quick: a quarter of the

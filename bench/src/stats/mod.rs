@@ -8,16 +8,16 @@
 //! | `censored.rs` | quantiles where some waits were given up |
 //! | `paired.rs` | the ratio of two arms, and how sure it is |
 //! | `special.rs` | normal and Student's t |
-//! | `testing.rs` | series whose truth is known |
 
 pub mod batch;
 pub(crate) mod blocks;
 pub mod censored;
 pub(crate) mod histogram;
 pub mod paired;
-mod special;
 #[cfg(test)]
-pub(crate) mod testing;
+#[path = "../../tests/support/series.rs"]
+mod series;
+mod special;
 
 use hdrhistogram::Histogram;
 use results::run::{Estimate, Quantiles};

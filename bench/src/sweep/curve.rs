@@ -144,33 +144,3 @@ fn point(level: f64, row: &BenchRow) -> SweepPoint {
         valid: row.valid,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use results::measures::Pacing;
-
-    use super::*;
-
-    #[test]
-    fn a_window_is_long_enough_for_the_cycles_that_a_row_needs() {
-        let usual = Duration::from_millis(200);
-        assert_eq!(window(usual, 1_000.0, false), SHORTEST);
-        assert_eq!(window(usual, 1_000.0, true), SHORTEST * LONG);
-        assert_eq!(window(usual, 20.0, false), Duration::from_secs(6));
-        assert_eq!(window(usual, 20.0, true), Duration::from_secs(12));
-        assert_eq!(window(Duration::from_secs(9), 20.0, false).as_secs(), 9);
-    }
-
-    #[test]
-    fn only_a_schedule_that_was_not_kept_is_a_rate_that_was_not() {
-        let mut row = BenchRow::default();
-        let offered =
-            |achieved_per_s| Some(Pacing { offered_per_s: 100.0, achieved_per_s, ..Pacing::default() });
-        row.measures.pacing = offered(98.0);
-        assert_eq!(answer(&row), Answer::NotKept);
-        row.measures.pacing = offered(100.0);
-        assert_eq!(answer(&row), Answer::Unknown, "invalid for another reason");
-        row.valid = true;
-        assert_eq!(answer(&row), Answer::Kept);
-    }
-}

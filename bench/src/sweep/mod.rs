@@ -19,15 +19,3 @@ fn levels(most: u32) -> Vec<u32> {
     levels.push(most.max(1));
     levels
 }
-
-#[cfg(test)]
-mod tests {
-    use super::levels;
-
-    #[test]
-    fn levels_rise_to_the_most() {
-        assert_eq!(levels(1), [1]);
-        assert_eq!(levels(100), [1, 2, 5, 10, 20, 50, 100]);
-        assert_eq!(levels(64), [1, 2, 5, 10, 20, 50, 64]);
-    }
-}
