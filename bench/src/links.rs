@@ -477,33 +477,3 @@ fn nowhere(what: &'static str, why: String) -> RedisError {
 fn refused(error: RedisError) -> CommandError {
     CommandError::Refused(format!("cannot tell which server has it: {error}"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{driver::BenchPlan, subject::ConnectTo};
-
-    #[test]
-    fn no_part_of_a_password_is_said() {
-        for url in [
-            "redis://bob:s3cr/et@h",
-            "redis://bob:s3cret@h:x",
-            "redis-sentinel://bob:s3cret@h",
-            "bob:s3cret@h",
-            "s3cret@redis://h",
-            "redis-cluster://bob:s3 cret@h/1",
-        ] {
-            let error = Links::parse(url, Duration::from_secs(1)).err().expect(url);
-            let plan = BenchPlan::new(url);
-            let to = ConnectTo::new(url, "c1", 1, "");
-            let mut shown = vec![error.to_string()];
-            // What is no URL of servers may be any other word.
-            if url.starts_with("redis") {
-                shown.extend([format!("{plan:?}"), format!("{to:#?}")]);
-            }
-            for shown in shown {
-                assert!(!shown.contains("s3") && !shown.contains("cret"), "{shown}");
-            }
-        }
-    }
-}

@@ -1,14 +1,18 @@
-//! Subjects by name, where they may be used, and that each flaw is there.
+//! Subjects by name, where they may be used, what they say of a target, and that each flaw is there.
 
 mod support;
 
 use std::{
     future::poll_fn,
+    path::Path,
     time::{Duration, Instant},
 };
 
 use bench::{
-    subject::{AcquireEnd, AcquireRequest, ClientEvent, ReleaseEnd, SubjectError, counted_durability},
+    driver::BenchPlan,
+    subject::{
+        AcquireEnd, AcquireRequest, ClientEvent, ConnectTo, ReleaseEnd, SubjectError, counted_durability,
+    },
     subjects,
 };
 use cluster_config::{Topology, TopologyKind};
@@ -85,6 +89,45 @@ fn every_subject_is_found_by_its_name_and_explains_itself() {
         subjects::find(&format!("lock-core:{}", kind.name())).unwrap();
     }
     subjects::find("lock-core:multi").unwrap();
+}
+
+#[test]
+fn each_peer_has_a_folder_with_its_build_and_its_start() {
+    let all = subjects::all();
+    let mut peers = all.iter().filter_map(|subject| subject.name().strip_prefix("peer:")).peekable();
+    assert!(peers.peek().is_some());
+    for peer in peers {
+        for file in ["build.sh", "run"] {
+            let path = format!("{}/../drivers/peers/{peer}/{file}", env!("CARGO_MANIFEST_DIR"));
+            assert!(Path::new(&path).is_file(), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_part_of_a_password_is_said() {
+    let subject = subjects::find("baseline:set-nx-px").unwrap();
+    for url in [
+        "redis://bob:s3cr/et@h",
+        "redis://bob:s3cret@h:x",
+        "redis-sentinel://bob:s3cret@h",
+        "bob:s3cret@h",
+        "s3cret@redis://h",
+        "redis-cluster://bob:s3 cret@h/1",
+    ] {
+        let plan = BenchPlan::new(url);
+        let to = ConnectTo::new(url, "c1", 1, "");
+        let error = subject.connect(&to).await.err().expect(url).to_string();
+        assert!(error.contains("the target's URL"), "{error}");
+        let mut shown = vec![error];
+        // What is no URL of servers may be any other word.
+        if url.starts_with("redis") {
+            shown.extend([format!("{plan:?}"), format!("{to:#?}")]);
+        }
+        for shown in shown {
+            assert!(!shown.contains("s3") && !shown.contains("cret"), "{shown}");
+        }
+    }
 }
 
 /// A caller that keeps its hold itself and one that goes by the names of grants keep each other out.

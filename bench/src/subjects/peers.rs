@@ -88,14 +88,4 @@ mod tests {
         std::fs::write(built, "").expect("a file");
         assert_eq!(missing(), None);
     }
-
-    #[test]
-    fn each_has_a_folder_with_its_build_and_its_start() {
-        for peer in PEERS {
-            for file in ["build.sh", "run"] {
-                let path = drivers().join("peers").join(peer.name).join(file);
-                assert!(path.is_file(), "{}", path.display());
-            }
-        }
-    }
 }
