@@ -2,10 +2,17 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
+use chaos::audit::drawn_scenario;
+use chaos::faults::find;
 use chaos::plan::Plan;
 use chaos::planner::Planner;
 use chaos::scenario::Scenario;
 use chaos::scenario_source::ScenarioSource;
+use cluster_config::TopologyKind;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
 use support::plan;
 
 const TEXT: &str = r#"
@@ -436,4 +443,26 @@ mod drawn_faults {
             assert!(groups[0].iter().all(|who| !groups[1].contains(who)));
         }
     }
+}
+
+#[test]
+fn every_drawn_point_is_a_scenario_on_either_shape_whatever_is_drawn() {
+    let kinds = ["plain", "reentrant", "read", "write"].map(str::to_owned);
+    let mut names = BTreeSet::new();
+    for seed in 0..20 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        for shape in [TopologyKind::Single, TopologyKind::Masters] {
+            for at in 0..50 {
+                let scenario = drawn_scenario(at, shape, &kinds, &mut rng);
+                assert!(scenario.name.starts_with("drawn-"), "{}", scenario.name);
+                let plan = Plan::new(&scenario, seed);
+                assert_eq!(Plan::new(&scenario, seed).to_json(), plan.to_json());
+                assert!(
+                    !plan.faults.is_empty() && plan.faults.iter().all(|fault| find(&fault.fault).is_some())
+                );
+                names.insert(scenario.name);
+            }
+        }
+    }
+    assert_eq!(names.len(), 50);
 }

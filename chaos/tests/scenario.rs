@@ -587,6 +587,16 @@ mod messages {
     }
 
     #[test]
+    fn the_name_of_a_role_alone_means_its_messages() {
+        let label = |words: &str| {
+            let message = OnMessage { nth: 1, words: words.to_owned(), from: None, to: None };
+            message.pattern().label().map(str::to_owned)
+        };
+        assert_eq!(label("extend").as_deref(), Some("extend"));
+        assert_eq!(label("SET orders PX"), None);
+    }
+
+    #[test]
     fn what_cannot_be_watched_is_refused_with_the_form() {
         for (text, says) in [
             ("", "such as"),
@@ -602,5 +612,100 @@ mod messages {
             let problem = read(text).expect_err(text);
             assert!(problem.contains(says), "{text}: {problem}");
         }
+    }
+}
+
+/// Single words: durations, sizes, rates and what else is read from a string.
+mod small_words {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::*;
+    use chaos::faults::settings;
+    use chaos::hooks::Hook;
+    use chaos::scenario::{Length, Lock, Range, Setting, Settings};
+    use serde_json::from_value;
+
+    fn check<T: PartialEq + std::fmt::Debug, E>(
+        read: impl Fn(&str) -> Result<T, E>,
+        good: &[(&str, T)],
+        bad: &[&str],
+    ) {
+        for (word, value) in good {
+            assert_eq!(read(word).as_ref().ok(), Some(value), "{word}");
+        }
+        for word in bad {
+            assert!(read(word).is_err(), "{word}");
+        }
+    }
+
+    /// Whether a file is good that says so after `HEAD`.
+    fn accepted(text: &str) -> Result<(), String> {
+        let scenario = Scenario::parse("x.toml", &format!("{HEAD}{text}\n"));
+        scenario.map(drop).map_err(|errors| errors.to_string())
+    }
+
+    /// Reads a word as a setting of a fault.
+    fn setting<T>(read: fn(&Settings, &str) -> Option<T>) -> impl Fn(&str) -> Result<T, ()> {
+        move |word| {
+            let settings = BTreeMap::from([("it".to_owned(), Setting::Text(word.to_owned()))]);
+            read(&settings, "it").ok_or(())
+        }
+    }
+
+    #[test]
+    fn lengths_sizes_and_rates_have_a_number_and_a_unit() {
+        let ms = |ms| Length(Duration::from_millis(ms));
+        let good = [("250ms", ms(250)), ("1.5s", ms(1_500)), ("2m", ms(120_000)), ("0s", ms(0))];
+        let bad = ["", "10", "s", "3 s", "-1s", "1e3s", "3sec", "1..2s", "9999999h"];
+        check(|word| from_value(word.into()), &good, &bad);
+        let memory = |word: &str| {
+            accepted(&format!(
+                "[[faults]]\nfault = \"maxmemory\"\nat = \"1s\"\nwith = {{ limit = \"{word}\" }}"
+            ))
+        };
+        let good = ["600kb", "1M", "7", "2GB"].map(|word| (word, ()));
+        let bad = ["", "0", "0mb", "600 bananas", "1.5mb", "-1", "10%", "99999999999999999gb"];
+        check(memory, &good, &bad);
+        let bad = ["64", "64kB", "0kB/s", "-1B/s", "1.5MB/s", "99999999999999999MB/s"];
+        check(setting(settings::rate), &[("64kB/s", 64_000), ("3B/s", 3)], &bad);
+        let range_ns = Range { min_ns: 20_000_000, max_ns: 60_000_000 };
+        check(|word| from_value(word.into()), &[("20ms..60ms", range_ns)], &["60ms..20ms", "20ms.."]);
+    }
+
+    #[test]
+    fn shifts_and_shares_have_a_sign_and_are_not_zero() {
+        let good = [("-5s", -5_000_000_000), ("+250ms", 250_000_000)];
+        check(setting(settings::shift_ns), &good, &["", "-", "0s", "--5s", "5", "- 5s"]);
+        let bad = ["2", "%", "0%", "-100%", "1001%", "NaN%", "inf%"];
+        check(setting(settings::percent_ppb), &[("2%", 20_000_000), ("-0.5%", -5_000_000)], &bad);
+    }
+
+    #[test]
+    fn words_are_taken_or_refused_whole() {
+        let lock = |key: &str, word: &str| toml::from_str::<Lock>(&format!("{key} = \"{word}\""));
+        let lease = |word: &str| lock("lease", word).map(|lock| lock.lease);
+        check(lease, &[("renewed", None)], &["0s"]);
+        let good =
+            ["none", "wait:2", "wait:majority", "wait:all", "waitaof:0"].map(|word| (word, word.to_owned()));
+        let durability = |word: &str| lock("durability", word).map(|lock| lock.durability);
+        check(durability, &good, &["", "wait", "wait:0", "waitaof:", "all"]);
+        let expectation = |word: &str| accepted(&format!("[expect]\nbelief = \"{word}\""));
+        check(expectation, &[("at-most 2/min", ())], &["at-most 2", "Clean"]);
+    }
+
+    #[test]
+    fn the_line_of_a_hook_is_split_like_a_shell_line_and_nothing_else_is_expanded() {
+        let hook = Hook::parse("sh -c 'echo $HOME {node}' {port}").unwrap();
+        let words = ["sh", "-c", "echo $HOME {node}", "{port}"];
+        assert_eq!(serde_json::to_value(hook).unwrap(), serde_json::json!(words));
+    }
+
+    #[test]
+    fn what_a_hook_cannot_fill_in_is_named_with_what_can() {
+        let message = Hook::parse("kubectl delete pod {nod}").unwrap_err();
+        assert!(message.contains("did you mean `node`?"), "{message}");
+        assert!(Hook::parse("echo 'open").is_err() && Hook::parse("  ").is_err());
+        Hook::parse(r#"curl -d '{"a": 1}' {host}"#).unwrap();
     }
 }

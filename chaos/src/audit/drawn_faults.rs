@@ -195,26 +195,6 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-    use crate::planning::plan::Plan;
-
-    #[test]
-    fn every_point_of_the_table_is_a_scenario_on_either_shape_whatever_is_drawn() {
-        let kinds = ["plain", "reentrant", "read", "write"].map(str::to_owned);
-        for seed in 0..20 {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            for (shape, point) in [TopologyKind::Single, TopologyKind::Masters]
-                .into_iter()
-                .flat_map(|shape| Point::all().map(move |point| (shape, point)))
-            {
-                let scenario = point.scenario(shape, &kinds, &mut rng);
-                assert_eq!(scenario.name, format!("drawn-{}", point.name()));
-                let plan = Plan::new(&scenario, seed);
-                assert_eq!(Plan::new(&scenario, seed).to_json(), plan.to_json());
-                assert!(!plan.faults.is_empty() && plan.faults.iter().all(|fault| fault.kind().is_some()));
-            }
-        }
-        assert_eq!(Point::all().count(), 50);
-    }
 
     #[test]
     fn what_was_least_tried_comes_first_and_every_message_before_the_first_comes_again() {

@@ -107,14 +107,3 @@ fn party(name: &str, topology: Option<&Topology>, clients: u32) -> Result<FaultP
         several => Err(format!("one party, {FORM}; `{several}` may be several")),
     }
 }
-
-#[cfg(test)]
-#[test]
-fn the_name_of_a_role_alone_means_its_messages() {
-    let label = |words: &str| {
-        let message = OnMessage { nth: 1, words: words.to_owned(), from: None, to: None };
-        message.pattern().label().map(str::to_owned)
-    };
-    assert_eq!(label("extend").as_deref(), Some("extend"));
-    assert_eq!(label("SET orders PX"), None);
-}

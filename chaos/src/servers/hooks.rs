@@ -92,22 +92,3 @@ fn braces(word: &str) -> impl Iterator<Item = &str> {
         small.then_some(name)
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_split_like_a_shell_line_and_nothing_else_is_expanded() {
-        let hook = Hook::parse("sh -c 'echo $HOME {node}' {port}").unwrap();
-        assert_eq!(hook.0, ["sh", "-c", "echo $HOME {node}", "{port}"]);
-    }
-
-    #[test]
-    fn what_cannot_be_filled_in_is_named_with_what_can() {
-        let message = Hook::parse("kubectl delete pod {nod}").unwrap_err();
-        assert!(message.contains("did you mean `node`?"), "{message}");
-        assert!(Hook::parse("echo 'open").is_err() && Hook::parse("  ").is_err());
-        Hook::parse(r#"curl -d '{"a": 1}' {host}"#).unwrap();
-    }
-}
