@@ -27,6 +27,24 @@ fn once() -> Acquire {
     wait().wait(Wait::Try)
 }
 
+#[test]
+fn the_front_page_says_when_to_choose_each() {
+    for kind in Kind::ALL {
+        let row = format!("[`Kind::{kind:?}`]");
+        let mut lines = include_str!("../src/lib.rs").lines();
+        assert!(lines.any(|line| line.starts_with("//! |") && line.contains(&row)), "{row}");
+    }
+}
+
+#[test]
+fn the_name_of_every_kind_leads_back() {
+    for kind in Kind::ALL {
+        assert_eq!(kind.name().parse(), Ok(*kind));
+    }
+    let error = "mutex".parse::<Kind>().unwrap_err().to_string();
+    assert!(error.contains("fenced, fair, queued, read, write, redlock"), "{error}");
+}
+
 /// What every kind promises, redlock of one master included.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_kind_excludes_wakes_extends_and_leaves_nothing() {

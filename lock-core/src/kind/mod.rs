@@ -218,26 +218,3 @@ impl FromStr for Kind {
         kind.ok_or_else(|| UnknownKind { name: name.to_owned() })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_front_page_says_when_to_choose_each() {
-        for kind in Kind::ALL {
-            let row = format!("[`Kind::{kind:?}`]");
-            let mut lines = include_str!("../lib.rs").lines();
-            assert!(lines.any(|line| line.starts_with("//! |") && line.contains(&row)), "{row}");
-        }
-    }
-
-    #[test]
-    fn the_name_of_every_kind_leads_back() {
-        for kind in Kind::ALL {
-            assert_eq!(kind.name().parse(), Ok(*kind));
-        }
-        let error = "mutex".parse::<Kind>().unwrap_err().to_string();
-        assert!(error.contains("fenced, fair, queued, read, write, redlock"), "{error}");
-    }
-}
