@@ -1,5 +1,6 @@
 //! Figures out of series whose truth is known: medians, intervals, ratios and quantiles, the order of arms,
-//! the shares of generators, the curve of a server and where it bends, and the table that `cargo bench` ends with.
+//! the shares of generators, the curve of a server and where it bends, and the table that `cargo bench` ends
+//! with.
 
 #[path = "support/series.rs"]
 mod series;
@@ -342,8 +343,8 @@ fn offered(kept: Option<bool>) -> BenchRow {
     row
 }
 
-/// Where the curve of a server bends, of which `came` says whether it kept a rate in a window, which is a long
-/// one or not; and the rates that it was offered, from `first` on.
+/// Where the curve of a server bends, of which `came` says whether it kept a rate in a window, which is long
+/// or not; and the rates that it was offered, from `first` on.
 async fn knee(first: f64, mut came: impl FnMut(f64, bool) -> Option<bool>) -> (KneeAt, Vec<f64>) {
     let mut base = BenchPlan::new("redis://127.0.0.1:1");
     base.subjects = vec!["lock-core:plain".to_owned()];
