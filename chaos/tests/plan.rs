@@ -8,7 +8,7 @@ use chaos::audit::drawn_scenario;
 use chaos::faults::find;
 use chaos::plan::Plan;
 use chaos::planner::Planner;
-use chaos::scenario::Scenario;
+use chaos::scenario::{Scenario, scenario_text};
 use chaos::scenario_source::ScenarioSource;
 use cluster_config::TopologyKind;
 use rand::SeedableRng as _;
@@ -465,4 +465,13 @@ fn every_drawn_point_is_a_scenario_on_either_shape_whatever_is_drawn() {
         }
     }
     assert_eq!(names.len(), 50);
+}
+
+#[test]
+fn a_scenarios_text_has_whole_durations() {
+    for (word, whole) in [("0s", "0s"), ("90000ms", "90s"), ("1.5s", "1500ms"), ("1.001us", "1001ns")] {
+        let text = format!("name = \"x\"\n[topology]\nkind = \"single\"\n[lock]\nwait = \"{word}\"\n");
+        let text = scenario_text(&plan(&text, 7));
+        assert!(text.contains(&format!("wait = \"{whole}\"\n")), "{word}: {text}");
+    }
 }

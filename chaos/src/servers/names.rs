@@ -177,7 +177,7 @@ fn within(dir: &Path) -> io::Result<Vec<String>> {
         fs::write(&own, text)?;
         if Path::new(place).exists() {
             let own = own.display().to_string();
-            let words = ["mount", "--bind", &own, place].map(shell_word);
+            let words = ["mount", "--bind", &own, place].map(shell_words::quote);
             script.push_str(&format!("{} && ", words.join(" ")));
         }
     }
@@ -195,8 +195,4 @@ fn within(dir: &Path) -> io::Result<Vec<String>> {
          kernel.unprivileged_userns_clone=1",
         said.trim()
     )))
-}
-
-fn shell_word(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
