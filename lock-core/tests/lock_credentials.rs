@@ -1,5 +1,5 @@
 //! Credentials that change while a client lives: a provider is asked when a connection is made and before
-//! what it told ends, and harms no lock when it is slow, fails or is silent.
+//! what it told ends, and harms no lock when it is slow, fails or is silent. And the passwords of sentinels.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use lock_core::{Client, ClientOptions, Credentials, CredentialsProvider, ErrorKind, KeyTracking, Kind};
@@ -153,4 +153,43 @@ async fn a_provider_of_redis_rs_is_asked_at_each_connect() {
     server.ok(&["CLIENT", "KILL", "USER", "app"]);
     guard.release().await.expect("held, on new connections");
     client.close().await;
+}
+
+/// Two sentinels of one server: the first as it is, the second with a password, which is down while the
+/// client connects and heard once it is back.
+async fn is_heard(own_password: &str, query: &str) {
+    let server = Server::start(&["--requirepass", "secret"]);
+    let port = server.port;
+    let open = |_| format!("sentinel monitor m 127.0.0.1 {port} 1\nsentinel auth-pass m secret\n");
+    let locked = |port| format!("{}requirepass {own_password}\n", open(port));
+    let first = Server::start_with_file(open, &["--sentinel"]);
+    let mut second = Server::start_with_file(locked, &["--sentinel"]);
+    second.kill();
+    let addresses = format!("{},{}", first.address(), second.address());
+    let client = lock_core::connect(&format!("redis-sentinel://:secret@{addresses}/m{query}")).await;
+    let client = client.expect("one sentinel answers");
+    assert!(second.restart(), "its port is free");
+    let asked = redis::Client::open(format!("redis://:{own_password}@{}", second.address())).unwrap();
+    let mut asked = asked.get_multiplexed_async_connection().await.unwrap();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let list: String = redis::cmd("CLIENT").arg("LIST").take().query_async(&mut asked).await.unwrap();
+        if list.contains(" sub=1 ") {
+            break;
+        }
+        assert!(Instant::now() < until, "nobody listens: {list}");
+        tokio::time::sleep(20 * MS).await;
+    }
+    let lock = client.lock(Kind::Plain, "n").expect("a good name");
+    lock.acquire().await.expect("free").release().await.expect("held");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_with_the_servers_password_is_heard_once_it_is_back() {
+    is_heard("secret", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_with_a_password_of_its_own_is_heard_once_it_is_back() {
+    is_heard("another", "?sentinel-password=another").await;
 }

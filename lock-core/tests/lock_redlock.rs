@@ -259,6 +259,31 @@ async fn a_dead_minority_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_connects_without_a_minority_and_not_without_the_majority() {
+    let mut servers = [(); 3].map(|()| Server::start(&[]));
+    servers[0].kill();
+    let lock = lock(&servers).await;
+    lock.acquire_with(once()).await.expect("free").release().await.expect("held");
+    assert!(servers[0].restart());
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let guard = lock.acquire_with(fixed(60_000 * MS)).await.expect("free");
+        let has_it = servers[0].ok(&["EXISTS", "n"]) == "1";
+        guard.release().await.expect("held");
+        if has_it {
+            break;
+        }
+        assert!(Instant::now() < until, "the master that is back is not asked");
+        tokio::time::sleep(20 * MS).await;
+    }
+    let addresses = servers.each_ref().map(|server| server.address().to_string());
+    drop(servers);
+    let url = format!("redlock://{}", addresses.join(","));
+    let error = lock_core::connect(&url).await.expect_err("nobody answers");
+    assert!(error.is_definite() && error.to_string().contains("a majority is 2"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_minority_costs_nothing() {
     let servers = five();
     let lock = lock(&servers).await;

@@ -220,6 +220,39 @@ async fn what_keeps_a_topology_from_being_found_is_said_at_once() {
     }
 }
 
+/// Why nobody connects to the servers of this URL.
+async fn refused(url: &str) -> String {
+    let error = lock_core::connect(url).await.expect_err("no server to serve");
+    assert!(error.is_definite(), "{error}");
+    error.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_cluster_is_refused() {
+    let server = Server::start(&[]);
+    let error = refused(&format!("redis-cluster://{}", server.address())).await;
+    assert!(error.contains("CLUSTER SLOTS") && error.contains("cluster support disabled"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
+    let server = Server::start(&[]);
+    let monitor = format!("sentinel monitor m 127.0.0.1 {} 1\n", server.port);
+    let text = |_| format!("{monitor}sentinel down-after-milliseconds m 500\n");
+    let mut sentinel = Server::start_with_file(text, &["--sentinel"]);
+    let url = |name: &str| format!("redis-sentinel://{}/{name}", sentinel.address());
+    let error = refused(&url("other")).await;
+    assert!(error.contains("knows no master `other`"), "{error}");
+    // One of two sentinels is enough to find the master.
+    let half = format!("redis-sentinel://127.0.0.1:1,{}/m", sentinel.address());
+    let guard = lock(&half, Kind::Plain).await.acquire_with(minute()).await.expect("free");
+    guard.release().await.expect("held");
+    let url = url("m");
+    sentinel.kill();
+    let error = refused(&url).await;
+    assert!(error.contains("could not connect"), "{error}");
+}
+
 /// What a server can be told to refuse writes by: a code, what brings it about and what ends it.
 const WRITES_REFUSED: [(&str, [&str; 4], [&str; 4]); 2] = [
     (

@@ -1,5 +1,4 @@
 //! A cluster whose slots move and whose masters fail over: each request ends once and in the right place.
-use super::support::Server;
 use super::support::cluster::Cluster;
 use super::*;
 use crate::slot;
@@ -37,14 +36,6 @@ async fn a_killed_master_is_followed_by_its_replica() {
     promoted.wait_for(&["PUBSUB", "SHARDNUMSUB", "{a}:channel"], |answer| answer == "{a}:channel\n1");
     promoted.ok(&["SPUBLISH", "{a}:channel", "0"]);
     hint(&mut waiter).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_no_cluster_is_refused() {
-    let server = Server::start(&[]);
-    let error = refused(&format!("redis-cluster://127.0.0.1:{}", server.port)).await;
-    assert!(error.definite && error.message.contains("CLUSTER SLOTS"), "{error:?}");
-    assert!(error.message.contains("cluster support disabled"), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

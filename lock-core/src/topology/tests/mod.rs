@@ -21,21 +21,11 @@ fn options() -> ClientOptions {
     }
 }
 
-async fn connect_to(url: &str) -> Result<Vec<Arc<Route>>, NodeError> {
-    let target: Target = url.parse().expect("a good URL");
-    connect(&target, &options(), None, &ClientRuntime::current().expect("a runtime")).await
-}
-
-async fn routes(url: &str) -> Vec<Arc<Route>> {
-    connect_to(url).await.expect("a server answers")
-}
-
-async fn refused(url: &str) -> NodeError {
-    connect_to(url).await.err().expect("no server to serve")
-}
-
 async fn route(url: &str) -> Arc<Route> {
-    routes(url).await.remove(0)
+    let target: Target = url.parse().expect("a good URL");
+    let runtime = ClientRuntime::current().expect("a runtime");
+    let routes = connect(&target, &options(), None, &runtime).await;
+    routes.expect("a server answers").remove(0)
 }
 
 /// A script that counts calls in the key: a repeated or lost execution shows.

@@ -56,67 +56,6 @@ async fn an_orderly_failover_is_followed_through_the_announcement() {
     assert_eq!((number(&after), after.node.to_string()), (2, promoted));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_name_and_a_silent_sentinel_are_told_apart() {
-    let server = Server::start(&[]);
-    let mut sentinel = Server::start_with_file(
-        |_| {
-            format!(
-                "sentinel monitor m 127.0.0.1 {} 1\nsentinel down-after-milliseconds m 500\n",
-                server.port
-            )
-        },
-        &["--sentinel"],
-    );
-    let url = |name: &str| format!("redis-sentinel://127.0.0.1:{}/{name}", sentinel.port);
-    let error = refused(&url("other")).await;
-    assert!(error.definite && error.message.contains("knows no master `other`"), "{error:?}");
-    // One of two sentinels is enough to find the master.
-    let half = format!("redis-sentinel://127.0.0.1:1,127.0.0.1:{}/m", sentinel.port);
-    assert_eq!(number(&route(&half).await.send(&incr("k"), within(20_000)).await.unwrap()), 1);
-    let url = url("m");
-    sentinel.kill();
-    let error = refused(&url).await;
-    assert!(error.definite && error.message.contains("could not connect"), "{error:?}");
-}
-
-/// Two sentinels of one server: the first as it is, the second with a password, which is down while the
-/// client connects and heard once it is back.
-async fn is_heard(own_password: &str, query: &str) {
-    let server = Server::start(&["--requirepass", "secret"]);
-    let port = server.port;
-    let open = |_| format!("sentinel monitor m 127.0.0.1 {port} 1\nsentinel auth-pass m secret\n");
-    let locked = |port| format!("{}requirepass {own_password}\n", open(port));
-    let first = Server::start_with_file(open, &["--sentinel"]);
-    let mut second = Server::start_with_file(locked, &["--sentinel"]);
-    second.kill();
-    let addresses = format!("127.0.0.1:{},127.0.0.1:{}", first.port, second.port);
-    let route = route(&format!("redis-sentinel://:secret@{addresses}/m{query}")).await;
-    assert!(second.restart(), "its port is free");
-    let asked = redis::Client::open(format!("redis://:{own_password}@127.0.0.1:{}", second.port)).unwrap();
-    let mut asked = asked.get_multiplexed_async_connection().await.unwrap();
-    let until = Instant::now() + support::PATIENCE;
-    loop {
-        let list: String = redis::cmd("CLIENT").arg("LIST").take().query_async(&mut asked).await.unwrap();
-        if list.contains(" sub=1 ") {
-            break;
-        }
-        assert!(Instant::now() < until, "nobody listens: {list}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(number(&eventually(&route, &incr("k")).await), 1);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sentinel_with_the_servers_password_is_heard_once_it_is_back() {
-    is_heard("secret", "").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sentinel_with_a_password_of_its_own_is_heard_once_it_is_back() {
-    is_heard("another", "?sentinel-password=another").await;
-}
-
 /// A sentinel is dialled for questions and for announcements, and says on both that it has a password.
 #[tokio::test]
 async fn dials_that_learn_of_a_password_together_all_send_it() {

@@ -125,24 +125,3 @@ async fn a_feed_and_a_board_that_a_panic_ended_are_started_anew() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_quorum_connects_without_its_minority_and_not_without_its_majority() {
-    let servers = [Server::start(&[]), Server::start(&[])];
-    let mut third = Server::start(&[]);
-    third.kill();
-    let url = format!(
-        "redlock://127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}",
-        third.port, servers[0].port, servers[1].port
-    );
-    let routes = routes(&url).await;
-    assert_eq!(routes.len(), 3);
-    assert!(error(&routes[0], &incr("k"), 100).await.definite);
-    assert!(third.restart());
-    for route in &routes {
-        assert_eq!(number(&eventually(route, &incr("k")).await), 1);
-    }
-    drop((third, servers));
-    let error = refused(&url).await;
-    assert!(error.definite && error.message.contains("a majority is 2"), "{error:?}");
-}
