@@ -9,7 +9,7 @@ mod table;
 
 use std::time::Duration;
 
-use bench::driver::{BenchPlan, order};
+use bench::driver::{BenchOutcome, BenchPlan, PartsError, ROUNDS_FILE, merged_runs, order};
 use bench::environment;
 use bench::parts::GeneratorShare;
 use bench::stats::{self, batch, censored, paired};
@@ -19,7 +19,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use results::decide::decide;
 use results::measures::{KneeAt, Pacing};
-use results::run::{BenchRow, Comparison, Ratio};
+use results::run::{BenchRow, Comparison, Ratio, Run};
 use series::{autoregressive, normal, share};
 use table::{Interval, Measured, table};
 
@@ -323,6 +323,35 @@ fn each_client_is_named_with_one_part() {
     let second = GeneratorShare { index: 1, of: 2 };
     assert_eq!(second.client_names(4), "clients c2, c4");
     assert_eq!(second.client_names(100), "clients c2, c4, c6, c8, … c100 (50 in all)");
+}
+
+/// What generators of one load measured, of which each wrote such a file.
+fn merged(files: &[String]) -> Result<BenchOutcome, PartsError> {
+    let parts: Vec<_> = files.iter().map(|_| tempfile::tempdir().unwrap()).collect();
+    for (part, text) in parts.iter().zip(files) {
+        std::fs::write(part.path().join(ROUNDS_FILE), text).unwrap();
+    }
+    let dirs: Vec<_> = parts.iter().map(|part| part.path().to_owned()).collect();
+    merged_runs(&vec![Run::default(); files.len()], &dirs)
+}
+
+#[test]
+fn a_line_that_was_being_written_is_no_round_and_other_plans_are_refused() {
+    let head = |index, seed| {
+        let mut plan = BenchPlan::new("redis://127.0.0.1:1");
+        plan.subjects = vec!["lock-core:plain".to_owned()];
+        (plan.share, plan.generators, plan.rounds) = (GeneratorShare { index, of: 3 }, 3, 1);
+        plan.seed = seed;
+        plan.head() + "\n"
+    };
+    let torn = head(0, 7) + r#"{"of":[0,0,0],"whole":{"round":{"cy"#;
+    assert!(merged(std::slice::from_ref(&torn)).expect("a head").rows.is_empty());
+    let whole_line = merged(&[torn + "\n"]);
+    assert!(matches!(whole_line, Err(PartsError::Bad(..))), "{whole_line:?}");
+    for other in [head(1, 8), head(0, 7)] {
+        let refused = merged(&[head(0, 7), other]);
+        assert!(matches!(refused, Err(PartsError::OtherPlan(..))), "{refused:?}");
+    }
 }
 
 #[test]

@@ -322,22 +322,4 @@ mod tests {
         assert_eq!(cut.rows[0].rounds, 1, "the second round is not of the whole load");
         assert!(cut.warnings.iter().any(|warning| warning.contains("1 rounds are left out")));
     }
-
-    #[test]
-    fn a_line_that_was_being_written_is_no_round_and_other_plans_are_refused() {
-        let (name, mut lines) = source(share(0), &[round(&latencies())]);
-        let mut text = String::new();
-        std::io::Read::read_to_string(&mut lines, &mut text).expect("text");
-        text.truncate(text.len() - 9);
-        let torn: Source = (name, Box::new(std::io::Cursor::new(text.into_bytes())));
-        assert!(merged(vec![torn]).expect("a head").rows.is_empty());
-
-        let mut other = plan(share(1));
-        other.seed = 8;
-        let lines = std::io::Cursor::new((other.head() + "\n").into_bytes());
-        let other: Source = ("other".to_owned(), Box::new(lines));
-        assert!(matches!(merged(vec![source(share(0), &[]), other]), Err(PartsError::OtherPlan(..))));
-        let twice = merged(vec![source(share(0), &[]), source(share(0), &[])]);
-        assert!(matches!(twice, Err(PartsError::OtherPlan(..))));
-    }
 }
