@@ -453,7 +453,7 @@ impl Trial<'_> {
             }
             () if is_reentry && self.nests() == Some(Some(false)) => "its holder was granted it again",
             () if token.is_some() && token <= lock.token => "its token is no greater than the one before",
-            // The lease of the hold before may have ended or not; and the shorter one of two may be what counts.
+            // The hold before may have ended or not, and of two leases the shorter may be what counts.
             () if is_held && (!is_reentry || is_mixed) => {
                 lock.is_open = true;
                 return Ok(());
