@@ -157,11 +157,15 @@ impl DrawnLock {
     fn tell(&mut self, one: &PendingCall, reply: &Reply) {
         let [from, to] = [one.sent, reply.at].map(|at| at.saturating_duration_since(self.begun).as_millis());
         let Caller { which, owner } = one.caller;
-        let ms = |field: &str| one.request.get(field).map_or(String::new(), |ms| format!(" {field} {ms}"));
-        let [op, waits, lease] = [one.request["op"].as_str().unwrap_or(""), &ms("wait_ms"), &ms("lease_ms")];
-        let (ending, got) = (&reply.ending, grant_of(reply).unwrap_or_default());
-        let asked = format!("c{} {owner} {op} {}{waits}{lease}", which + 1, one.grant());
-        self.story.push(format!("{from} to {to} ms {asked}: {ending} {got}"));
+        let field = |name: &str| one.request.get(name).map(|ms| format!(" {name} {ms}")).unwrap_or_default();
+        let (op, wait, lease) =
+            (one.request["op"].as_str().unwrap_or(""), field("wait_ms"), field("lease_ms"));
+        let [asked, got] = [one.grant(), &grant_of(reply).unwrap_or_default()].map(|grant| match grant {
+            "" => String::new(),
+            grant => format!(" {grant}"),
+        });
+        let call = format!("c{} {owner} {op}{asked}{wait}{lease}", which + 1);
+        self.story.push(format!("{from} to {to} ms {call}: {}{got}", reply.ending));
     }
 }
 
