@@ -174,8 +174,8 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
     });
 }
 
-/// Each lock has the defect of a public report and no other, so that one step is broken, and drawn calls may
-/// find it too.
+/// Each lock has the defect of a public report and no other, so that one step is broken. Drawn calls may find
+/// it too, and any wait a release that is missed.
 #[test]
 fn the_defects_that_steps_were_made_after_are_found_by_them() {
     let tries = [
@@ -202,7 +202,9 @@ fn the_defects_that_steps_were_made_after_are_found_by_them() {
                 for (defect, kind, step) in some {
                     let lock = format!("python3 {defects} {defect}");
                     let (code, mut broken, report) = conform(&lock, &["--kind", kind]);
-                    broken.retain(|other| other != "drawn calls" || other == step);
+                    broken.retain(|other| {
+                        other == step || !["drawn calls", "concurrency"].contains(&other.as_str())
+                    });
                     assert_eq!((code, broken), (1, vec![(*step).to_owned()]), "{defect}: {report:#}");
                 }
             });
