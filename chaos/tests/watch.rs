@@ -540,7 +540,7 @@ fn what_runs_in_one_step_is_understood_as_one() {
     }
 }
 
-/// The field is called `owner` whoever has the lock: a second one that gets in is found all the same.
+/// The field is called `owner` for every holder: a second one that gets in is found all the same.
 #[test]
 fn a_hash_whose_value_names_the_owner_is_told_apart_by_it() {
     let take = [
@@ -627,7 +627,7 @@ fn who_was_granted_a_flushed_lock_overlaps_nobody_for_certain_by_effects() {
     }
 }
 
-/// Whoever finds that the time in the value is over takes the lock, by GETSET or by a script.
+/// Who finds that the time in the value is over takes the lock, by GETSET or by a script.
 #[test]
 fn a_value_that_says_when_the_lease_ends_is_believed() {
     let end = |round: u64| (1_700_000_005 + round * 10).to_string();

@@ -175,7 +175,7 @@ fn each_way_of_being_wrong_is_found_where_it_is() {
 }
 
 /// Each lock has the defect of a public report and no other, so that one step is broken. Drawn calls may find
-/// it too, and any wait a release that is missed.
+/// it too, and another step with a waiter may meet the release that is missed by chance.
 #[test]
 fn the_defects_that_steps_were_made_after_are_found_by_them() {
     let tries = [
@@ -202,8 +202,10 @@ fn the_defects_that_steps_were_made_after_are_found_by_them() {
                 for (defect, kind, step) in some {
                     let lock = format!("python3 {defects} {defect}");
                     let (code, mut broken, report) = conform(&lock, &["--kind", kind]);
-                    broken.retain(|other| {
-                        other == step || !["drawn calls", "concurrency"].contains(&other.as_str())
+                    broken.retain(|other| match other.as_str() {
+                        "drawn calls" => other == step,
+                        "concurrency" => *defect != "misses-the-release",
+                        _ => true,
                     });
                     assert_eq!((code, broken), (1, vec![(*step).to_owned()]), "{defect}: {report:#}");
                 }

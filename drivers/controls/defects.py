@@ -1836,7 +1836,7 @@ class MastersAskedOnceMore(SoundMasters):
 
 
 class GivingUpPopsTheHead(SoundFair):
-    """Who leaves the line by an error takes its head out, whoever that is (fedora-copr/copr#4389).
+    """Who leaves the line by an error takes its head out, which may be another (fedora-copr/copr#4389).
 
     The head of the line is who has the lock, and where nobody has it, the first who waits. It shows where a command of one who waits fails, as its
     connection breaks or its answer does not come: the lock is free under its holder, and granted. Who gives up since its wait is over leaves as it should.
@@ -1911,7 +1911,7 @@ class PermitsUnderOneName(Sound):
 class DowngradeLetsAWriterIn(SoundReadWrite):
     """A writer may read; a writer who waited before it read does not wait for that reading (apache/curator#796, of a lock on ZooKeeper).
 
-    Whoever waits to write has a place, and so has what is read while its owner writes: who waits looks only at those before it. It shows where one writes and
+    Who waits to write has a place, and so has what is read while its owner writes: who waits looks only at those before it. It shows where one writes and
     another waits to write, and the first reads and then gives the writing up: the other writes while the first reads. Who asks later waits.
     """
 

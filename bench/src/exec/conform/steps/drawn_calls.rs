@@ -69,6 +69,13 @@ struct DrawnHold {
     over_by: Option<Instant>,
 }
 
+impl DrawnHold {
+    /// Whether it is there for certain until after this moment.
+    fn outlasts(&self, at: Instant) -> bool {
+        self.sure_until > at + SLACK
+    }
+}
+
 struct DrawnLock {
     name: String,
     begun: Instant,
@@ -111,6 +118,20 @@ impl DrawnLock {
         self.holds.iter().filter(move |hold| hold.caller == caller)
     }
 
+    fn is_anothers(&self, caller: Caller, at: Instant) -> bool {
+        self.holds.iter().any(|hold| hold.caller != caller && hold.outlasts(at))
+    }
+
+    /// Whether the caller has it for certain until after this moment.
+    fn is_reentry(&self, caller: Caller, at: Instant) -> bool {
+        self.of(caller).next().is_some() && self.of(caller).all(|hold| hold.outlasts(at))
+    }
+
+    /// What is wrong, with all that was done with it.
+    fn told(&self, wrong: &str) -> String {
+        format!("{wrong}: {}", self.story.join("; "))
+    }
+
     /// Who waits for no answer about it.
     fn is_idle(&self, caller: Caller) -> bool {
         self.pending.iter().all(|one| one.caller != caller)
@@ -144,7 +165,8 @@ impl DrawnLock {
     }
 
     /// Sets the lease of the caller's holds. Of several, libraries keep the last or the longest.
-    fn set_lease(&mut self, by: &PendingCall, sure_until: Instant, over_by: Option<Instant>, is_only: bool) {
+    fn set_lease(&mut self, by: &PendingCall, sure_until: Instant, over_by: Option<Instant>) {
+        let is_only = self.of(by.caller).count() == 1;
         let is_renewed = self.of(by.caller).any(|hold| hold.over_by.is_none());
         let longest = self.of(by.caller).filter_map(|hold| hold.over_by).chain(over_by).max();
         for hold in self.holds.iter_mut().filter(|hold| hold.caller == by.caller) {
@@ -241,8 +263,7 @@ impl Trial<'_> {
             let long = Duration::from_millis(NEXT_MS);
             let is_stuck = |lock: &&DrawnLock| lock.holds.is_empty() && lock.free_since.elapsed() > long;
             if let Some(lock) = locks.iter().filter(|lock| lock.has_waiter()).find(is_stuck) {
-                let story = lock.story.join("; ");
-                return Err(format!("nobody was granted a lock that all had released: {story}"));
+                return Err(lock.told("nobody was granted a lock that all had released"));
             }
         }
         Ok(())
@@ -311,7 +332,7 @@ impl Trial<'_> {
         for lock in locks {
             while self.is_due(lock, round) {
                 if Instant::now() > by || self.drivers.iter().flatten().any(|driver| driver.has_ended) {
-                    return Err(format!("a call had no answer: {}", lock.story.join("; ")));
+                    return Err(lock.told("a call had no answer"));
                 }
                 self.listen_to_both().await;
             }
@@ -323,7 +344,7 @@ impl Trial<'_> {
                 replies.push((self.driver(one.caller.which).reply(one.id, Duration::ZERO).await?, one));
             }
             let judged = self.judge_all(lock, replies);
-            judged.map_err(|wrong| format!("{wrong}: {}", lock.story.join("; ")))?;
+            judged.map_err(|wrong| lock.told(&wrong))?;
         }
         Ok(())
     }
@@ -366,7 +387,7 @@ impl Trial<'_> {
         let now = Instant::now();
         let is_lost = |hold: &&DrawnHold| {
             let driver = self.drivers[hold.caller.which].as_ref();
-            hold.sure_until > now + SLACK && driver.is_some_and(said_lost(&hold.grant))
+            hold.outlasts(now) && driver.is_some_and(said_lost(&hold.grant))
         };
         match lock.holds.iter().find(is_lost) {
             Some(hold) => Err(format!("`lost` came for {}, which is held", hold.grant)),
@@ -383,14 +404,13 @@ impl Trial<'_> {
     fn judge_change(&self, lock: &mut DrawnLock, one: &PendingCall, reply: &Reply) -> Result<(), String> {
         let (caller, from, to) = (one.caller, one.sent, reply.at);
         let hold = lock.of(caller).find(|hold| hold.grant == one.grant());
-        let is_sure = hold.is_some_and(|hold| hold.sure_until > to + SLACK);
+        let is_sure = hold.is_some_and(|hold| hold.outlasts(to));
         let may_be_there = hold.is_some_and(|hold| hold.over_by.is_none_or(|over_by| over_by > to));
         let was_released = lock.past.contains(&(caller, one.grant().to_owned(), true));
-        let is_anothers = lock.holds.iter().any(|hold| hold.caller != caller && hold.sure_until > to + SLACK);
-        let is_only = lock.of(caller).count() == 1;
+        let is_anothers = lock.is_anothers(caller, to);
         // The last release of what was lost does no harm, whatever it says.
         let is_lost = hold.is_some_and(|hold| hold.over_by.is_some() && hold.over_by == lock.flushed)
-            && (!is_only || one.lease().is_some());
+            && (lock.of(caller).count() > 1 || one.lease().is_some());
         let what = one.request["op"].as_str().unwrap_or_default();
         let may_be_blind = what == "release" && self.has_feature("release_blind");
         match (reply.ending.as_str(), one.lease()) {
@@ -400,7 +420,7 @@ impl Trial<'_> {
                 ));
             }
             ("ok", Some(lease)) if hold.is_some() => {
-                lock.set_lease(one, from + lease, Some(self.over_by(to, lease)), is_only);
+                lock.set_lease(one, from + lease, Some(self.over_by(to, lease)));
             }
             // What had ended may be there again, and what is said to have ended may still be there.
             ("ok", Some(_)) => lock.is_open = true,
@@ -417,8 +437,7 @@ impl Trial<'_> {
     }
 
     fn judge_refusal(&self, lock: &mut DrawnLock, one: &PendingCall, reply: &Reply) -> Result<(), String> {
-        let is_held = lock.of(one.caller).next().is_some();
-        let is_reentry = is_held && lock.of(one.caller).all(|hold| hold.sure_until > reply.at + SLACK);
+        let is_reentry = lock.is_reentry(one.caller, reply.at);
         let wait = one.request["wait_ms"].as_u64().map_or(RENEWED, Duration::from_millis);
         let is_free = lock.holds.is_empty() && lock.pending.is_empty() && lock.free_since + SLACK < one.sent;
         match () {
@@ -442,30 +461,29 @@ impl Trial<'_> {
         grant: String,
     ) -> Result<(), String> {
         let (caller, from, to) = (one.caller, one.sent, reply.at);
-        let is_sure = |hold: &DrawnHold| hold.sure_until > to + SLACK;
         let is_held = lock.of(caller).next().is_some();
-        let is_reentry = is_held && lock.of(caller).all(is_sure);
+        let is_reentry = lock.is_reentry(caller, to);
         let is_mixed = lock.of(caller).any(|hold| hold.lease != one.lease());
         let token = reply.body.get("token").and_then(Value::as_u64);
         let token = token.filter(|_| self.kind == "fenced" && !is_held);
         let wrong = match () {
-            () if lock.holds.iter().any(|hold| hold.caller != caller && is_sure(hold)) => {
-                "it was granted though another has it"
-            }
+            () if lock.is_anothers(caller, to) => Some("it was granted though another has it"),
             () if lock.of(caller).any(|hold| hold.grant == grant) => {
-                "a re-entry got the grant of a hold before it"
+                Some("a re-entry got the grant of a hold before it")
             }
-            () if is_reentry && self.nests() == Some(Some(false)) => "its holder was granted it again",
-            () if token.is_some() && token <= lock.token => "its token is no greater than the one before",
-            // The hold before may have ended or not, and of two leases the shorter may be what counts.
-            () if is_held && (!is_reentry || is_mixed) => {
-                lock.is_open = true;
-                return Ok(());
+            () if is_reentry && self.nests() == Some(Some(false)) => Some("its holder was granted it again"),
+            () if token.is_some() && token <= lock.token => {
+                Some("its token is no greater than the one before")
             }
-            () => "",
+            () => None,
         };
-        if !wrong.is_empty() {
+        if let Some(wrong) = wrong {
             return Err(wrong.to_owned());
+        }
+        if is_held && (!is_reentry || is_mixed) {
+            // The hold before may have ended or not, and of two leases the shorter may be what counts.
+            lock.is_open = true;
+            return Ok(());
         }
         lock.token = token.or(lock.token);
         lock.end(|hold| hold.caller != caller, [from, from], false);
@@ -475,7 +493,7 @@ impl Trial<'_> {
         let over_by = one.lease().map(|lease| self.over_by(to, lease));
         lock.holds.push(DrawnHold { caller, grant, lease: one.lease(), sure_until, over_by });
         if is_held {
-            lock.set_lease(one, sure_until, over_by, false);
+            lock.set_lease(one, sure_until, over_by);
         }
         Ok(())
     }
