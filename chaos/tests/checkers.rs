@@ -102,6 +102,23 @@ fn what_only_a_stall_of_the_recorder_convicts_is_unknown() {
     assert_eq!(confirmed(&extend(""), 500), State::Violated);
 }
 
+#[test]
+fn what_is_convicted_after_the_machines_clock_was_set_is_unknown() {
+    // The two hold together from 2 s to 2.3 s.
+    let lost = r#"{"t_ns":2300000000,"event":"lost","grant":"g1"}"#;
+    let set_at = |t_ns: u64| {
+        let step =
+            format!(r#"{{"t_ns":{t_ns},"event":"stall","lasted_ns":5000000,"clock_step_ns":-9000000000}}"#);
+        let mut lines = [step.as_str(), lost];
+        lines.sort_unstable();
+        stalled(&lines.join("\n"), 0).verdicts.belief
+    };
+    let belief = set_at(2_200_000_000);
+    assert_eq!(belief.state, State::Unknown);
+    assert!(belief.why[0].contains("clock was set by -9000.000 ms"), "{:?}", belief.why);
+    assert_eq!(set_at(2_400_000_000).state, State::Violated);
+}
+
 /// One owner holds for a lease of 1 s, enters again at 0.5 s for so long, and releases that at once; another
 /// gets the lock at this time.
 fn reentered(features: &str, inner_lease_ms: u64, granted_ms: u64) -> State {

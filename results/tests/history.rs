@@ -276,12 +276,13 @@ fn entry() -> impl Strategy<Value = Entry> {
             .prop_map(|(fault, targets, span, phase)| Event::Fault { fault, targets, span, phase }),
         text().prop_map(|client| Event::Crash { client }),
         (text(), any::<bool>()).prop_map(|(lock, ok)| Event::Probe { lock, ok }),
-        (any::<u64>(), prop::option::of(text()), any::<Option<u64>>()).prop_map(
-            |(lasted_ns, client, run_queue_ns)| Event::Stall {
+        (any::<u64>(), prop::option::of(text()), any::<Option<u64>>(), any::<Option<i64>>()).prop_map(
+            |(lasted_ns, client, run_queue_ns, clock_step_ns)| Event::Stall {
                 lasted_ns,
                 client,
                 run_queue_ns,
                 steal_ns: run_queue_ns,
+                clock_step_ns,
             }
         ),
         (text(), any::<Option<u64>>(), proptest::collection::vec(text(), 0..3))

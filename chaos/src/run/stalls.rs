@@ -1,12 +1,12 @@
 //! Stalls of the harness: when its own process got no processor although it was due. What was timed around
 //! them is longer than the lock made it, and what clients said meanwhile was written down later than they
-//! said it.
+//! said it. The machine's clock is watched too, since servers end leases by it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{array, fs};
 
 use bench::sink::Sink;
@@ -27,6 +27,19 @@ const STALL: Duration = Duration::from_millis(100);
 
 /// From here on a stall is written into the history: a little above what timers and a busy scheduler add.
 const WRITTEN: Duration = Duration::from_millis(20);
+
+/// The machine's clock was set if it moved by so much more or less than the monotonic one between two looks.
+const STEP_NS: i64 = 20_000_000;
+
+/// How far the machine's clock is ahead of the monotonic one since `began`, in nanoseconds; `None` where this
+/// thread lost its processor between the two.
+fn clock_ahead_ns(began: Instant) -> Option<i64> {
+    let before = began.elapsed();
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let after = began.elapsed();
+    let ns = |length: Duration| i64::try_from(length.as_nanos()).ok();
+    (after - before < Duration::from_millis(1)).then_some(ns(wall)? - ns(after)?)
+}
 
 /// For how long this thread was ready to run without a processor, and a hypervisor kept processors from this
 /// machine, in nanoseconds so far; `None` where the system does not say.
@@ -50,11 +63,12 @@ impl Stalls {
     /// Writes each stall into the history, also those of clients' processes that are stopped by a signal.
     pub(super) fn watch(sink: Arc<dyn Sink>, clients: Arc<dyn ClientControl>) -> Self {
         let pids = move || (1..=clients.count()).filter_map(|n| Some((n, clients.pid(n)?))).collect();
-        Self::by(thread::sleep, pids, sink)
+        Self::by(thread::sleep, clock_ahead_ns, pids, sink)
     }
 
     fn by(
         sleep: impl Fn(Duration) + Send + 'static,
+        clock_ahead_ns: impl Fn(Instant) -> Option<i64> + Send + 'static,
         clients: impl Fn() -> Vec<(u32, u32)> + Send + 'static,
         sink: Arc<dyn Sink>,
     ) -> Self {
@@ -65,12 +79,15 @@ impl Stalls {
             // Clients that are stopped, and since when.
             let mut stopped = BTreeMap::new();
             let mut before = denied_ns();
-            let write = |lasted: Duration, client: Option<u32>, [run_queue_ns, steal_ns]: DeniedNs| {
+            let mut ahead_ns = None;
+            let write = |lasted: Duration, client, [run_queue_ns, steal_ns]: DeniedNs, clock_step_ns| {
+                let client: Option<u32> = client;
                 sink.record(Entry::Event(Event::Stall {
                     lasted_ns: lasted.as_nanos() as u64,
                     client: client.map(|number| format!("c{number}")),
                     run_queue_ns,
                     steal_ns,
+                    clock_step_ns,
                 }));
             };
             for turn in 0.. {
@@ -86,8 +103,13 @@ impl Stalls {
                     denied = array::from_fn(|at| Some(now[at]?.saturating_sub(before[at]?)));
                     before = now;
                 }
-                if late > WRITTEN {
-                    write(EVERY + late, None, denied);
+                let now_ahead_ns = clock_ahead_ns(began);
+                let step_ns =
+                    now_ahead_ns.zip(ahead_ns).map(|(now_ns, before_ns): (i64, i64)| now_ns - before_ns);
+                let step_ns = step_ns.filter(|step_ns| step_ns.abs() >= STEP_NS);
+                ahead_ns = now_ahead_ns.or(ahead_ns);
+                if late > WRITTEN || step_ns.is_some() {
+                    write(EVERY + late, None, denied, step_ns);
                 }
                 let looks = turn % CLIENTS_EVERY == 0;
                 for (client, pid) in looks.then(&clients).unwrap_or_default() {
@@ -95,7 +117,7 @@ impl Stalls {
                     if matches!(process_state(pid), Some('T' | 't')) {
                         stopped.entry(client).or_insert(asleep);
                     } else if let Some(since) = stopped.remove(&client) {
-                        write(since.elapsed(), Some(client), [None; 2]);
+                        write(since.elapsed(), Some(client), [None; 2], None);
                     }
                 }
                 if late > STALL {
@@ -103,7 +125,7 @@ impl Stalls {
                 }
             }
             for (client, since) in stopped {
-                write(since.elapsed(), Some(client), [None; 2]);
+                write(since.elapsed(), Some(client), [None; 2], None);
             }
             stalls
         });
@@ -139,6 +161,7 @@ fn note(stalls: &[(Duration, Duration, DeniedNs)]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::atomic::AtomicI64;
 
     use super::*;
 
@@ -175,6 +198,7 @@ mod tests {
             move |length| {
                 thread::sleep(if late.swap(false, Relaxed) { 4 * STALL } else { length });
             },
+            |_| None,
             Vec::new,
             sink,
         );
@@ -187,5 +211,36 @@ mod tests {
             matches!(&lines[0], Entry::Event(Event::Stall { lasted_ns, client: None, .. }) if *lasted_ns >= stalled),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn a_clock_that_is_set_is_written_down() {
+        let (lines, clock) = (Arc::new(Lines::default()), Arc::new([AtomicI64::new(0), AtomicI64::new(0)]));
+        let (sink, seen) = (lines.clone(), clock.clone());
+        let look = move |_| {
+            let [ahead_ns, looks] = &*seen;
+            looks.fetch_add(1, Relaxed);
+            Some(ahead_ns.load(Relaxed))
+        };
+        let stalls = Stalls::by(thread::sleep, look, Vec::new, sink);
+        let steps = || {
+            let lines = lines.0.lock().expect("not poisoned");
+            let steps = lines.iter().filter_map(|line| match line {
+                Entry::Event(Event::Stall { clock_step_ns, .. }) => *clock_step_ns,
+                _ => None,
+            });
+            steps.collect::<Vec<_>>()
+        };
+        // A slow adjustment is none.
+        let [ahead_ns, looks] = &*clock;
+        for now_ns in [0, 5_000_000, 9_000_000_000, 8_000_000_000] {
+            ahead_ns.store(now_ns, Relaxed);
+            let before = looks.load(Relaxed);
+            while looks.load(Relaxed) < before + 2 {
+                thread::sleep(EVERY);
+            }
+        }
+        stalls.finish();
+        assert_eq!(steps(), [8_995_000_000, -1_000_000_000]);
     }
 }

@@ -254,6 +254,9 @@ pub enum Event {
         run_queue_ns: Option<u64>,
         /// How much of it a hypervisor kept the processors for others, all of them together, to 10 ms.
         steal_ns: Option<u64>,
+        /// By how much the machine's clock, by which servers end leases, was set forward meanwhile; less than
+        /// nothing: back.
+        clock_step_ns: Option<i64>,
     },
     /// How the recorder's clock stands to a reference's, for histories that are recorded in parts.
     Clock {

@@ -305,6 +305,8 @@ pub struct Record {
     pub doubts: Vec<String>,
     /// When the recorder stood still, in order of time.
     pub stalls: Vec<Stall>,
+    /// When the machine's clock was set, the last moment before it, and by how many nanoseconds.
+    pub clock_steps: Vec<(u64, i64)>,
     /// How far off the times of clients may be, of a history that was put together from parts.
     pub clocks: Clocks,
     /// Ends of operations in order; `u64::MAX` where open.

@@ -358,7 +358,9 @@ impl Reader {
                     self.record.watchdog_ns.insert(client, ns(*lease_ms));
                 }
             }
-            Event::Stall { lasted_ns, client, .. } => {
+            Event::Stall { lasted_ns, client, clock_step_ns, .. } => {
+                let step = clock_step_ns.map(|step_ns| (t_ns.saturating_sub(*lasted_ns), step_ns));
+                self.record.clock_steps.extend(step);
                 let client = client.as_deref().map(|name| self.client(name));
                 self.record.stalls.push(Stall {
                     client,

@@ -10,7 +10,10 @@
 //! 4. Of liveness, all stalls of the recorder together are added to the grace.
 //! 5. A client that stood still although no fault paused it counts as paused by one: it is late by itself,
 //!    and loses its turn.
+//! 6. Servers end leases by the machine's clock. What is convicted after that was set, as it is when a
+//!    virtual machine goes on after a pause, is *unknown*: any lock would have lost its leases.
 
+use std::mem;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -23,9 +26,22 @@ use crate::checkers::{CheckOptions, Checker, Finding};
 /// Lines that waited are written one after the other: so long after a stall they may still be late.
 const CATCH_UP_NS: u64 = 50_000_000;
 
-/// The findings of a checker, of which none rests on a line that a stall delayed. `earliest` is
-/// [`at_the_earliest`] of the record, made if it is needed.
+/// The findings of a checker, of which none rests on a line that a stall delayed, or on a clock that was set.
+/// `earliest` is [`at_the_earliest`] of the record, made if it is needed.
 pub(crate) fn check(
+    checker: &Checker,
+    record: &Record,
+    earliest: &LazyLock<Record, impl FnOnce() -> Record>,
+    options: &CheckOptions<'_>,
+) -> Vec<Finding> {
+    let mut findings = check_delayed(checker, record, earliest, options);
+    if let Some(step) = record.clock_steps.first() {
+        withdraw_after_step(&mut findings, *step);
+    }
+    findings
+}
+
+fn check_delayed(
     checker: &Checker,
     record: &Record,
     earliest: &LazyLock<Record, impl FnOnce() -> Record>,
@@ -55,6 +71,21 @@ pub(crate) fn check(
             certain
         })
         .collect()
+}
+
+/// Withdraws what is convicted only after the machine's clock was set.
+fn withdraw_after_step(findings: &mut [Finding], (set_at_ns, step_ns): (u64, i64)) {
+    let sign = if step_ns < 0 { "-" } else { "" };
+    let step = ms(step_ns.unsigned_abs());
+    for finding in findings.iter_mut().filter(|finding| finding.count > 0) {
+        if finding.anomalies.iter().all(|anomaly| anomaly.to_ns > set_at_ns) {
+            let (doubts, notes) = (mem::take(&mut finding.doubts), mem::take(&mut finding.notes));
+            *finding = Finding { doubts, notes, ..Finding::default() };
+            finding.doubt(&format!(
+                "the machine's clock was set by {sign}{step} meanwhile, and servers end leases by it"
+            ));
+        }
+    }
 }
 
 fn of_recorder(record: &Record) -> impl Iterator<Item = &Stall> {
