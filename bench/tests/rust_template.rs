@@ -16,6 +16,7 @@ async fn the_rust_template_conforms() {
         kind: None,
         patience: PATIENCE,
         may_flush: true,
+        slow_lines: None,
         log: Some(lab.dir.path().join("driver.log")),
     };
     let found = conform(&options, |_| {}).await;

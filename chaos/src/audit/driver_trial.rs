@@ -8,7 +8,7 @@ use bench::subject::Subject;
 use cluster_config::TopologyKind;
 use results::secrets;
 
-use super::probe::on_servers;
+use super::probe::{AskedServers, on_servers};
 use crate::run::RunError;
 
 /// How a driver is tried.
@@ -53,17 +53,18 @@ impl DriverTrial<'_> {
         kind: TopologyKind,
         step: &(impl Fn(&'static str) + Sync),
     ) -> Result<Conformity, RunError> {
-        let then = async |url: &str, work: &Path| {
-            let log = self.log_dir.unwrap_or(work).join("driver.log");
+        let then = async |servers: AskedServers<'_>| {
+            let log = self.log_dir.unwrap_or(servers.work).join("driver.log");
             // A log that is gone afterwards is quoted and not named.
             let gone = format!(" {}", log.display());
             let options = ConformOptions {
                 command: self.subject.program().unwrap_or_default().to_vec(),
-                target: url.to_owned(),
+                target: servers.url.to_owned(),
                 prefix: format!("locklab:conform-{}:", std::process::id()),
                 kind: self.kind.clone(),
                 patience: self.patience,
                 may_flush: self.target.is_none(),
+                slow_lines: servers.slow_lines,
                 log: Some(log),
             };
             let mut found = conform(&options, |tried| step(tried.name)).await;

@@ -5,20 +5,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bench::abilities::Abilities;
-use bench::exec::conform::{ConformOptions, Outcome, Step, conform};
+use bench::exec::conform::{ConformOptions, Outcome, SlowLines, Step, conform};
 use bench::subject::{ConnectTo, Subject, SubjectError};
-use cluster_config::{Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use cluster_config::{Links, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::place;
 use crate::batch::in_processes;
 use crate::checkers::record::kinds::is_alone;
 use crate::run::RunError;
+use crate::servers::bench_servers::delay;
 
 /// How long a driver's reply may take beyond its wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all steps of `conform` may take: a driver that hangs in each is not waited for.
 const CONFORM_WITHIN: Duration = Duration::from_secs(180);
+/// How late bytes are on average on a slow line: less than a client of several masters waits for one.
+const LATE_BY: Duration = Duration::from_millis(10);
 /// A lease no longer than any scenario's: what is answered instead shows a lock that follows no wish.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
@@ -69,12 +72,20 @@ impl ProbedLock {
     }
 }
 
-/// Does `then` on servers of this shape, or on the target: by their URL, with a directory that is removed
-/// afterwards. Gives the version of our servers too.
+/// Servers that a lock is asked on.
+pub struct AskedServers<'a> {
+    pub(super) url: &'a str,
+    /// A directory that is removed afterwards.
+    pub(super) work: &'a Path,
+    /// Slows the lines to them, where they are ours.
+    pub(super) slow_lines: Option<SlowLines>,
+}
+
+/// Does `then` on servers of this shape, or on the target. Gives the version of our servers too.
 pub(super) async fn on_servers<T>(
     shape: TopologyKind,
     target: Option<&str>,
-    then: impl AsyncFnOnce(&str, &Path) -> T,
+    then: impl AsyncFnOnce(AskedServers<'_>) -> T,
 ) -> Result<(T, Option<String>), RunError> {
     let missing = |error: cluster_config::ClusterError| RunError::Missing(error.to_string());
     let work = tempfile::tempdir().map_err(|error| {
@@ -85,12 +96,15 @@ pub(super) async fn on_servers<T>(
         ))
     })?;
     if let Some(url) = target {
-        return Ok((then(url, work.path()).await, None));
+        return Ok((then(AskedServers { url, work: work.path(), slow_lines: None }).await, None));
     }
     let mut up = UpOptions::new(work.path());
-    up.in_memory = true;
+    (up.in_memory, up.links) = (true, Links::Proxied);
     let ours = Process.up(&Topology::of(shape), &up).await.map_err(missing)?;
-    let done = then(&ours.url(), work.path()).await;
+    let (links, nodes) = (ours.links().map_err(missing)?.clone(), ours.nodes().to_vec());
+    let slow_lines: SlowLines = Arc::new(move || Box::new(delay(&links, &nodes, LATE_BY, LATE_BY)));
+    let servers = AskedServers { url: &ours.url(), work: work.path(), slow_lines: Some(slow_lines) };
+    let done = then(servers).await;
     let version = ours.server_version().to_owned();
     ours.down().await.map_err(missing)?;
     Ok((done, Some(version)))
@@ -103,15 +117,15 @@ pub async fn ask<T>(
     shape: TopologyKind,
     target: Option<&str>,
     log: Option<PathBuf>,
-    then: impl AsyncFnOnce(Answer, &str) -> T,
+    then: impl AsyncFnOnce(Answer, AskedServers<'_>) -> T,
 ) -> Result<(T, Option<String>), RunError> {
-    let hello = async |url: &str, work: &Path| {
+    let hello = async |servers: AskedServers<'_>| {
         let to = ConnectTo {
-            log: Some(log.unwrap_or_else(|| work.join("hello.log"))),
+            log: Some(log.unwrap_or_else(|| servers.work.join("hello.log"))),
             watchdog: Some(WATCHDOG),
-            ..ConnectTo::new(url, "c1", 7, "none")
+            ..ConnectTo::new(servers.url, "c1", 7, "none")
         };
-        then(Abilities::of(subject, &to).await, url).await
+        then(Abilities::of(subject, &to).await, servers).await
     };
     on_servers(shape, target, hello).await
 }
@@ -155,19 +169,20 @@ pub(super) async fn meet(
         }
         let subject = met.subject.clone();
         let (log, audited) = (logs.join(format!("hello-{shape}.log")), &mut met.audited);
-        let then = async |has: Answer, url: &str| -> Answer {
+        let then = async |has: Answer, servers: AskedServers<'_>| -> Answer {
             let not = !matches!(has, Ok(_) | Err(SubjectError::Usage(_)));
             if let (Some(command), None, false) = (program.clone(), &audited.conform, not) {
                 let library = has.as_ref().map(|has| has.library.clone());
                 audited.library = library.unwrap_or_default();
                 let options = ConformOptions {
                     command,
-                    target: url.to_owned(),
+                    target: servers.url.to_owned(),
                     prefix: prefix.to_owned(),
                     kind: None,
                     patience: PATIENCE,
                     // Its keys can be deleted on one deployment only.
                     may_flush: target.is_none() && shape != TopologyKind::Masters,
+                    slow_lines: servers.slow_lines,
                     log: Some(logs.join("conform.log")),
                 };
                 audited.conform = Some(conformance(&options).await);

@@ -9,7 +9,7 @@ use bench::subject::{Subject, SubjectError};
 use cluster_config::TopologyKind;
 use results::run::NotApplicable;
 
-use crate::audit::probe::{Answer, ask, in_view_of};
+use crate::audit::probe::{Answer, AskedServers, ask, in_view_of};
 use crate::audit::{fitted, place};
 use crate::batch::{PlannedRun, in_processes};
 use crate::planning::plan::Plan;
@@ -190,7 +190,11 @@ impl Planner<'_> {
             let key = (name.to_owned(), *shape);
             let has = match known.get(&key) {
                 Some(known) => known.clone(),
-                None => ask(subject.as_ref(), *shape, self.target, None, async |has, _: &str| has).await?.0,
+                None => {
+                    ask(subject.as_ref(), *shape, self.target, None, async |has, _: AskedServers<'_>| has)
+                        .await?
+                        .0
+                }
             };
             known.insert(key, has.clone());
             let answer = own.get_or_insert_with(|| has.clone());

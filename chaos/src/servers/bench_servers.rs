@@ -7,7 +7,7 @@ use bench::driver::{BenchPlan, Placement};
 use bench::server_stats::ServerWatch;
 use bench::subject::SubjectError;
 use bench::subjects::{by_comma, find, system_of, usual};
-use cluster_config::{ClusterError, Deployment, LinkFault, LinkGuard, Party, Topology};
+use cluster_config::{Deployment, LinkFault, LinkGuard, LinkTable, Node, Party, Topology};
 
 use crate::audit::place;
 
@@ -77,17 +77,13 @@ pub async fn direct_round_trip(deployment: &Deployment) -> Option<Duration> {
     ServerWatch::find(&url).await?.round_trip().await
 }
 
-/// Makes every byte between clients and servers late by half the round trip, for as long as the guards live.
-pub fn delay(deployment: &Deployment, rtt: Duration) -> Result<Vec<LinkGuard>, ClusterError> {
-    let links = deployment.links()?;
+/// Makes every byte between clients and servers late by `latency`, at most `jitter` more or less, for as long
+/// as the guards live.
+pub fn delay(links: &LinkTable, nodes: &[Node], latency: Duration, jitter: Duration) -> Vec<LinkGuard> {
     let clients = Party::Client(0);
-    let mut guards = Vec::new();
-    for node in deployment.nodes() {
+    let both = nodes.iter().flat_map(|node| {
         let server = Party::Node(node.name.clone());
-        for (from, to) in [(&clients, &server), (&server, &clients)] {
-            let late = LinkFault::Delay { latency: rtt / 2, jitter: Duration::ZERO };
-            guards.push(links.apply(from, to, late));
-        }
-    }
-    Ok(guards)
+        [(clients.clone(), server.clone()), (server, clients.clone())]
+    });
+    both.map(|(from, to)| links.apply(&from, &to, LinkFault::Delay { latency, jitter })).collect()
 }

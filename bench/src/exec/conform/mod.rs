@@ -7,13 +7,16 @@ mod conformity_report;
 mod scripted_driver;
 mod steps;
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{any::Any, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use results::secrets::{redact, redact_all};
 
 use super::PipeCost;
 use crate::subject::ConnectTo;
+
+/// Makes answers come late, each by another time, as long as what it gives is kept.
+pub type SlowLines = Arc<dyn Fn() -> Box<dyn Any + Send> + Send + Sync>;
 
 /// How a driver is to be tried. Shown without the target's password.
 #[derive(Clone)]
@@ -30,6 +33,8 @@ pub struct ConformOptions {
     pub patience: Duration,
     /// The target is ours alone: its keys may be deleted, to see whether a loss is noticed.
     pub may_flush: bool,
+    /// Slows the lines to the target's servers, where these are ours.
+    pub slow_lines: Option<SlowLines>,
     /// Where the drivers' standard error goes.
     pub log: Option<PathBuf>,
 }

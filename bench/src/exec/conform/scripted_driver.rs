@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use results::limits;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -197,6 +198,11 @@ impl ScriptedDriver {
             Ok(Err(e)) => Err(e.to_string()),
             Err(_) => Err(format!("it was still there after {within:?}")),
         }
+    }
+
+    /// Sends a signal to all of the driver's processes.
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), String> {
+        self.processes.signal(signal)
     }
 
     /// Sends SIGKILL to all of the driver's processes, and waits until they are gone.

@@ -1,29 +1,36 @@
 //! Draws calls for many locks at once, and compares each answer with what a lock may say then.
 //!
+//! They are drawn twice, the second time over slow lines and with drivers that are stopped meanwhile.
 //! The other steps ask for what somebody has thought of. This one knows of each hold until when it is there
 //! for certain, and from when on it is gone for certain; what lies between may be answered either way.
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 use super::super::{Outcome, Step};
-use super::leases::{NEXT_MS, flush, said_lost};
+use super::leases::{NEXT_MS, said_lost, send_to};
 use super::{
     A, B, DriverIndex, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, WATCHDOG_MS,
     grant_of, skip,
 };
 use crate::protocol;
 
-const DRAWN_FOR: Duration = Duration::from_secs(6);
+const CALM_FOR: Duration = Duration::from_secs(6);
+const ROUGH_FOR: Duration = Duration::from_secs(12);
 const LOCKS: usize = 32;
 /// Another name is taken then, so that a finding shows all that was done with one.
 const CALLS_MAX: usize = 12;
 const WAIT_MS: u64 = 3_000;
-/// What does not wait is answered by then.
+/// A waiter who was stopped has time left to be granted a lock that is free.
+const ROUGH_WAIT_MS: u64 = 6_000;
+/// What does not wait is answered by then, and who waits for a free lock is granted it by then.
 const LATE: Duration = Duration::from_secs(2);
+/// Libraries that ask for a sign of life each second take a driver that is stopped for so long for dead.
+const STOPPED_FOR: Duration = Duration::from_millis(1_300);
 /// A lease that is renewed lasts for longer than the calls.
 const RENEWED: Duration = Duration::from_secs(3_600);
 
@@ -78,6 +85,10 @@ impl DrawnHold {
 
 struct DrawnLock {
     name: String,
+    /// Its lines are slow and its drivers are stopped, so that waiters are what counts.
+    is_rough: bool,
+    /// Most of its leases are renewed; else few are.
+    is_mostly_renewed: bool,
     begun: Instant,
     holds: Vec<DrawnHold>,
     /// The grants of holds that ended, and whether a release ended them.
@@ -87,6 +98,8 @@ struct DrawnLock {
     taken_until: Instant,
     free_since: Instant,
     flushed: Option<Instant>,
+    /// When each driver last went on after it was stopped.
+    resumed: [Instant; 2],
     token: Option<u64>,
     /// Its calls and their answers, in words.
     story: Vec<String>,
@@ -96,10 +109,12 @@ struct DrawnLock {
 }
 
 impl DrawnLock {
-    fn new(name: String) -> Self {
+    fn new(name: String, is_rough: bool, is_mostly_renewed: bool) -> Self {
         let now = Instant::now();
         DrawnLock {
             name,
+            is_rough,
+            is_mostly_renewed,
             begun: now,
             holds: Vec::new(),
             past: Vec::new(),
@@ -107,11 +122,17 @@ impl DrawnLock {
             taken_until: now,
             free_since: now,
             flushed: None,
+            resumed: [now; 2],
             token: None,
             story: Vec::new(),
             calls: 0,
             is_open: false,
         }
+    }
+
+    /// How long those wait for it who wait.
+    fn wait_ms(&self) -> u64 {
+        if self.is_rough { ROUGH_WAIT_MS } else { WAIT_MS }
     }
 
     fn of(&self, caller: Caller) -> impl Iterator<Item = &DrawnHold> {
@@ -135,6 +156,11 @@ impl DrawnLock {
     /// Who waits for no answer about it.
     fn is_idle(&self, caller: Caller) -> bool {
         self.pending.iter().all(|one| one.caller != caller)
+    }
+
+    /// Whether the driver was stopped while it had the call.
+    fn was_stopped_in(&self, call: &PendingCall) -> bool {
+        self.resumed[call.caller.which] > call.sent
     }
 
     fn has_waiter(&self) -> bool {
@@ -201,7 +227,12 @@ impl Trial<'_> {
             return skip("no lease ends, or requests are answered one by one: see expiry and concurrency");
         }
         self.start_both().await?;
-        let drawn = self.draw_calls().await;
+        let drawn = match self.draw_calls(false).await {
+            Ok(calm) => {
+                self.draw_calls(true).await.map(|rough| format!("{calm} calls, {rough} on slow lines"))
+            }
+            broken => broken,
+        };
         // Some calls may wait still.
         for driver in self.drivers.iter_mut().flatten() {
             driver.kill().await;
@@ -209,14 +240,16 @@ impl Trial<'_> {
         Ok(drawn?)
     }
 
-    async fn draw_calls(&mut self) -> StepResult {
-        let mut random = ChaCha8Rng::seed_from_u64(7);
-        let may_flush = self.options.may_flush && protocol::shape(&self.options.target) == Some("single");
+    async fn draw_calls(&mut self, is_rough: bool) -> StepResult {
+        let mut random = ChaCha8Rng::seed_from_u64(if is_rough { 8 } else { 7 });
+        let _slow = self.options.slow_lines.as_ref().filter(|_| is_rough).map(|slow_down| slow_down());
+        let may_flush = self.options.may_flush && self.is_single();
         let mut locks: Vec<DrawnLock> = Vec::new();
+        let length = if is_rough { ROUGH_FOR } else { CALM_FOR };
         let (mut calls, begun) = (0, Instant::now());
-        while begun.elapsed() < DRAWN_FOR {
+        while begun.elapsed() < length {
             locks.retain(|lock| !lock.is_open && (lock.calls < CALLS_MAX || !lock.pending.is_empty()));
-            locks.resize_with(LOCKS, || DrawnLock::new(self.lock()));
+            locks.resize_with(LOCKS, || DrawnLock::new(self.lock(), is_rough, random.random_ratio(1, 3)));
             let round = Instant::now();
             for lock in &mut locks {
                 lock.advance();
@@ -226,26 +259,74 @@ impl Trial<'_> {
                     calls += 1;
                 }
             }
+            if is_rough && random.random_ratio(1, 4) {
+                self.stop_one(&mut locks, &mut random).await;
+            }
             self.collect(&mut locks, round).await?;
             if may_flush && random.random_ratio(1, 8) {
                 // Who waits may look again only when the holder's lease ends.
                 locks.retain(|lock| lock.pending.is_empty());
-                let before = Instant::now();
-                flush(&self.options.target).await?;
-                for lock in &mut locks {
-                    (lock.flushed, lock.token) = (Some(Instant::now()), None);
-                    for hold in &mut lock.holds {
-                        (hold.sure_until, hold.over_by) = (hold.sure_until.min(before), lock.flushed);
-                    }
-                    lock.story.push("the server lost its keys".to_owned());
-                }
+                self.delete_keys(locks.iter_mut().collect(), true).await?;
+            } else if may_flush && is_rough {
+                let is_drawn = |lock: &&mut DrawnLock| lock.pending.is_empty() && random.random_ratio(1, 8);
+                self.delete_keys(locks.iter_mut().filter(is_drawn).collect(), false).await?;
             }
-            let pause_ms = *[0, 0, 0, 60, 250, SHORT_MS + 300].choose(&mut random).unwrap_or(&0);
+            // A short lease ends in the last of them, or while a driver is stopped.
+            let pauses_ms = [0, 0, 0, 60, 250, SHORT_MS + 300];
+            let pauses_ms = if is_rough { &pauses_ms[..5] } else { &pauses_ms };
+            let pause_ms = pauses_ms.choose(&mut random).copied().unwrap_or(0);
             self.listen(A, Duration::from_millis(pause_ms)).await;
             self.collect(&mut locks, Instant::now()).await?;
         }
         self.end_drawn(&mut locks).await?;
-        Ok(format!("{calls} calls"))
+        Ok(calls.to_string())
+    }
+
+    fn is_single(&self) -> bool {
+        protocol::shape(&self.options.target) == Some("single")
+    }
+
+    /// Deletes the keys that have the names of these locks, or all keys, of which they are all the locks.
+    async fn delete_keys(&self, locks: Vec<&mut DrawnLock>, all: bool) -> Result<(), String> {
+        let mut delete = redis::cmd(if all { "FLUSHALL" } else { "DEL" });
+        for lock in locks.iter().filter(|_| !all) {
+            delete.arg(&lock.name);
+        }
+        if locks.is_empty() {
+            return Ok(());
+        }
+        let before = Instant::now();
+        send_to(&self.options.target, &delete).await?;
+        let now = Instant::now();
+        for lock in locks {
+            lock.token = None;
+            // A lock may be kept elsewhere than in the key of its name.
+            lock.flushed = Some(now).filter(|_| all).or(lock.flushed);
+            for hold in &mut lock.holds {
+                hold.sure_until = hold.sure_until.min(before);
+                hold.over_by = if all { Some(now) } else { hold.over_by };
+            }
+            lock.story.push(if all { "all keys were deleted" } else { "its key was deleted" }.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Lets nothing of one of the drivers run for a while. Its calls wait meanwhile, and nothing is renewed.
+    async fn stop_one(&mut self, locks: &mut [DrawnLock], random: &mut ChaCha8Rng) {
+        let which = *[A, B].choose(random).unwrap_or(&A);
+        let before = Instant::now();
+        // A driver that has ended meanwhile is found by its calls.
+        let _ = self.driver(which).signal(Signal::SIGSTOP);
+        self.listen(A + B - which, STOPPED_FOR).await;
+        let _ = self.driver(which).signal(Signal::SIGCONT);
+        for lock in locks {
+            lock.resumed[which] = Instant::now();
+            let is_renewed = |hold: &&mut DrawnHold| hold.caller.which == which && hold.over_by.is_none();
+            for hold in lock.holds.iter_mut().filter(is_renewed) {
+                hold.sure_until = hold.sure_until.min(before);
+            }
+            lock.story.push(format!("c{} was stopped for {STOPPED_FOR:?}", which + 1));
+        }
     }
 
     /// Releases everything, so that all who wait are granted it.
@@ -276,8 +357,9 @@ impl Trial<'_> {
         idle.retain(|caller| lock.is_idle(*caller));
         idle.shuffle(random);
         let Some(&caller) = idle.first() else { return Vec::new() };
-        let is_renewed =
-            self.hello.watchdog_ms.is_some_and(|ms| ms <= WATCHDOG_MS) && random.random_ratio(1, 4);
+        let renewed_of_8 = if lock.is_mostly_renewed { 6 } else { 1 };
+        let is_renewed = self.hello.watchdog_ms.is_some_and(|ms| ms <= WATCHDOG_MS)
+            && random.random_ratio(renewed_of_8, 8);
         let lease_ms = [SHORT_MS, LONG_MS, SHORT_MS].choose(random).copied().filter(|_| !is_renewed);
         let acquire = |caller: Caller, wait_ms: Option<u64>| {
             let own = lock.of(caller).next().map(|hold| hold.lease.map(|lease| lease.as_millis() as u64));
@@ -303,15 +385,19 @@ impl Trial<'_> {
         }
         let Some(hold) = lock.holds.choose(random) else {
             let is_race = drawn > 70 || !lock.pending.is_empty() || lock.free_since.elapsed() < SLACK;
-            let (callers, wait_ms) = if is_race { (random.random_range(1..=3), WAIT_MS) } else { (1, 0) };
+            let (callers, wait_ms) =
+                if is_race { (random.random_range(1..=4), lock.wait_ms()) } else { (1, 0) };
             return idle.into_iter().take(callers).map(|caller| acquire(caller, Some(wait_ms))).collect();
         };
-        let wait_ms = Some(WAIT_MS).filter(|_| random.random());
+        let wait_ms = Some(lock.wait_ms()).filter(|_| random.random());
+        let waits_below = if lock.is_rough { 92 } else { 78 };
         let one = match drawn {
             14..40 => change(hold.caller, &hold.grant, false),
             40..50 => change(hold.caller, &hold.grant, true),
             50..66 => acquire(hold.caller, Some(0)),
-            66..78 if lock.pending.len() < 2 && caller != hold.caller => acquire(caller, wait_ms),
+            66.. if drawn < waits_below && lock.pending.len() < 2 && caller != hold.caller => {
+                acquire(caller, wait_ms)
+            }
             _ => acquire(caller, Some(0)),
         };
         if idle.contains(&one.0) { vec![one] } else { Vec::new() }
@@ -327,7 +413,7 @@ impl Trial<'_> {
     /// Waits for the answers that are due, and judges all that there are. Due are those of calls that do not
     /// wait, and one to the calls since `round` for a lock that nobody has.
     async fn collect(&mut self, locks: &mut [DrawnLock], round: Instant) -> Result<(), String> {
-        let by = Instant::now() + self.patience() + Duration::from_millis(WAIT_MS);
+        let by = Instant::now() + self.patience() + Duration::from_millis(ROUGH_WAIT_MS);
         self.listen_to_both().await;
         for lock in locks {
             while self.is_due(lock, round) {
@@ -374,25 +460,29 @@ impl Trial<'_> {
             if lock.is_open {
                 return Ok(());
             }
-            if !one.waits() && reply.took > LATE {
+            let was_stopped = lock.was_stopped_in(&one);
+            if !one.waits() && !was_stopped && reply.took > LATE {
                 return Err(format!("a call that need not wait took {:?}", reply.took));
             }
             match grant_of(&reply) {
                 _ if reply.ending == "unknown" && !self.is_busy(&reply) => lock.is_open = true,
+                // What was so at the server may be over since.
+                _ if was_stopped && !(one.waits() && self.is_busy(&reply)) => lock.is_open = true,
                 Some(grant) if one.is_acquire() => self.judge_grant(lock, &one, &reply, grant)?,
                 None if one.is_acquire() => self.judge_refusal(lock, &one, &reply)?,
                 _ => self.judge_change(lock, &one, &reply)?,
             }
         }
         let now = Instant::now();
-        let is_lost = |hold: &&DrawnHold| {
-            let driver = self.drivers[hold.caller.which].as_ref();
-            hold.outlasts(now) && driver.is_some_and(said_lost(&hold.grant))
-        };
+        let is_lost = |hold: &&DrawnHold| !lock.is_open && hold.outlasts(now) && self.was_told_lost(hold);
         match lock.holds.iter().find(is_lost) {
             Some(hold) => Err(format!("`lost` came for {}, which is held", hold.grant)),
             None => Ok(()),
         }
+    }
+
+    fn was_told_lost(&self, hold: &DrawnHold) -> bool {
+        self.drivers[hold.caller.which].as_ref().is_some_and(said_lost(&hold.grant))
     }
 
     /// Where a lease ends for certain that was set between these times: some systems know whole seconds only.
@@ -419,6 +509,8 @@ impl Trial<'_> {
                     "the {what} of a lock that its caller had lost or released was answered `ok`"
                 ));
             }
+            // It was there for longer than its holder counted on, or is there again.
+            ("ok", Some(_)) if hold.is_some_and(|hold| self.was_told_lost(hold)) => lock.is_open = true,
             ("ok", Some(lease)) if hold.is_some() => {
                 lock.set_lease(one, from + lease, Some(self.over_by(to, lease)));
             }
@@ -439,7 +531,10 @@ impl Trial<'_> {
     fn judge_refusal(&self, lock: &mut DrawnLock, one: &PendingCall, reply: &Reply) -> Result<(), String> {
         let is_reentry = lock.is_reentry(one.caller, reply.at);
         let wait = one.request["wait_ms"].as_u64().map_or(RENEWED, Duration::from_millis);
-        let is_free = lock.holds.is_empty() && lock.pending.is_empty() && lock.free_since + SLACK < one.sent;
+        let free_since = lock.resumed.into_iter().fold(lock.free_since, Instant::max);
+        let is_free = lock.holds.is_empty()
+            && lock.pending.is_empty()
+            && (lock.free_since + SLACK < one.sent || free_since + LATE < reply.at);
         match () {
             () if !self.is_busy(reply) => lock.is_open = true,
             // Some count tries in place of time.
@@ -466,12 +561,15 @@ impl Trial<'_> {
         let is_mixed = lock.of(caller).any(|hold| hold.lease != one.lease());
         let token = reply.body.get("token").and_then(Value::as_u64);
         let token = token.filter(|_| self.kind == "fenced" && !is_held);
+        // Of several masters callers may each get some.
+        let was_free = lock.holds.is_empty() && lock.free_since + SLACK < from && self.is_single();
         let wrong = match () {
             () if lock.is_anothers(caller, to) => Some("it was granted though another has it"),
             () if lock.of(caller).any(|hold| hold.grant == grant) => {
                 Some("a re-entry got the grant of a hold before it")
             }
             () if is_reentry && self.nests() == Some(Some(false)) => Some("its holder was granted it again"),
+            () if was_free && reply.took > LATE => Some("a lock that was free was granted late"),
             () if token.is_some() && token <= lock.token => {
                 Some("its token is no greater than the one before")
             }
@@ -480,7 +578,8 @@ impl Trial<'_> {
         if let Some(wrong) = wrong {
             return Err(wrong.to_owned());
         }
-        if is_held && (!is_reentry || is_mixed) {
+        let was_told_lost = lock.of(caller).any(|hold| self.was_told_lost(hold));
+        if is_held && (!is_reentry || is_mixed || was_told_lost) {
             // The hold before may have ended or not, and of two leases the shorter may be what counts.
             lock.is_open = true;
             return Ok(());

@@ -12,6 +12,8 @@ use crate::protocol::{self, error_text};
 
 /// How long another client waits for a lock whose lease ends.
 pub(super) const NEXT_MS: u64 = 6_000;
+/// A wrong `lost` comes right after the grant.
+const AT_ONCE: Duration = Duration::from_millis(300);
 
 struct LapsedLease {
     lock: String,
@@ -72,9 +74,10 @@ impl Trial<'_> {
         let granted_at = Instant::now();
         let grant = granted(&reply, "a waiter for a lock that was released")?;
         let answer = self.ask(B, json!({"op": "held", "grant": grant})).await?;
+        let said_it = said_lost(&grant);
+        self.driver(B).listen(AT_ONCE / 3, &said_it).await;
         let reply = self.ask_for(A, &lock, "t0", 0, Some(LONG_MS)).await?;
         let is_whole = granted_at.elapsed() + SLACK < Duration::from_millis(SHORT_MS);
-        let said_it = said_lost(&grant);
         if is_whole && (answer.body.get("held") == Some(&Value::Bool(false)) || said_it(self.driver(B))) {
             return Err(format!("a lease of {SHORT_MS} ms was over when its waiter was granted it"));
         }
@@ -112,8 +115,6 @@ impl Trial<'_> {
 
     /// `lost` must not come while a lock is held, and must for a lapsed lease if the features list it.
     pub(super) async fn notice(&mut self) -> SkippableResult {
-        /// A wrong `lost` comes right after the grant.
-        const AT_ONCE: Duration = Duration::from_millis(300);
         let (_, grant) = self.granted(LONG_MS).await?;
         let said_it = said_lost(&grant);
         self.driver(A).listen(AT_ONCE, &said_it).await;
@@ -247,9 +248,14 @@ pub(super) fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
 }
 
 pub(super) async fn flush(target: &str) -> Result<(), String> {
+    send_to(target, &redis::cmd("FLUSHALL")).await
+}
+
+/// Sends a command that deletes keys.
+pub(super) async fn send_to(target: &str, delete: &redis::Cmd) -> Result<(), String> {
     let tried = async {
         let mut connection = redis::Client::open(target)?.get_multiplexed_async_connection().await?;
-        redis::cmd("FLUSHALL").query_async::<()>(&mut connection).await
+        delete.query_async::<redis::Value>(&mut connection).await.map(drop)
     };
     tried.await.map_err(|e| format!("cannot delete the keys of our own server: {e}"))
 }

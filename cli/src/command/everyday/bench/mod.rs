@@ -266,7 +266,9 @@ async fn measure_group(
     let places = places(&running, &options.subject, options.fsync, &mut plan)?;
     let mut delays = Vec::new();
     for deployment in &running {
-        delays.extend(rtt.map(|rtt| delay(deployment, rtt)).transpose()?.into_iter().flatten());
+        if let Some(rtt) = rtt {
+            delays.extend(delay(deployment.links()?, deployment.nodes(), rtt / 2, Duration::ZERO));
+        }
     }
     let ended = measure_at(&plan, Some(places), None, keeper).await;
     drop(delays);
