@@ -69,6 +69,8 @@ pub(super) struct Trial<'a> {
     locks: u32,
     /// How long a lock with a lease of `SHORT_MS` was kept from another client, once that was tried.
     short_lease_ends_after: Option<Duration>,
+    /// How long the slowest drawn call took that did not wait.
+    slowest_call: Duration,
     violations: Vec<String>,
     /// What to fix in the step that is tried, where that is less than what its rule has.
     remedy: Option<&'static str>,
@@ -84,6 +86,7 @@ impl<'a> Trial<'a> {
             hello: HelloReply::default(),
             locks: 0,
             short_lease_ends_after: None,
+            slowest_call: Duration::ZERO,
             violations: Vec::new(),
             remedy: None,
             result: Conformity::default(),
