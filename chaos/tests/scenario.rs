@@ -455,7 +455,7 @@ mod built_in {
             scenario.load.duration.0
         };
         let all: Duration = BUILTINS.iter().map(load).sum();
-        assert!(all <= Duration::from_secs(1_331), "their loads are {all:?} long");
+        assert!(all <= Duration::from_secs(1_325), "their loads are {all:?} long");
     }
 
     #[test]
