@@ -80,8 +80,8 @@ impl Stalls {
             let mut stopped = BTreeMap::new();
             let mut before = denied_ns();
             let mut ahead_ns = None;
-            let write = |lasted: Duration, client, [run_queue_ns, steal_ns]: DeniedNs, clock_step_ns| {
-                let client: Option<u32> = client;
+            let write = |lasted: Duration, client: Option<u32>, denied: DeniedNs, clock_step_ns| {
+                let [run_queue_ns, steal_ns] = denied;
                 sink.record(Entry::Event(Event::Stall {
                     lasted_ns: lasted.as_nanos() as u64,
                     client: client.map(|number| format!("c{number}")),

@@ -17,24 +17,47 @@ use super::{
     A, B, DriverIndex, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, WATCHDOG_MS,
     grant_of, skip,
 };
-use crate::protocol;
 
-const CALM_FOR: Duration = Duration::from_secs(6);
-const ROUGH_FOR: Duration = Duration::from_secs(12);
-const LOCKS: usize = 32;
-/// A driver with one connection waits for each answer, and renews in time all the same.
-const ROUGH_LOCKS: usize = 8;
 /// Another name is taken then, so that a finding shows all that was done with one.
 const CALLS_MAX: usize = 12;
-const WAIT_MS: u64 = 3_000;
-/// A waiter who was stopped has time left to be granted a lock that is free.
-const ROUGH_WAIT_MS: u64 = 6_000;
 /// What does not wait is answered by then, and who waits for a free lock is granted it by then.
 const LATE: Duration = Duration::from_secs(2);
 /// Libraries that ask for a sign of life each second take a driver that is stopped for so long for dead.
 const STOPPED_FOR: Duration = Duration::from_millis(1_300);
 /// A lease that is renewed lasts for longer than the calls.
 const RENEWED: Duration = Duration::from_secs(3_600);
+
+/// How calls are drawn.
+struct Course {
+    seed: u64,
+    length: Duration,
+    locks: usize,
+    wait_ms: u64,
+    /// Draws of 66 to this of a hundred are calls for what another has, half of which wait.
+    waits_below: usize,
+    /// Lines are slow, drivers are stopped, and keys of single locks are deleted.
+    is_rough: bool,
+}
+
+const CALM: Course = Course {
+    seed: 7,
+    length: Duration::from_secs(6),
+    locks: 32,
+    wait_ms: 3_000,
+    waits_below: 78,
+    is_rough: false,
+};
+
+/// A driver with one connection waits for each answer, and renews so few locks in time all the same. A waiter
+/// who was stopped has time left to be granted a lock that is free.
+const ROUGH: Course = Course {
+    seed: 8,
+    length: Duration::from_secs(12),
+    locks: 8,
+    wait_ms: 6_000,
+    waits_below: 92,
+    is_rough: true,
+};
 
 /// Who calls: an owner of one of the drivers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,8 +110,7 @@ impl DrawnHold {
 
 struct DrawnLock {
     name: String,
-    /// Its lines are slow and its drivers are stopped, so that waiters are what counts.
-    is_rough: bool,
+    course: &'static Course,
     /// Most of its leases are renewed; else few are.
     is_mostly_renewed: bool,
     begun: Instant,
@@ -111,11 +133,11 @@ struct DrawnLock {
 }
 
 impl DrawnLock {
-    fn new(name: String, is_rough: bool, is_mostly_renewed: bool) -> Self {
+    fn new(name: String, course: &'static Course, is_mostly_renewed: bool) -> Self {
         let now = Instant::now();
         DrawnLock {
             name,
-            is_rough,
+            course,
             is_mostly_renewed,
             begun: now,
             holds: Vec::new(),
@@ -130,11 +152,6 @@ impl DrawnLock {
             calls: 0,
             is_open: false,
         }
-    }
-
-    /// How long those wait for it who wait.
-    fn wait_ms(&self) -> u64 {
-        if self.is_rough { ROUGH_WAIT_MS } else { WAIT_MS }
     }
 
     fn of(&self, caller: Caller) -> impl Iterator<Item = &DrawnHold> {
@@ -229,9 +246,9 @@ impl Trial<'_> {
             return skip("no lease ends, or requests are answered one by one: see expiry and concurrency");
         }
         self.start_both().await?;
-        let drawn = match self.draw_calls(false).await {
+        let drawn = match self.draw_calls(&CALM).await {
             Ok(calm) => {
-                self.draw_calls(true).await.map(|rough| format!("{calm} calls, {rough} on slow lines"))
+                self.draw_calls(&ROUGH).await.map(|rough| format!("{calm} calls, {rough} on slow lines"))
             }
             broken => broken,
         };
@@ -242,17 +259,17 @@ impl Trial<'_> {
         Ok(drawn?)
     }
 
-    async fn draw_calls(&mut self, is_rough: bool) -> StepResult {
-        let mut random = ChaCha8Rng::seed_from_u64(if is_rough { 8 } else { 7 });
-        let _slow = self.options.slow_lines.as_ref().filter(|_| is_rough).map(|slow_down| slow_down());
+    async fn draw_calls(&mut self, course: &'static Course) -> StepResult {
+        let mut random = ChaCha8Rng::seed_from_u64(course.seed);
+        let _slow = self.options.slow_lines.as_ref().filter(|_| course.is_rough).map(|slow_down| slow_down());
         let may_flush = self.options.may_flush && self.is_single();
         let mut locks: Vec<DrawnLock> = Vec::new();
-        let (length, count) = if is_rough { (ROUGH_FOR, ROUGH_LOCKS) } else { (CALM_FOR, LOCKS) };
         self.slowest_call = Duration::ZERO;
         let (mut calls, begun) = (0, Instant::now());
-        while begun.elapsed() < length {
+        while begun.elapsed() < course.length {
             locks.retain(|lock| !lock.is_open && (lock.calls < CALLS_MAX || !lock.pending.is_empty()));
-            locks.resize_with(count, || DrawnLock::new(self.lock(), is_rough, random.random_ratio(1, 3)));
+            locks
+                .resize_with(course.locks, || DrawnLock::new(self.lock(), course, random.random_ratio(1, 3)));
             let round = Instant::now();
             for lock in &mut locks {
                 lock.advance();
@@ -262,7 +279,7 @@ impl Trial<'_> {
                     calls += 1;
                 }
             }
-            if is_rough && random.random_ratio(1, 4) {
+            if course.is_rough && random.random_ratio(1, 4) {
                 self.stop_one(&mut locks, &mut random).await;
             }
             self.collect(&mut locks, round).await?;
@@ -270,13 +287,13 @@ impl Trial<'_> {
                 // Who waits may look again only when the holder's lease ends.
                 locks.retain(|lock| lock.pending.is_empty());
                 self.delete_keys(locks.iter_mut().collect(), true).await?;
-            } else if may_flush && is_rough {
+            } else if may_flush && course.is_rough {
                 let is_drawn = |lock: &&mut DrawnLock| lock.pending.is_empty() && random.random_ratio(1, 8);
                 self.delete_keys(locks.iter_mut().filter(is_drawn).collect(), false).await?;
             }
             // A short lease ends in the last of them, or while a driver is stopped.
             let pauses_ms = [0, 0, 0, 60, 250, SHORT_MS + 300];
-            let pauses_ms = if is_rough { &pauses_ms[..5] } else { &pauses_ms };
+            let pauses_ms = if course.is_rough { &pauses_ms[..5] } else { &pauses_ms };
             let pause_ms = pauses_ms.choose(&mut random).copied().unwrap_or(0);
             self.listen(A, Duration::from_millis(pause_ms)).await;
             self.collect(&mut locks, Instant::now()).await?;
@@ -285,18 +302,14 @@ impl Trial<'_> {
         Ok(calls.to_string())
     }
 
-    fn is_single(&self) -> bool {
-        protocol::shape(&self.options.target) == Some("single")
-    }
-
     /// Deletes the keys that have the names of these locks, or all keys, of which they are all the locks.
     async fn delete_keys(&self, locks: Vec<&mut DrawnLock>, all: bool) -> Result<(), String> {
+        if locks.is_empty() {
+            return Ok(());
+        }
         let mut delete = redis::cmd(if all { "FLUSHALL" } else { "DEL" });
         for lock in locks.iter().filter(|_| !all) {
             delete.arg(&lock.name);
-        }
-        if locks.is_empty() {
-            return Ok(());
         }
         let before = Instant::now();
         send_to(&self.options.target, &delete).await?;
@@ -389,16 +402,15 @@ impl Trial<'_> {
         let Some(hold) = lock.holds.choose(random) else {
             let is_race = drawn > 70 || !lock.pending.is_empty() || lock.free_since.elapsed() < SLACK;
             let (callers, wait_ms) =
-                if is_race { (random.random_range(1..=4), lock.wait_ms()) } else { (1, 0) };
+                if is_race { (random.random_range(1..=4), lock.course.wait_ms) } else { (1, 0) };
             return idle.into_iter().take(callers).map(|caller| acquire(caller, Some(wait_ms))).collect();
         };
-        let wait_ms = Some(lock.wait_ms()).filter(|_| random.random());
-        let waits_below = if lock.is_rough { 92 } else { 78 };
+        let wait_ms = Some(lock.course.wait_ms).filter(|_| random.random());
         let one = match drawn {
             14..40 => change(hold.caller, &hold.grant, false),
             40..50 => change(hold.caller, &hold.grant, true),
             50..66 => acquire(hold.caller, Some(0)),
-            66.. if drawn < waits_below && lock.pending.len() < 2 && caller != hold.caller => {
+            66.. if drawn < lock.course.waits_below && lock.pending.len() < 2 && caller != hold.caller => {
                 acquire(caller, wait_ms)
             }
             _ => acquire(caller, Some(0)),
@@ -416,7 +428,7 @@ impl Trial<'_> {
     /// Waits for the answers that are due, and judges all that there are. Due are those of calls that do not
     /// wait, and one to the calls since `round` for a lock that nobody has.
     async fn collect(&mut self, locks: &mut [DrawnLock], round: Instant) -> Result<(), String> {
-        let by = Instant::now() + self.patience() + Duration::from_millis(ROUGH_WAIT_MS);
+        let by = Instant::now() + self.patience() + Duration::from_millis(ROUGH.wait_ms);
         self.listen_to_both().await;
         for lock in locks {
             while self.is_due(lock, round) {
@@ -468,7 +480,7 @@ impl Trial<'_> {
                 return Ok(());
             }
             let was_stopped = lock.was_stopped_in(&one);
-            if !one.waits() && !lock.is_rough && reply.took > LATE {
+            if !one.waits() && !lock.course.is_rough && reply.took > LATE {
                 return Err(format!("a call that need not wait took {:?}", reply.took));
             }
             match grant_of(&reply) {
@@ -570,8 +582,10 @@ impl Trial<'_> {
         let token = reply.body.get("token").and_then(Value::as_u64);
         let token = token.filter(|_| self.kind == "fenced" && !is_held);
         // Of several masters callers may each get some.
-        let was_free =
-            lock.holds.is_empty() && lock.free_since + SLACK < from && self.is_single() && !lock.is_rough;
+        let was_free = lock.holds.is_empty()
+            && lock.free_since + SLACK < from
+            && self.is_single()
+            && !lock.course.is_rough;
         let wrong = match () {
             () if lock.is_anothers(caller, to) => Some("it was granted though another has it"),
             () if lock.of(caller).any(|hold| hold.grant == grant) => {

@@ -8,7 +8,7 @@ use super::{
     super::scripted_driver::ScriptedDriver, A, B, LONG_MS, NOTICE_MAX_MS, SHORT_MS, SLACK, SkippableResult,
     StepResult, Trial, WATCHDOG_MAX_MS, WATCHDOG_MS, expect, grant_of, granted, shown, skip,
 };
-use crate::protocol::{self, error_text};
+use crate::protocol::error_text;
 
 /// How long another client waits for a lock whose lease ends.
 pub(super) const NEXT_MS: u64 = 6_000;
@@ -197,7 +197,7 @@ impl Trial<'_> {
         if !self.options.may_flush {
             return skip("the target is not ours: nothing is deleted there");
         }
-        if protocol::shape(&self.options.target) != Some("single") {
+        if !self.is_single() {
             return skip("keys are deleted at a single server of Redis only");
         }
         let lock = self.fresh_lock().await?;
@@ -213,7 +213,7 @@ impl Trial<'_> {
 
     async fn loss_is_noticed(&mut self, grant: &str) -> StepResult {
         let renews_ms = self.hello.watchdog_ms.filter(|ms| *ms <= NOTICE_MAX_MS);
-        flush(&self.options.target).await?;
+        send_to(&self.options.target, &redis::cmd("FLUSHALL")).await?;
         let said_lost = said_lost(grant);
         if let Some(ms) = renews_ms {
             self.driver(A).listen(Duration::from_millis(ms) + Duration::from_secs(2), &said_lost).await;
@@ -245,10 +245,6 @@ pub(super) fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
             text("event") == Some("lost") && text("grant") == Some(grant)
         })
     }
-}
-
-pub(super) async fn flush(target: &str) -> Result<(), String> {
-    send_to(target, &redis::cmd("FLUSHALL")).await
 }
 
 /// Sends a command that deletes keys.

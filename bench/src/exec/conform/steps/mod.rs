@@ -170,6 +170,11 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Whether the target is one server of Redis.
+    fn is_single(&self) -> bool {
+        protocol::shape(&self.options.target) == Some("single")
+    }
+
     /// A driver that lists no features is asked all the same.
     fn require_extend(&self) -> Result<(), StepFailure> {
         match self.hello.features.iter().flatten().next() {
