@@ -319,7 +319,7 @@ async fn a_message_is_known_by_what_its_client_is_doing_whatever_the_locks_comma
     {
         let text = format!(
             "name = \"role\"\n[topology]\nkind = \"single\"\n[lock]\nsubject = \"baseline:set-nx-px\"\nlease = \"1s\"\n\
-             [load]\nclients = 2\nhold = \"30ms..60ms\"\nextend = \"20ms\"\nduration = \"3s\"\n[[faults]]\nat = \"300ms\"\n\
+             [load]\nclients = 2\nhold = \"30ms..60ms\"\nextend = \"20ms\"\nduration = \"30s\"\nenough = 8\n[[faults]]\nat = \"300ms\"\n\
              fault = \"drop\"\non = \"n1 -> client 1\"\nwith = {{ during = \"{role}\" }}\n"
         );
         let (run, _dir) = run_by(&python, &text, 7).await;

@@ -48,6 +48,16 @@ class Hold(Held):
     def __init__(self, call, value):
         super().__init__(call)
         self.lock, self.value, self.released = call.lock, value, threading.Event()
+        self.timed = threading.Lock()
+
+    def keep(self, sent_s, lease_ms):
+        with self.timed:
+            return super().keep(sent_s, lease_ms)
+
+    def is_kept(self):
+        """Whether no lease has ended. A renewal and an extension may come at once, and each has another timer then."""
+        with self.timed:
+            return self.timer.is_alive()
 
 
 class Sound:
@@ -105,7 +115,7 @@ class Sound:
                 renewed = self.renew(hold)
             except Ending:
                 continue
-            if hold.released.is_set() or not hold.timer.is_alive():
+            if hold.released.is_set() or not hold.is_kept():
                 return
             if not renewed:
                 hold.timer.cancel()
@@ -128,7 +138,7 @@ class Sound:
     def extend(self, hold, lease_ms):
         sent_s = time.monotonic()
         extended = self.prolong(hold, lease_ms)
-        if not extended or self.told and not (hold.timer.is_alive() and hold.keep(sent_s, lease_ms)):
+        if not extended or self.told and not (hold.is_kept() and hold.keep(sent_s, lease_ms)):
             raise NotHeld()
 
 
@@ -629,7 +639,7 @@ class SoundReentrant(Sound):
 
     def hold(self, call):
         own = self.holds.setdefault((call.lock, call.owner), [])
-        own[:] = [hold for hold in own if hold.timer.is_alive() and not hold.released.is_set()]
+        own[:] = [hold for hold in own if hold.is_kept() and not hold.released.is_set()]
         hold = Hold(call, own[0].value if own else f"{self.owner(call)}:{self.value()}")
         own.append(hold)
         return hold
@@ -721,7 +731,7 @@ class ResendEntersTwice(SoundReentrant):
 
     def delete(self, hold):
         left = self.do("EVAL", self.leave, 1, hold.lock, hold.value)
-        others = [one for one in self.holds[hold.lock, hold.call.owner] if one.timer.is_alive() and not one.released.is_set()]
+        others = [one for one in self.holds[hold.lock, hold.call.owner] if one.is_kept() and not one.released.is_set()]
         if left == 2 and not others and hold.call.lease_ms is None:
             threading.Thread(target=self.renew_for_ever, args=(hold,), daemon=True).start()
         return left > 0
@@ -814,7 +824,7 @@ class LocksShareACount(LockedWithin, SoundReentrant):
         return number % 256
 
     def delete(self, hold):
-        others = [one for one in self.holds[hold.lock, hold.call.owner] if one is not hold and one.timer.is_alive() and not one.released.is_set()]
+        others = [one for one in self.holds[hold.lock, hold.call.owner] if one is not hold and one.is_kept() and not one.released.is_set()]
         return not others and self.count(self.name(hold.call)) > 1 or super().delete(hold)
 
 
@@ -1113,7 +1123,7 @@ class ReadReleaseEndsTheWrite(SoundReadWrite):
     def take(self, hold, lease_ms):
         if hold.call.kind != "read":
             return self.script(self.write, hold, lease_ms)
-        own = [one.value for one in self.holds.get((hold.lock, hold.call.owner), []) if one.timer.is_alive() and not one.released.is_set()]
+        own = [one.value for one in self.holds.get((hold.lock, hold.call.owner), []) if one.is_kept() and not one.released.is_set()]
         return self.script(self.read, hold, lease_ms, own[0] if own else "")
 
     def delete(self, hold):
@@ -1402,7 +1412,7 @@ class ReentryLeavesARenewal(SoundReentrant):
             super().release(hold)
         finally:
             own = hold.lock, hold.call.owner
-            if not any(one.timer.is_alive() and not one.released.is_set() for one in self.holds[own]) and self.notes.pop(own, 0) > 1:
+            if not any(one.is_kept() and not one.released.is_set() for one in self.holds[own]) and self.notes.pop(own, 0) > 1:
                 threading.Thread(target=self.renew_for_ever, args=(own,), daemon=True).start()
 
     def renew_for_ever(self, own):
@@ -1774,7 +1784,7 @@ class OwnerIsAPooledThread(SoundReentrant):
     def hold(self, call):
         thread = zlib.crc32(call.owner.encode()) % 4
         own = self.holds.setdefault((call.lock, thread), [])
-        own[:] = [hold for hold in own if hold.timer.is_alive() and not hold.released.is_set()]
+        own[:] = [hold for hold in own if hold.is_kept() and not hold.released.is_set()]
         hold = Hold(call, own[0].value if own else f"{self.client}:{thread}:{self.value()}")
         own.append(hold)
         return hold
@@ -1798,7 +1808,7 @@ class ReleaseEndsTheNextRenewal(SoundReentrant):
         return hold
 
     def release(self, hold):
-        others = [one for one in self.renewals.get(hold.lock, []) if one is not hold and one.timer.is_alive() and not one.released.is_set()]
+        others = [one for one in self.renewals.get(hold.lock, []) if one is not hold and one.is_kept() and not one.released.is_set()]
         try:
             super().release(hold)
         finally:
@@ -1928,7 +1938,7 @@ class DowngradeLetsAWriterIn(SoundReadWrite):
 
     def take(self, hold, lease_ms):
         if hold.call.kind == "read":
-            own = [one.value for one in self.holds.get((hold.lock, hold.call.owner), []) if one.timer.is_alive() and not one.released.is_set()]
+            own = [one.value for one in self.holds.get((hold.lock, hold.call.owner), []) if one.is_kept() and not one.released.is_set()]
             return self.script(self.read, hold, lease_ms, own[0] if own else "")
         if self.script(self.write, hold, lease_ms, getattr(hold, "place", 1 << 52)):
             return True
@@ -1951,6 +1961,8 @@ def serve(module):
         for name, one in defects.items():
             print(name, one.family, one.__doc__.partition(" (")[0], sep="\t")
         return
+    if sys.argv[1] not in defects:
+        sys.exit(f"{sys.argv[1]} is none of {', '.join(defects)}")
     defect = defects[sys.argv[1]]
     features = ["lost"] if defect.told else []
     run(defect, name=sys.argv[1], version="1.0", kinds=defect.kinds, topologies=[defect.topology], watchdog_ms=watchdog_ms if defect.renews else None, features=features)

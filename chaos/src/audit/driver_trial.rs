@@ -64,7 +64,7 @@ impl DriverTrial<'_> {
                 kind: self.kind.clone(),
                 patience: self.patience,
                 may_flush: self.target.is_none(),
-                slow_lines: servers.slow_lines,
+                line_faults: servers.line_faults,
                 log: Some(log),
             };
             let mut found = conform(&options, |tried| step(tried.name)).await;

@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bench::abilities::Abilities;
-use bench::exec::conform::{ConformOptions, Outcome, SlowLines, Step, conform};
+use bench::exec::conform::{ConformOptions, LineFault, LineFaults, Outcome, Step, conform};
 use bench::subject::{ConnectTo, Subject, SubjectError};
-use cluster_config::{Links, Process, Provisioner as _, Topology, TopologyKind, UpOptions};
+use cluster_config::{
+    LinkFault, LinkGuard, LinkTable, Links, Node, Party, Process, Provisioner as _, Topology, TopologyKind,
+    UpOptions,
+};
 use results::audit::{AuditOutcome, AuditedSubject, Conformance, Finding};
 
 use super::place;
@@ -22,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const CONFORM_WITHIN: Duration = Duration::from_secs(180);
 /// How late bytes are on average on a slow line: less than a client of several masters waits for one.
 const LATE_BY: Duration = Duration::from_millis(10);
+/// Half of the answers come late, for they are lost once or twice.
+const LOST_PACKETS: LinkFault = LinkFault::Loss { rate: 0.5, burst: 1 };
 /// A lease no longer than any scenario's: what is answered instead shows a lock that follows no wish.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
@@ -77,8 +82,8 @@ pub struct AskedServers<'a> {
     pub(super) url: &'a str,
     /// A directory that is removed afterwards.
     pub(super) work: &'a Path,
-    /// Slows the lines to them, where they are ours.
-    pub(super) slow_lines: Option<SlowLines>,
+    /// Faults to the lines to them, where they are ours.
+    pub(super) line_faults: Option<LineFaults>,
 }
 
 /// Does `then` on servers of this shape, or on the target. Gives the version of our servers too.
@@ -96,18 +101,30 @@ pub(super) async fn on_servers<T>(
         ))
     })?;
     if let Some(url) = target {
-        return Ok((then(AskedServers { url, work: work.path(), slow_lines: None }).await, None));
+        return Ok((then(AskedServers { url, work: work.path(), line_faults: None }).await, None));
     }
     let mut up = UpOptions::new(work.path());
     (up.in_memory, up.links) = (true, Links::Proxied);
     let ours = Process.up(&Topology::of(shape), &up).await.map_err(missing)?;
     let (links, nodes) = (ours.links().map_err(missing)?.clone(), ours.nodes().to_vec());
-    let slow_lines: SlowLines = Arc::new(move || Box::new(delay(&links, &nodes, LATE_BY, LATE_BY)));
-    let servers = AskedServers { url: &ours.url(), work: work.path(), slow_lines: Some(slow_lines) };
+    let line_faults: LineFaults = Arc::new(move |fault| {
+        Box::new(match fault {
+            LineFault::SlowLines => delay(&links, &nodes, LATE_BY, LATE_BY),
+            LineFault::LostPackets => from_servers(&links, &nodes, &LOST_PACKETS),
+            LineFault::OneServerAway => from_servers(&links, &nodes[..1], &LinkFault::Refuse),
+        })
+    });
+    let servers = AskedServers { url: &ours.url(), work: work.path(), line_faults: Some(line_faults) };
     let done = then(servers).await;
     let version = ours.server_version().to_owned();
     ours.down().await.map_err(missing)?;
     Ok((done, Some(version)))
+}
+
+/// A fault to what servers send their clients.
+fn from_servers(links: &LinkTable, nodes: &[Node], fault: &LinkFault) -> Vec<LinkGuard> {
+    let apply = |node: &Node| links.apply(&Party::Node(node.name.clone()), &Party::Client(0), fault.clone());
+    nodes.iter().map(apply).collect()
 }
 
 /// Says hello as one client of `subject`, on servers of this shape or on the target, and does `then` with the
@@ -182,7 +199,7 @@ pub(super) async fn meet(
                     patience: PATIENCE,
                     // Its keys can be deleted on one deployment only.
                     may_flush: target.is_none() && shape != TopologyKind::Masters,
-                    slow_lines: servers.slow_lines,
+                    line_faults: servers.line_faults,
                     log: Some(logs.join("conform.log")),
                 };
                 audited.conform = Some(conformance(&options).await);

@@ -1,6 +1,5 @@
 //! Injects a plan's faults at their times, heals them, and records both on the run's one clock.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +27,8 @@ const DONE_WITHIN: Duration = Duration::from_secs(5);
 /// A fault that nobody met goes on so much longer at most; each waiter asks again within its patience.
 const MET_WITHIN: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(10);
+/// Longer than any load.
+const FOR_EVER: Duration = Duration::from_secs(366 * 86_400);
 
 #[derive(Clone)]
 pub(crate) struct NemesisContext {
@@ -44,8 +45,8 @@ pub(crate) struct NemesisContext {
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) engine: Option<Arc<dyn Engine>>,
     pub(crate) share: GeneratorShare,
-    /// Whom a fault is being taken off, or should have left by the plan.
-    pub(crate) healing: watch::Sender<Vec<Target>>,
+    /// Whom faults harm, and when each is to have left its target by the plan.
+    pub(crate) harmed: watch::Sender<Vec<(Target, Instant)>>,
 }
 
 impl NemesisContext {
@@ -53,32 +54,37 @@ impl NemesisContext {
         self.over.send_modify(|over| *over += 1);
     }
 
-    /// Waits until no fault is being taken off these targets: a heal may still be starting a server, and one
-    /// that began late ends late, which must not end the next of its kind. Links bear several faults at a
-    /// time.
-    async fn healed(&self, targets: &[Target]) {
+    /// Waits until no fault is left on these targets that was to have left them by `due`: one that began late
+    /// is injected late, or ends late, which must not end the next of its kind, and a heal may still be
+    /// starting a server. Links bear several faults at a time.
+    async fn left_by(&self, targets: &[Target], due: Instant) {
         let process = |target: &&Target| !matches!(target, Target::Link(..));
         let own: Vec<&Target> = targets.iter().filter(process).collect();
-        let mut healing = self.healing.subscribe();
-        let free = healing.wait_for(|healing| !own.iter().any(|own| healing.contains(own)));
+        let mut harmed = self.harmed.subscribe();
+        let is_late = |(target, leaves_at): &(Target, Instant)| *leaves_at <= due && own.contains(&target);
+        let free = harmed.wait_for(|harmed| !harmed.iter().any(is_late));
         // The sender is in this very scene.
         let _ = free.await;
     }
 
-    /// From now on nobody else touches these targets.
-    fn leaves(&self, targets: &[Target]) {
-        self.healing.send_modify(|healing| healing.extend_from_slice(targets));
+    fn harms(&self, targets: &[Target], leaves_at: Instant) {
+        let new = targets.iter().map(|target| (target.clone(), leaves_at));
+        self.harmed.send_modify(|harmed| harmed.extend(new));
     }
 
-    /// Takes a fault off the targets that it leaves.
-    async fn heal(&self, guard: Box<dyn FaultGuard>, targets: &[Target]) -> HealReport {
-        let healed = guard.heal().await;
-        self.healing.send_modify(|healing| {
+    fn has_left(&self, targets: &[Target], leaves_at: Instant) {
+        self.harmed.send_modify(|harmed| {
             for target in targets {
-                let at = healing.iter().position(|healing| healing == target);
-                at.map(|at| healing.swap_remove(at));
+                let at = harmed.iter().position(|(one, until)| one == target && *until == leaves_at);
+                at.map(|at| harmed.swap_remove(at));
             }
         });
+    }
+
+    /// Takes a fault off its targets.
+    async fn heal(&self, guard: Box<dyn FaultGuard>, targets: &[Target], leaves_at: Instant) -> HealReport {
+        let healed = guard.heal().await;
+        self.has_left(targets, leaves_at);
         healed
     }
 }
@@ -93,6 +99,8 @@ pub(crate) struct Nemesis {
 
 struct ActiveFault {
     targets: Vec<Target>,
+    /// When it is to have left them by the plan.
+    leaves_at: Instant,
     span: FaultSpan,
     guard: Option<Box<dyn FaultGuard>>,
 }
@@ -125,7 +133,7 @@ impl Nemesis {
             }
         }
         for (fault, _) in early {
-            let injected = inject(&fault, &self.scene).await;
+            let injected = inject(&fault, &self.scene, Instant::now()).await;
             self.early.push((fault, injected));
         }
     }
@@ -135,7 +143,7 @@ impl Nemesis {
         for (fault, injected) in std::mem::take(&mut self.early) {
             let scene = self.scene.clone();
             self.running.spawn(async move {
-                let span = carry_on(&fault, injected, &scene, [began; 2]).await;
+                let span = carry_on(&fault, injected, &scene, began).await;
                 (fault.span, span)
             });
         }
@@ -226,14 +234,15 @@ async fn whole(fault: &FaultSpec, mut watched: Watched, scene: &NemesisContext, 
         FaultTrigger::AtNs(at_ns) => began + Duration::from_nanos(at_ns),
         _ => Instant::now(),
     };
-    carry_on(fault, inject(fault, scene).await, scene, [due, Instant::now()]).await
+    carry_on(fault, inject(fault, scene, due).await, scene, Instant::now()).await
 }
 
 /// The harm is on record before it is done, so that whatever it causes lies inside its span.
-async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
+async fn inject(fault: &FaultSpec, scene: &NemesisContext, due: Instant) -> ActiveFault {
     let now_ns = scene.sink.ns(std::time::Instant::now());
     let unhurt = |targets: Vec<String>, injected_ns: u64, why: String| ActiveFault {
         targets: Vec::new(),
+        leaves_at: due,
         span: unproved(fault, targets, injected_ns, why),
         guard: None,
     };
@@ -250,11 +259,17 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
     }
     let names: Vec<String> = targets.iter().map(Target::to_string).collect();
     tokio::select! {
-        () = scene.healed(&targets) => {}
+        () = scene.left_by(&targets, due) => {}
         () = overdue(scene.end.clone()) => {
             return unhurt(names, now_ns, "the load ended before its target had recovered".to_owned());
         }
     }
+    let leaves_at = match fault.lasts_ns.map(Duration::from_nanos) {
+        _ if kind.one_shot => due,
+        Some(lasts) => due + lasts,
+        None => due + FOR_EVER,
+    };
+    scene.harms(&targets, leaves_at);
     let injected_ns = record(scene, fault, &names, Phase::Inject);
     let injection = Injection {
         targets: targets.clone(),
@@ -277,6 +292,7 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
     match carried_out {
         Ok(guard) => ActiveFault {
             targets,
+            leaves_at,
             span: FaultSpan {
                 done_ns: Some(scene.sink.ns(std::time::Instant::now())),
                 ..unproved(fault, names, injected_ns, String::new())
@@ -284,6 +300,7 @@ async fn inject(fault: &FaultSpec, scene: &NemesisContext) -> ActiveFault {
             guard: Some(guard),
         },
         Err(error) => {
+            scene.has_left(&targets, leaves_at);
             let healed_ns = record(scene, fault, &names, Phase::Heal);
             let mut unhurt = unhurt(names, injected_ns, error.to_string());
             unhurt.span.healed_ns = Some(healed_ns);
@@ -311,24 +328,22 @@ async fn overdue(mut end: watch::Receiver<bool>) {
     tokio::time::sleep(DONE_WITHIN).await;
 }
 
-/// Waits as long as the fault lasts, heals it, and says what shows that it took effect. It was due at the
-/// first moment, and in force at the second, from which its time counts.
+/// Waits as long as the fault lasts, which counts from when it was in force, heals it, and says what shows
+/// that it took effect.
 async fn carry_on(
     fault: &FaultSpec,
     injected: ActiveFault,
     scene: &NemesisContext,
-    [due, began]: [Instant; 2],
+    began: Instant,
 ) -> FaultSpan {
-    let ActiveFault { targets, mut span, guard } = injected;
+    let ActiveFault { targets, leaves_at, mut span, guard } = injected;
     let (Some(mut guard), Some(kind)) = (guard, fault.kind()) else { return span };
     let lasts = fault.lasts_ns.map(Duration::from_nanos);
     let mut end = scene.end.clone();
-    let mut ended = pin!(end.wait_for(|end| *end));
+    let ended = end.wait_for(|end| *end);
     match lasts.filter(|_| !kind.one_shot) {
         Some(lasts) => {
-            let goes_on = timeout_at(due + lasts, &mut ended).await.is_err();
-            scene.leaves(&targets);
-            if goes_on && timeout_at(began + lasts, ended).await.is_err() {
+            if timeout_at(began + lasts, ended).await.is_err() {
                 met(guard.as_mut(), scene.end.clone()).await;
             }
         }
@@ -340,10 +355,9 @@ async fn carry_on(
                     return proved(span, guard.proof());
                 }
             }
-            scene.leaves(&targets);
         }
     }
-    let healed = scene.heal(guard, &targets).await;
+    let healed = scene.heal(guard, &targets, leaves_at).await;
     if kind.one_shot || lasts.is_some() {
         scene.one_is_over();
     }

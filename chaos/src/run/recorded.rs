@@ -136,7 +136,7 @@ pub(super) async fn record(
         engine: options.engine.clone(),
         hooks: Arc::new(plan.hooks.clone()),
         share,
-        healing: watch::Sender::default(),
+        harmed: watch::Sender::default(),
     };
     let mut nemesis = Nemesis::new(&plan.faults, scene);
     let probe_end = watch::Sender::new(false);

@@ -15,8 +15,19 @@ use results::secrets::{redact, redact_all};
 use super::PipeCost;
 use crate::subject::ConnectTo;
 
-/// Makes answers come late, each by another time, as long as what it gives is kept.
-pub type SlowLines = Arc<dyn Fn() -> Box<dyn Any + Send> + Send + Sync>;
+/// Begins a fault to the lines to the target's servers, which lasts as long as what it gives is kept.
+pub type LineFaults = Arc<dyn Fn(LineFault) -> Box<dyn Any + Send> + Send + Sync>;
+
+/// What is wrong with the lines to the target's servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineFault {
+    /// Answers come late, each by another time.
+    SlowLines,
+    /// Answers are lost on the way and sent again, so that half of them come late by 200 ms or more.
+    LostPackets,
+    /// One of the servers cannot be reached.
+    OneServerAway,
+}
 
 /// How a driver is to be tried. Shown without the target's password.
 #[derive(Clone)]
@@ -33,8 +44,8 @@ pub struct ConformOptions {
     pub patience: Duration,
     /// The target is ours alone: its keys may be deleted, to see whether a loss is noticed.
     pub may_flush: bool,
-    /// Slows the lines to the target's servers, where these are ours.
-    pub slow_lines: Option<SlowLines>,
+    /// Faults to the lines to the target's servers, where these are ours.
+    pub line_faults: Option<LineFaults>,
     /// Where the drivers' standard error goes.
     pub log: Option<PathBuf>,
 }

@@ -11,7 +11,7 @@ use rand::prelude::*;
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
-use super::super::{Outcome, Step};
+use super::super::{LineFault, Outcome, Step};
 use super::leases::{NEXT_MS, said_lost, send_to};
 use super::{
     A, B, DriverIndex, LONG_MS, Reply, SHORT_MS, SLACK, SkippableResult, StepResult, Trial, WATCHDOG_MS,
@@ -261,7 +261,8 @@ impl Trial<'_> {
 
     async fn draw_calls(&mut self, course: &'static Course) -> StepResult {
         let mut random = ChaCha8Rng::seed_from_u64(course.seed);
-        let _slow = self.options.slow_lines.as_ref().filter(|_| course.is_rough).map(|slow_down| slow_down());
+        let line_faults = self.options.line_faults.as_ref().filter(|_| course.is_rough);
+        let _slow = line_faults.map(|begin| begin(LineFault::SlowLines));
         let may_flush = self.options.may_flush && self.is_single();
         let mut locks: Vec<DrawnLock> = Vec::new();
         self.slowest_call = Duration::ZERO;
@@ -312,7 +313,7 @@ impl Trial<'_> {
             delete.arg(&lock.name);
         }
         let before = Instant::now();
-        send_to(&self.options.target, &delete).await?;
+        send_to::<()>(&self.options.target, &delete).await?;
         let now = Instant::now();
         for lock in locks {
             lock.token = None;
@@ -513,7 +514,9 @@ impl Trial<'_> {
     fn judge_change(&self, lock: &mut DrawnLock, one: &PendingCall, reply: &Reply) -> Result<(), String> {
         let (caller, from, to) = (one.caller, one.sent, reply.at);
         let hold = lock.of(caller).find(|hold| hold.grant == one.grant());
-        let is_sure = hold.is_some_and(|hold| hold.outlasts(to));
+        // The lease that an extend asks for may be over before its answer.
+        let is_whole = one.lease().is_none_or(|lease| from + lease > to + SLACK);
+        let is_sure = is_whole && hold.is_some_and(|hold| hold.outlasts(to));
         let may_be_there = hold.is_some_and(|hold| hold.over_by.is_none_or(|over_by| over_by > to));
         let was_released = lock.past.contains(&(caller, one.grant().to_owned(), true));
         let is_anothers = lock.is_anothers(caller, to);

@@ -194,12 +194,7 @@ impl Trial<'_> {
     }
 
     pub(super) async fn loss(&mut self) -> SkippableResult {
-        if !self.options.may_flush {
-            return skip("the target is not ours: nothing is deleted there");
-        }
-        if !self.is_single() {
-            return skip("keys are deleted at a single server of Redis only");
-        }
+        self.require_own_single()?;
         let lock = self.fresh_lock().await?;
         let reply = self.ask_for(A, &lock, "t0", 2_000, None).await?;
         match grant_of(&reply) {
@@ -213,7 +208,7 @@ impl Trial<'_> {
 
     async fn loss_is_noticed(&mut self, grant: &str) -> StepResult {
         let renews_ms = self.hello.watchdog_ms.filter(|ms| *ms <= NOTICE_MAX_MS);
-        send_to(&self.options.target, &redis::cmd("FLUSHALL")).await?;
+        send_to::<()>(&self.options.target, &redis::cmd("FLUSHALL")).await?;
         let said_lost = said_lost(grant);
         if let Some(ms) = renews_ms {
             self.driver(A).listen(Duration::from_millis(ms) + Duration::from_secs(2), &said_lost).await;
@@ -247,11 +242,14 @@ pub(super) fn said_lost(grant: &str) -> impl Fn(&ScriptedDriver) -> bool {
     }
 }
 
-/// Sends a command that deletes keys.
-pub(super) async fn send_to(target: &str, delete: &redis::Cmd) -> Result<(), String> {
+/// Sends a command to our own server, past its drivers.
+pub(super) async fn send_to<T: redis::FromRedisValue>(
+    target: &str,
+    command: &redis::Cmd,
+) -> Result<T, String> {
     let tried = async {
         let mut connection = redis::Client::open(target)?.get_multiplexed_async_connection().await?;
-        delete.query_async::<redis::Value>(&mut connection).await.map(drop)
+        command.query_async::<T>(&mut connection).await
     };
-    tried.await.map_err(|e| format!("cannot delete the keys of our own server: {e}"))
+    tried.await.map_err(|e| format!("our own server did not answer a command: {e}"))
 }

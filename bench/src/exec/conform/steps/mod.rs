@@ -7,9 +7,11 @@
 //! | `grants.rs` | one lock: granted, refused, waited for, extended, released |
 //! | `leases.rs` | leases that end |
 //! | `drawn_calls.rs` | calls in any order |
+//! | `faults.rs` | a key, a waiter, a master or a line that fails |
 //! | `requests.rs` | unknown grants and kinds, owners, several requests at once |
 
 mod drawn_calls;
+mod faults;
 mod grants;
 mod hello;
 mod leases;
@@ -126,8 +128,8 @@ impl<'a> Trial<'a> {
             steps! {
                 held busy wait endless_wait hand_off extend release tokens unknown_grant unknown_kind owners
                 many_locks read_in_write readers concurrency many names cancel owner_moves block expiry lease_after_wait
-                late_extend late_release notice renewal loss kill drawn_calls load malformed bye
-                end_of_input
+                late_extend late_release notice renewal loss kill lost_key stopped_waiter master_away
+                late_entry renewed_in_turn drawn_calls load malformed bye end_of_input
             }
         }
         self.end().await;

@@ -125,6 +125,21 @@ print {"event":"lost","grant":…} when the library finds the lock gone, and do 
 kill: acquire lease promise
 the lock of a killed client is free after its lease
 let the server keep the lease; nothing of a lock may depend on an orderly end
+lost key: release exclusion promise
+answers `ok` to no release of a lock that another client was granted since one of its keys was deleted, also not to that of a re-entry
+ask the server in each release whether the lock is its owner's still, whatever the count of the owner's entries is
+stopped waiter: acquire exclusion promise
+grants a lock that is released to a client that waits for it, also if that was stopped for a while and taken for dead
+line up anew when a waiter finds that its place is gone
+master away: release promise
+with one of several masters away, grants a lock and says `ok` to its release
+count the masters that did it: an error of fewer than half is no error of the call
+late entry: acquire exclusion lease promise
+lets no holder take the lock from the next one by entering again when its own lease ends
+compare the owner and write the new count in one atomic step
+renewed in turn: acquire exclusion lease promise
+renews a lock that an owner was granted before the answer to the release of another owner of its client had come
+keep what renews by the grant, and end it with the release of that grant alone
 drawn calls: acquire exclusion lease promise
 in whatever order it is called: grants what is free, also where several ask at once, and nothing that another has; extends and releases what is held, and nothing else
 find the last call of those that are listed: its answer contradicts the ones before it
