@@ -538,7 +538,12 @@ impl Trial<'_> {
             }
             // What had ended may be there again, and what is said to have ended may still be there.
             ("ok", Some(_)) => lock.is_open = true,
-            ("ok", None) => lock.end(|hold| hold.grant == one.grant(), [from, to], true),
+            ("ok", None) => {
+                // A blind release says `ok` of a lease that had ended, too.
+                let sure_until = hold.filter(|_| may_be_blind).map(|hold| hold.sure_until);
+                let had_until = sure_until.map_or(from, |sure_until| sure_until.min(from));
+                lock.end(|hold| hold.grant == one.grant(), [had_until, to], true);
+            }
             // A lock that is renewed need not be extended.
             ("failed", Some(_)) if hold.is_some_and(|hold| hold.lease.is_none()) => lock.is_open = true,
             (ending, _) if is_sure => {
@@ -614,7 +619,11 @@ impl Trial<'_> {
         lock.end(|hold| hold.caller != caller, [from, from], false);
         // A library may grant a shorter lease, and says so then.
         let granted = reply.body.get("lease_ms").and_then(Value::as_u64).map(Duration::from_millis);
-        let sure_until = from.max(lock.taken_until).min(to) + granted.or(one.lease()).unwrap_or(RENEWED);
+        // It counts its lease from when it began the attempt that succeeded.
+        let age = reply.body.get("age_ms").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, NEXT_MS as f64);
+        let begun_at = to.checked_sub(Duration::from_secs_f64(age / 1e3)).unwrap_or(from);
+        let sure_until =
+            from.max(lock.taken_until).min(begun_at) + granted.or(one.lease()).unwrap_or(RENEWED);
         let over_by = one.lease().map(|lease| self.over_by(to, lease));
         lock.holds.push(DrawnHold { caller, grant, lease: one.lease(), sure_until, over_by });
         if is_held {
