@@ -8,8 +8,8 @@ use serde_json::json;
 use super::super::LineFault;
 use super::leases::{said_lost, send_to};
 use super::{
-    A, B, LONG_MS, SHORT_MS, SkippableResult, StepFailure, StepResult, Trial, WATCHDOG_MS, expect, grant_of,
-    granted, shown, skip,
+    A, B, DriverIndex, LONG_MS, SHORT_MS, SkippableResult, StepFailure, StepResult, Trial, WATCHDOG_MS,
+    expect, grant_of, granted, shown, skip,
 };
 
 /// A lock with more keys than that is not tried with each of them.
@@ -56,8 +56,7 @@ impl Trial<'_> {
             send_to::<()>(&self.options.target, &redis::cmd("FLUSHALL")).await?;
             let (lock, outer) = self.granted(LONG_MS).await?;
             let inner = grant_of(&self.ask_for(A, &lock, "t0", 0, Some(LONG_MS)).await?);
-            let keys: Vec<Vec<u8>> = send_to(&self.options.target, redis::cmd("KEYS").arg("*")).await?;
-            let mut keys = keys;
+            let mut keys: Vec<Vec<u8>> = send_to(&self.options.target, redis::cmd("KEYS").arg("*")).await?;
             keys.sort();
             let holds = Vec::from_iter(inner.into_iter().chain([outer]));
             let Some(key) = keys.get(tried) else {
@@ -91,7 +90,7 @@ impl Trial<'_> {
         self.release_all(B, &[next]).await
     }
 
-    async fn release_all(&mut self, which: usize, grants: &[String]) -> StepResult {
+    async fn release_all(&mut self, which: DriverIndex, grants: &[String]) -> StepResult {
         for grant in grants {
             self.release_of(which, grant).await?;
         }
@@ -150,8 +149,8 @@ impl Trial<'_> {
         Err(format!("with one master away no lock was granted and released: {found}").into())
     }
 
-    /// Holders enter again when their lease is nearly over, and answers come late, so that another may have the
-    /// lock before all of the entry is done.
+    /// Holders enter again when their lease is nearly over, and answers come late: another may have the lock
+    /// before all of the entry is done.
     pub(super) async fn late_entry(&mut self) -> SkippableResult {
         if self.nests() != Some(Some(true)) {
             return skip("its holder is not granted it again");
