@@ -513,7 +513,9 @@ impl Trial<'_> {
 
     fn judge_change(&self, lock: &mut DrawnLock, one: &PendingCall, reply: &Reply) -> Result<(), String> {
         let (caller, from, to) = (one.caller, one.sent, reply.at);
-        let hold = lock.of(caller).find(|hold| hold.grant == one.grant());
+        // Two drivers may give the same name to a grant.
+        let is_it = |hold: &DrawnHold| hold.caller == caller && hold.grant == one.grant();
+        let hold = lock.holds.iter().find(|hold| is_it(hold));
         // The lease that an extend asks for may be over before its answer.
         let is_whole = one.lease().is_none_or(|lease| from + lease > to + SLACK);
         let is_sure = is_whole && hold.is_some_and(|hold| hold.outlasts(to));
@@ -542,7 +544,7 @@ impl Trial<'_> {
                 // A blind release says `ok` of a lease that had ended, too.
                 let sure_until = hold.filter(|_| may_be_blind).map(|hold| hold.sure_until);
                 let had_until = sure_until.map_or(from, |sure_until| sure_until.min(from));
-                lock.end(|hold| hold.grant == one.grant(), [had_until, to], true);
+                lock.end(is_it, [had_until, to], true);
             }
             // A lock that is renewed need not be extended.
             ("failed", Some(_)) if hold.is_some_and(|hold| hold.lease.is_none()) => lock.is_open = true,
@@ -550,7 +552,7 @@ impl Trial<'_> {
                 return Err(format!("the {what} of a lock that is held was answered `{ending}`"));
             }
             _ if may_be_there => lock.is_open = true,
-            _ => lock.end(|hold| hold.grant == one.grant(), [from, to], false),
+            _ => lock.end(is_it, [from, to], false),
         }
         Ok(())
     }
