@@ -111,7 +111,9 @@ pub(super) async fn on_servers<T>(
         Box::new(match fault {
             LineFault::SlowLines => delay(&links, &nodes, LATE_BY, LATE_BY),
             LineFault::LostPackets => from_servers(&links, &nodes, &LOST_PACKETS),
-            LineFault::OneServerAway => from_servers(&links, &nodes[..1], &LinkFault::Refuse),
+            LineFault::OneServerAway => {
+                from_servers(&links, &nodes[nodes.len().saturating_sub(1)..], &LinkFault::Refuse)
+            }
         })
     });
     let servers = AskedServers { url: &ours.url(), work: work.path(), line_faults: Some(line_faults) };
