@@ -26,16 +26,6 @@ const ENTERED: usize = 12;
 const RACE_MS: u64 = 1_500;
 
 impl Trial<'_> {
-    pub(super) fn require_own_single(&self) -> Result<(), StepFailure> {
-        if !self.options.may_flush {
-            return skip("the target is not ours: nothing is deleted there").map(drop);
-        }
-        match self.is_single() {
-            true => Ok(()),
-            false => skip("keys are deleted at a single server of Redis only").map(drop),
-        }
-    }
-
     fn line_fault(&self, fault: LineFault) -> Result<Box<dyn std::any::Any + Send>, StepFailure> {
         match &self.options.line_faults {
             Some(begin) => Ok(begin(fault)),

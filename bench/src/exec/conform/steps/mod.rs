@@ -177,6 +177,17 @@ impl<'a> Trial<'a> {
         protocol::shape(&self.options.target) == Some("single")
     }
 
+    /// Keys are deleted only where nobody else has any.
+    fn require_own_single(&self) -> Result<(), StepFailure> {
+        if !self.options.may_flush {
+            return skip("the target is not ours: nothing is deleted there").map(drop);
+        }
+        match self.is_single() {
+            true => Ok(()),
+            false => skip("keys are deleted at a single server of Redis only").map(drop),
+        }
+    }
+
     /// A driver that lists no features is asked all the same.
     fn require_extend(&self) -> Result<(), StepFailure> {
         match self.hello.features.iter().flatten().next() {
